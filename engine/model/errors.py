@@ -1,0 +1,134 @@
+"""What can go wrong, each with the stable code of the REST contract (design/api.md)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EngineError(Exception):
+    """The engine refused or failed. A subclass's docstring is its default message.
+
+    Attributes:
+        code: stable, machine-readable name.
+        retryable: the same call may succeed later without any change.
+        data: further fields for the answer; values are JSON types.
+    """
+
+    code: ClassVar[str] = "EngineError"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None, **data: object) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.data = data
+        super().__init__(self.message)
+
+
+class InvalidRequest(EngineError):
+    """The request is malformed."""
+
+    code = "InvalidRequest"
+
+
+class PayloadTooLarge(EngineError):
+    """The message, the batch or the body is above its limit."""
+
+    code = "PayloadTooLarge"
+
+
+class LimitExceeded(EngineError):
+    """Too many open transactions for this owner."""
+
+    code = "LimitExceeded"
+    retryable = True
+
+
+class TransactionNotFound(EngineError):
+    """No such transaction."""
+
+    code = "TransactionNotFound"
+
+
+class InvalidTxnStatus(EngineError):
+    """The transaction's status does not allow this; ``current_status`` tells it."""
+
+    code = "InvalidTxnStatus"
+
+
+class TransactionConflict(EngineError):
+    """The acknowledgement meets another transaction's, or an acknowledged message."""
+
+    code = "TransactionConflict"
+
+
+class CoordinatorNotFound(EngineError):
+    """No such coordinator."""
+
+    code = "CoordinatorNotFound"
+
+
+class CoordinatorUnavailable(EngineError):
+    """The coordinators' database cannot be reached; try again."""
+
+    code = "CoordinatorUnavailable"
+    retryable = True
+
+
+class TopicNotFound(EngineError):
+    """No such topic."""
+
+    code = "TopicNotFound"
+
+
+class TopicConflict(EngineError):
+    """The topic exists with settings that this request would change."""
+
+    code = "TopicConflict"
+
+
+class TopicInUse(EngineError):
+    """A transaction holds the topic or subscription; end it first, or force."""
+
+    code = "TopicInUse"
+
+
+class PartitionNotFound(EngineError):
+    """The topic has no such partition."""
+
+    code = "PartitionNotFound"
+
+
+class PartitionUnavailable(EngineError):
+    """The partition is offline, recovering, or its broker cannot be reached; try again."""
+
+    code = "PartitionUnavailable"
+    retryable = True
+
+
+class SubscriptionNotFound(EngineError):
+    """The topic has no such subscription."""
+
+    code = "SubscriptionNotFound"
+
+
+class SubscriptionConflict(EngineError):
+    """The subscription exists with another type."""
+
+    code = "SubscriptionConflict"
+
+
+class MessageNotFound(EngineError):
+    """No such message."""
+
+    code = "MessageNotFound"
+
+
+class ProducerFenced(EngineError):
+    """A newer instance of this producer, or another guard of this group, has taken over."""
+
+    code = "ProducerFenced"
+
+
+class SequenceOutOfOrder(EngineError):
+    """The sequence id is below the producer's last one and no known duplicate."""
+
+    code = "SequenceOutOfOrder"

@@ -1,0 +1,105 @@
+"""Messages, their ids, and what a reader gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Self
+
+from engine.model.errors import InvalidRequest
+from engine.model.txn_id import TxnID
+
+_MESSAGE_ID = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,6}):(\d{1,6})", re.ASCII)
+
+
+class Isolation(StrEnum):
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class EntryKind(StrEnum):
+    """What an entry of a partition log is."""
+
+    DATA = "DATA"
+    TXN_COMMIT = "TXN_COMMIT"
+    TXN_ABORT = "TXN_ABORT"
+
+
+class Visibility(StrEnum):
+    """What a READ_COMMITTED reader makes of an entry.
+
+    visible: delivered. open: its own transaction is undecided here. blocked: decided or plain,
+    but past the stable position. aborted: never delivered. marker: a control record.
+    """
+
+    VISIBLE = "visible"
+    OPEN = "open"
+    BLOCKED = "blocked"
+    ABORTED = "aborted"
+    MARKER = "marker"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageID:
+    """``<ledger_id>:<entry_id>:<partition>:<batch_index>``; ``entry_id`` is the offset of the
+    entry's first message (design/api.md, Conventions)."""
+
+    ledger_id: int
+    entry_id: int
+    partition: int
+    batch_index: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the canonical form.
+
+        Raises:
+            InvalidRequest: the text has another form.
+        """
+        found = _MESSAGE_ID.fullmatch(text)
+        if found is None:
+            raise InvalidRequest(
+                f"{text[:60]!r} is not a message id; write ledger:entry:partition:batch_index."
+            )
+        return cls(*(int(part) for part in found.groups()))
+
+    @property
+    def offset(self) -> int:
+        """The message's offset in a marker-buffered partition."""
+        return self.entry_id + self.batch_index
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.entry_id}:{self.partition}:{self.batch_index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message as its producer gives it."""
+
+    payload: bytes
+    key: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    event_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    """A message, or a transaction's marker, as it stands in a partition."""
+
+    message_id: MessageID
+    offset: int
+    partition: int
+    kind: EntryKind
+    txn_id: TxnID | None
+    key: str | None
+    payload: bytes
+    properties: Mapping[str, str]
+    event_time: datetime | None
+    publish_time: datetime
+    producer_name: str | None
+    sequence_id: int | None
+    visibility: Visibility = Visibility.VISIBLE
+    redelivery_count: int = 0

@@ -1,0 +1,140 @@
+"""What a partition answers about itself and its log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from engine.model.message import StoredMessage
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import Outcome
+
+
+class PartitionState(StrEnum):
+    ONLINE = "online"
+    RECOVERING = "recovering"
+    OFFLINE = "offline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """Where a batch stands; ``duplicate`` when it had been appended before."""
+
+    ledger_id: int
+    first_offset: int
+    last_offset: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedTxn:
+    """A transaction that a fetching client must filter, from its first offset on."""
+
+    txn_id: TxnID
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """One fetch: messages, list and positions come from one snapshot of the database.
+
+    ``aborted_transactions`` is None for READ_UNCOMMITTED and never None for READ_COMMITTED.
+    ``next_offset`` is where the next fetch goes on; it passes markers and aborted messages.
+    """
+
+    messages: tuple[StoredMessage, ...]
+    aborted_transactions: tuple[AbortedTxn, ...] | None
+    stable_position: int
+    last_offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedTxn:
+    """A row of the aborted-transaction index; ``last_stable_offset`` as stored, exclusive.
+
+    ``last_offset`` is the marker's. Semantics §4.2; seeds/004.
+    """
+
+    txn_id: TxnID
+    outcome: Outcome
+    ledger_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OngoingTxn:
+    """A transaction with data and without a marker in one partition."""
+
+    txn_id: TxnID
+    first_offset: int
+    last_offset: int
+    messages: int
+    first_append_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A run of the log that is dropped as one ("ledger")."""
+
+    ledger_id: int
+    first_offset: int
+    last_offset: int
+    entries: int
+    bytes: int
+    sealed: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotInfo:
+    """The newest snapshot of a partition's buffer."""
+
+    position: int
+    taken_at: datetime
+    age_ms: int
+    entries_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """Positions and state of a partition, from one snapshot of its broker.
+
+    ``blocker`` is the ongoing transaction with the lowest first offset.
+    """
+
+    partition: PartitionName
+    broker: str
+    state: PartitionState
+    log_start_offset: int
+    last_offset: int
+    stable_position: int
+    ongoing_txns: int
+    aborted_txns: int
+    low_water_marks: Mapping[int, int]
+    blocker: OngoingTxn | None
+    snapshot: SnapshotInfo | None
+    now: datetime
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Kafka's exclusive form: always ``stable_position + 1`` (design/api.md)."""
+        return self.stable_position + 1
+
+    @property
+    def hidden_messages(self) -> int:
+        """Offsets that READ_COMMITTED readers may not pass yet."""
+        return self.last_offset - self.stable_position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionSample:
+    at: datetime
+    stable_position: int
+    last_offset: int

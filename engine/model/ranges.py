@@ -1,0 +1,99 @@
+"""Sets of offsets as ranges: what a subscription has acknowledged, holds or must redeliver.
+
+The cost of every operation is that of the ranges, not of the offsets in them (semantics §6).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+#: One contiguous run of offsets, half open: ``(lower, upper)`` holds ``lower … upper - 1``.
+Run = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """An immutable set of offsets, kept as sorted, disjoint, non-adjacent half-open runs."""
+
+    runs: tuple[Run, ...] = ()
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Self:
+        """Build a set from runs in any order; they may overlap or touch."""
+        merged: list[Run] = []
+        for lower, upper in sorted(run for run in runs if run[0] < run[1]):
+            if merged and lower <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], upper))
+            else:
+                merged.append((lower, upper))
+        return cls(tuple(merged))
+
+    @classmethod
+    def of_offsets(cls, offsets: Iterable[int]) -> Self:
+        return cls.of((offset, offset + 1) for offset in offsets)
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
+
+    def __len__(self) -> int:
+        """How many offsets the set holds."""
+        return sum(upper - lower for lower, upper in self.runs)
+
+    def __iter__(self) -> Iterator[int]:
+        for lower, upper in self.runs:
+            yield from range(lower, upper)
+
+    def __contains__(self, offset: int) -> bool:
+        index = bisect_right(self.runs, offset, key=lambda run: run[0]) - 1
+        return index >= 0 and offset < self.runs[index][1]
+
+    def __or__(self, other: Ranges) -> Ranges:
+        if not other.runs:
+            return self
+        if not self.runs:
+            return other
+        return Ranges.of((*self.runs, *other.runs))
+
+    def __and__(self, other: Ranges) -> Ranges:
+        common: list[Run] = []
+        left, right = 0, 0
+        while left < len(self.runs) and right < len(other.runs):
+            lower = max(self.runs[left][0], other.runs[right][0])
+            upper = min(self.runs[left][1], other.runs[right][1])
+            if lower < upper:
+                common.append((lower, upper))
+            if self.runs[left][1] < other.runs[right][1]:
+                left += 1
+            else:
+                right += 1
+        return Ranges(tuple(common))
+
+    def __sub__(self, other: Ranges) -> Ranges:
+        if not other.runs or not self.runs:
+            return self
+        kept: list[Run] = []
+        position = 0
+        for run_lower, upper in self.runs:
+            lower = run_lower
+            while position < len(other.runs) and other.runs[position][1] <= lower:
+                position += 1
+            index = position
+            while index < len(other.runs) and other.runs[index][0] < upper:
+                if lower < other.runs[index][0]:
+                    kept.append((lower, other.runs[index][0]))
+                lower = max(lower, other.runs[index][1])
+                index += 1
+            if lower < upper:
+                kept.append((lower, upper))
+        return Ranges(tuple(kept))
+
+    @property
+    def first(self) -> int | None:
+        return self.runs[0][0] if self.runs else None
+
+    @property
+    def last(self) -> int | None:
+        return self.runs[-1][1] - 1 if self.runs else None

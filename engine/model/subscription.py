@@ -1,0 +1,88 @@
+"""Subscriptions, their state and their answers (semantics §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.model.message import MessageID
+from engine.model.ranges import Ranges
+from engine.model.topic_name import SubscriptionName
+from engine.model.txn_id import TxnID
+
+
+class SubscriptionType(StrEnum):
+    EXCLUSIVE = "EXCLUSIVE"
+    FAILOVER = "FAILOVER"
+    SHARED = "SHARED"
+    KEY_SHARED = "KEY_SHARED"
+
+
+class InitialPosition(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class AckType(StrEnum):
+    INDIVIDUAL = "INDIVIDUAL"
+    CUMULATIVE = "CUMULATIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionSettings:
+    type: SubscriptionType = SubscriptionType.SHARED
+    initial_position: InitialPosition = InitialPosition.EARLIEST
+    ack_timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    name: SubscriptionName
+    settings: SubscriptionSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingAck:
+    """A transaction's undecided acknowledgements in one partition."""
+
+    txn_id: TxnID
+    ack_type: AckType
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorStatus:
+    """A subscription's state in one partition.
+
+    ``acked`` lies above ``mark_delete_offset``; ``delivered`` is in flight, by consumer;
+    ``backlog`` counts visible, unacknowledged messages up to the stable position, ``blocked``
+    the offsets above it.
+    """
+
+    partition: int
+    mark_delete_offset: int
+    acked: Ranges
+    pending_acks: tuple[PendingAck, ...]
+    delivered: Mapping[str, Ranges]
+    backlog: int
+    blocked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionStatus:
+    name: SubscriptionName
+    settings: SubscriptionSettings
+    partitions: tuple[CursorStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckAnswer:
+    """What became of each message of an ack: final, pending its transaction, or dropped.
+
+    A plain ack of a message that a transaction holds is dropped (PIP-31).
+    """
+
+    acked: tuple[MessageID, ...] = ()
+    pending: tuple[MessageID, ...] = ()
+    dropped: tuple[MessageID, ...] = ()

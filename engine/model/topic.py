@@ -1,0 +1,40 @@
+"""Topics and how they are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from engine.model.topic_name import TopicName
+
+
+class BufferKind(StrEnum):
+    """How a partition keeps transactional messages until their outcome (semantics §4)."""
+
+    MARKER = "marker"
+    SIDECAR = "sidecar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """What a topic's creator decides; None means without a limit."""
+
+    partitions: int = 1
+    buffer: BufferKind = BufferKind.MARKER
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    segment_max_messages: int = 100_000
+    segment_max_bytes: int = 256 * 1024 * 1024
+    deduplication: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic of the catalog; ``brokers[n]`` is the broker of partition ``n``."""
+
+    topic_id: int
+    name: TopicName
+    settings: TopicSettings
+    brokers: tuple[str, ...]
+    created_at: datetime

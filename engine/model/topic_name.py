@@ -1,0 +1,94 @@
+"""Names of topics, partitions and subscriptions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from engine.model.errors import InvalidRequest
+
+_SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+_TOPIC = re.compile(rf"({_SEGMENT})/({_SEGMENT})/((?:__)?{_SEGMENT})", re.ASCII)
+_PARTITION = re.compile(r"(.+):(\d{1,6})", re.ASCII)
+_SUBSCRIPTION = re.compile(_SEGMENT, re.ASCII)
+
+#: Every namespace's topic of buffer snapshots; users may read and not write it (semantics §5).
+SNAPSHOT_TOPIC = "__transaction_buffer_snapshot"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicName:
+    """``{tenant}/{namespace}/{topic}``, e.g. ``public/default/flights``."""
+
+    tenant: str
+    namespace: str
+    topic: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``tenant/namespace/topic``.
+
+        Raises:
+            InvalidRequest: the text has another form.
+        """
+        found = _TOPIC.fullmatch(text)
+        if found is None:
+            raise InvalidRequest(
+                f"{text[:80]!r} is not a topic; write tenant/namespace/topic from letters, digits,"
+                " dots, dashes and underscores, e.g. public/default/flights."
+            )
+        return cls(found[1], found[2], found[3])
+
+    @property
+    def is_system(self) -> bool:
+        """Written by the engine itself; users may only read it."""
+        return self.topic.startswith("__")
+
+    def snapshot_topic(self) -> TopicName:
+        """The system topic that holds the snapshots of this topic's namespace."""
+        return TopicName(self.tenant, self.namespace, SNAPSHOT_TOPIC)
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.namespace}/{self.topic}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartitionName:
+    """A topic's partition, written ``{topic}:{number}``."""
+
+    topic: TopicName
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``tenant/namespace/topic:number``.
+
+        Raises:
+            InvalidRequest: the text has another form.
+        """
+        found = _PARTITION.fullmatch(text)
+        if found is None:
+            raise InvalidRequest(
+                f"{text[:80]!r} is not a partition; write topic:number,"
+                " e.g. public/default/flights:0."
+            )
+        return cls(TopicName.parse(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SubscriptionName:
+    """A subscription of a topic."""
+
+    topic: TopicName
+    name: str
+
+    def __post_init__(self) -> None:
+        if _SUBSCRIPTION.fullmatch(self.name) is None:
+            raise InvalidRequest(f"{self.name[:80]!r} is not a subscription name.")
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.name}"

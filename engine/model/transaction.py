@@ -1,0 +1,176 @@
+"""A transaction as its coordinator knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+
+
+class ParticipantState(StrEnum):
+    """Whether a participant has carried out the transaction's end."""
+
+    PENDING = "pending"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class MetadataOp(StrEnum):
+    """Kinds of records in the transaction log (PIP-31)."""
+
+    NEW = "NEW"
+    ADD_PARTITION = "ADD_PARTITION"
+    ADD_SUBSCRIPTION = "ADD_SUBSCRIPTION"
+    UPDATE = "UPDATE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionParticipant:
+    """A partition that the transaction may have written to.
+
+    ``first_offset``, ``last_offset`` and ``messages`` are None until the partition has carried
+    out the end; before that they are the broker's to tell.
+    """
+
+    partition: PartitionName
+    broker: str
+    state: ParticipantState
+    first_offset: int | None = None
+    last_offset: int | None = None
+    messages: int | None = None
+    attempts: int = 0
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionParticipant:
+    """A subscription's share of a transaction on one broker."""
+
+    subscription: SubscriptionName
+    broker: str
+    state: ParticipantState
+    acked_messages: int | None = None
+    attempts: int = 0
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A transaction's header; times by the coordinator database's clock.
+
+    ``now`` is that clock when the header was read, so that ages need no other clock.
+    """
+
+    txn_id: TxnID
+    status: TxnStatus
+    owner: str
+    client: str
+    properties: Mapping[str, str]
+    opened_at: datetime
+    timeout_ms: int
+    deadline: datetime
+    decided_at: datetime | None
+    ended_at: datetime | None
+    end_reason: EndReason | None
+    end_detail: str | None
+    now: datetime
+    partitions: tuple[PartitionParticipant, ...] = ()
+    subscriptions: tuple[SubscriptionParticipant, ...] = ()
+
+    @property
+    def age_ms(self) -> int:
+        """From opening to the end, or to now while it has not ended."""
+        return _ms((self.ended_at or self.now).timestamp() - self.opened_at.timestamp())
+
+    @property
+    def overdue_ms(self) -> int:
+        """How far past its deadline an OPEN transaction is; 0 otherwise."""
+        if self.status is not TxnStatus.OPEN:
+            return 0
+        return max(0, _ms(self.now.timestamp() - self.deadline.timestamp()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionLogEntry:
+    """One record of the transaction log, in the order of ``log_id``."""
+
+    log_id: int
+    metadata_op: MetadataOp
+    expected_status: TxnStatus | None
+    new_status: TxnStatus | None
+    partitions: tuple[str, ...]
+    subscriptions: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionFilter:
+    """Which transactions to list; None or empty means any."""
+
+    statuses: tuple[TxnStatus, ...] = ()
+    tc_id: int | None = None
+    owner: str | None = None
+    client: str | None = None
+    topic: str | None = None
+    min_age_ms: int | None = None
+    overdue: bool = False
+    opened_after: datetime | None = None
+    opened_before: datetime | None = None
+
+
+class TransactionOrder(StrEnum):
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    OVERDUE = "overdue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedGroup:
+    """The answer to a group end: the statuses after it, and whether it had been done before."""
+
+    statuses: Mapping[TxnID, TxnStatus]
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorStats:
+    """One coordinator's counters."""
+
+    tc_id: int
+    state: str
+    sequence: int
+    low_water_mark: int
+    ongoing_txns: int
+    finalizing_txns: int
+    oldest_open_age_ms: int | None
+    recover_started_at: datetime | None
+    recover_ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndCommand:
+    """PIP-31's EndTxnOnPartition or EndTxnOnSubscription for one transaction."""
+
+    txn_id: TxnID
+    action: TxnAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndResult:
+    """What a participant did with an end command; ``error`` is None when it is done."""
+
+    txn_id: TxnID
+    error: str | None = None
+    first_offset: int | None = None
+    last_offset: int | None = None
+    messages: int | None = None
+    marker_offset: int | None = None
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)
