@@ -1,0 +1,11 @@
+"""The ASGI application: the whole product, server-sent events included."""
+
+from __future__ import annotations
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
+
+application = get_asgi_application()

@@ -1,0 +1,13 @@
+"""The Celery application; its settings are those of Django that start with ``CELERY_``."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
+
+app = Celery("txnconsole")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["txnconsole.workers"])

@@ -1,0 +1,88 @@
+"""Settings come from the environment, then from the product that runs on this data directory.
+
+``make run`` and ``make serve`` leave the addresses and the secret key of their servers in
+``$TXNCONSOLE_DATA/environment.json`` (readable by the owner only), so that ``manage.py`` in
+another terminal reaches the same servers without any setting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+FILE_NAME = "environment.json"
+
+
+def data_directory() -> Path:
+    """Where everything that must outlive a run is kept: ``$TXNCONSOLE_DATA``, else ``.data``."""
+    default = Path(__file__).resolve().parent.parent / ".data"
+    return Path(os.environ.get("TXNCONSOLE_DATA") or default).absolute()
+
+
+def left_by_runner(directory: Path) -> dict[str, str]:
+    """The settings that a local run left in its data directory; none when there was no run."""
+    file = directory / FILE_NAME
+    try:
+        return {str(key): str(value) for key, value in json.loads(file.read_text()).items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ImproperlyConfigured(f"{file} cannot be read: {error}") from error
+
+
+class Environment:
+    """Typed look-ups that name the variable when its value is wrong.
+
+    Raises:
+        ImproperlyConfigured: from every look-up whose value does not parse.
+    """
+
+    def __init__(self, values: Mapping[str, str], fallback: Mapping[str, str]) -> None:
+        self._values = values
+        self._fallback = fallback
+
+    def text(self, name: str, default: str) -> str:
+        return self._values.get(name) or self._fallback.get(name) or default
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        value = self.text(name, "1" if default else "0").lower()
+        if value not in {"0", "1", "true", "false", "yes", "no"}:
+            raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}")
+        return value in {"1", "true", "yes"}
+
+    def integer(self, name: str, default: int, *, low: int, high: int) -> int:
+        value = self.text(name, str(default))
+        if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+            raise ImproperlyConfigured(f"{name} must be a number from {low} to {high}: {value!r}")
+        return int(value)
+
+    def items(self, name: str, default: str) -> list[str]:
+        return [item.strip() for item in self.text(name, default).split(",") if item.strip()]
+
+
+def django_database(name: str, url: str) -> dict[str, Any]:
+    """Django's settings for a libpq connection string.
+
+    Raises:
+        ImproperlyConfigured: the string does not parse; it is not repeated, it holds a password.
+    """
+    try:
+        parts = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(f"{name} is not a PostgreSQL connection string") from error
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.pop("dbname", ""),
+        "USER": parts.pop("user", ""),
+        "PASSWORD": parts.pop("password", ""),
+        "HOST": parts.pop("host", ""),
+        "PORT": parts.pop("port", ""),
+        "OPTIONS": parts,
+    }

@@ -1,0 +1,45 @@
+"""Gives every request an id, and writes one log line about it."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+
+_log = structlog.get_logger("txnconsole.request")
+_ACCEPTED = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+#: Probes and assets come all the time and say nothing.
+_QUIET = ("/static/", "/healthz", "/readyz", "/metrics")
+
+
+class RequestLogMiddleware:
+    """Binds ``request_id`` to the logs and answers it as ``X-Request-ID``.
+
+    A caller's own id is kept when it is short and plain. The query string stays out of the log: it
+    may hold what a user typed.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-ID", "")
+        request_id = given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
+        request.META["REQUEST_ID"] = request_id
+        started = time.monotonic()
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            response = self._get_response(request)
+            if not request.path.startswith(_QUIET):
+                _log.info(
+                    "request",
+                    method=request.method,
+                    path=request.path,
+                    status=response.status_code,
+                    duration_ms=round((time.monotonic() - started) * 1000, 1),
+                )
+        response["X-Request-ID"] = request_id
+        return response

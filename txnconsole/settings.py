@@ -1,0 +1,156 @@
+"""Django's settings, one file for every environment (docs: "Settings" in README)."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.utils import get_random_secret_key
+
+from txnconsole import logs
+from txnconsole.environment import Environment, data_directory, django_database, left_by_runner
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = data_directory()
+env = Environment(os.environ, left_by_runner(DATA_DIR))
+
+# --- Servers -------------------------------------------------------------------------------------
+# Without any setting they are the embedded ones, at their place in the data directory.
+_embedded = f"host={DATA_DIR}/run user=postgres"
+DATABASE_URL = env.text("DATABASE_URL", f"{_embedded} dbname=coordinator")
+BROKER_DATABASE_URLS = env.items(
+    "BROKER_DATABASE_URLS", f"{_embedded} dbname=broker_1,{_embedded} dbname=broker_2"
+)
+REDIS_URL = env.text("REDIS_URL", f"unix://{DATA_DIR}/run/valkey.sock")
+COORDINATORS = env.integer("TXNCONSOLE_COORDINATORS", 4, low=1, high=65_536)
+
+# Django's own tables stand in the coordinators' database, in the schema "public".
+DATABASES = {"default": django_database("DATABASE_URL", DATABASE_URL)}
+# A pool, because an ASGI process serves each request in another thread.
+DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 8, "timeout": 5}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Security ------------------------------------------------------------------------------------
+DEBUG = env.boolean("DEBUG", default=False)
+SECRET_KEY = env.text("SECRET_KEY", "")
+if not SECRET_KEY:
+    if "DATABASE_URL" in os.environ:
+        raise ImproperlyConfigured("SECRET_KEY must be set when DATABASE_URL is")
+    # No server was ever started here: nothing that a key signs can exist.
+    SECRET_KEY = get_random_secret_key()
+
+ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
+CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS", "")
+#: Whether users come over HTTPS. Only the local runner, which serves loopback, says no.
+HTTPS = env.boolean("TXNCONSOLE_HTTPS", default=True)
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+if env.boolean("TXNCONSOLE_BEHIND_PROXY", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# --- Applications --------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "txnconsole.enginedb",
+    "txnconsole.workers",
+    *(
+        app
+        for app in ("txnconsole.access", "txnconsole.audit", "txnconsole.api", "txnconsole.console")
+        if find_spec(app)
+    ),
+]
+MIDDLEWARE = [
+    "txnconsole.request_log.RequestLogMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "txnconsole.urls"
+WSGI_APPLICATION = "txnconsole.wsgi.application"
+ASGI_APPLICATION = "txnconsole.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+
+# --- Static files --------------------------------------------------------------------------------
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(env.text("STATIC_ROOT", str(DATA_DIR / "static")))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if not DEBUG
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+
+# --- Language and time ---------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# --- Celery --------------------------------------------------------------------------------------
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A caller that wakes a worker must not wait long for a queue that is gone.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1, "socket_timeout": 5}
+CELERY_RESULT_BACKEND = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_TIME_LIMIT = 60
+CELERY_TASK_SOFT_TIME_LIMIT = 50
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_TIMEZONE = "UTC"
+
+# --- Logs ----------------------------------------------------------------------------------------
+LOGGING_CONFIG = None
+logs.configure(level=env.text("LOG_LEVEL", "INFO"), human=env.boolean("LOG_HUMAN", default=DEBUG))

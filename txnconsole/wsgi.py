@@ -1,0 +1,11 @@
+"""The WSGI application: the product without its live channel (events need ASGI)."""
+
+from __future__ import annotations
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
+
+application = get_wsgi_application()
