@@ -1,0 +1,100 @@
+"""The Python client: transactions, producers, consumers and readers over the REST contract.
+
+    with Client(url, token) as client, client.producer("public/default/flights") as producer:
+        with client.transaction(timeout=30) as txn:
+            producer.send(b"...", key="UA", txn=txn)
+
+``calls`` and ``wire`` say what is asked and how an answer is read, ``retries`` decides what is
+asked again, ``batching`` and ``partitioner`` what is sent together and where; none of them does
+IO. Only ``transport`` talks to the network, so that an asynchronous client needs another
+transport and nothing else. No server code is imported, and no Django.
+
+Invariants: a retry never stores a message twice (every batch has a producer name and a sequence
+id); a transaction in which one operation failed never commits.
+
+A crash of the program leaves its open transactions to their deadlines, and delivered messages to
+the subscription's acknowledgement timeout. What had not been flushed is gone.
+"""
+
+from __future__ import annotations
+
+from txnconsole.client.answers import (
+    AbortedTransaction,
+    Acknowledged,
+    Fetched,
+    Message,
+    PartitionStatus,
+    Produced,
+    SubscriptionInfo,
+    TopicInfo,
+    TransactionInfo,
+)
+from txnconsole.client.batching import Batch, BatchLimits
+from txnconsole.client.calls import NewMessage
+from txnconsole.client.client import Client
+from txnconsole.client.consumer import Consumer
+from txnconsole.client.errors import (
+    InvalidRequest,
+    InvalidTxnStatus,
+    LimitExceeded,
+    NotAuthenticated,
+    PartitionUnavailable,
+    PayloadTooLarge,
+    PermissionDenied,
+    ProducerFenced,
+    SequenceOutOfOrder,
+    SubscriptionNotFound,
+    TopicNotFound,
+    TransactionAborted,
+    TransactionConflict,
+    TransactionNotFound,
+    TxnConsoleError,
+    UnexpectedAnswer,
+    Unreachable,
+)
+from txnconsole.client.partitioner import partition_for_key
+from txnconsole.client.producer import Producer
+from txnconsole.client.reader import Reader
+from txnconsole.client.retries import RetryPolicy
+from txnconsole.client.transaction import Transaction
+from txnconsole.client.transport import TransportOptions
+
+__all__ = [
+    "AbortedTransaction",
+    "Acknowledged",
+    "Batch",
+    "BatchLimits",
+    "Client",
+    "Consumer",
+    "Fetched",
+    "InvalidRequest",
+    "InvalidTxnStatus",
+    "LimitExceeded",
+    "Message",
+    "NewMessage",
+    "NotAuthenticated",
+    "PartitionStatus",
+    "PartitionUnavailable",
+    "PayloadTooLarge",
+    "PermissionDenied",
+    "Produced",
+    "Producer",
+    "ProducerFenced",
+    "Reader",
+    "RetryPolicy",
+    "SequenceOutOfOrder",
+    "SubscriptionInfo",
+    "SubscriptionNotFound",
+    "TopicInfo",
+    "TopicNotFound",
+    "Transaction",
+    "TransactionAborted",
+    "TransactionConflict",
+    "TransactionInfo",
+    "TransactionNotFound",
+    "TransportOptions",
+    "TxnConsoleError",
+    "UnexpectedAnswer",
+    "Unreachable",
+    "partition_for_key",
+]

@@ -1,0 +1,156 @@
+"""The server's answers as typed values. Fields unknown to this version are left out.
+
+Times are UTC; offsets, ledgers and counters are integers; names are those of design/api.md.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+
+class PartitionShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transaction did in one partition; offsets are None until it has ended there."""
+
+    partition: str
+    state: str
+    first_offset: int | None = None
+    last_offset: int | None = None
+    messages: int | None = None
+    attempts: int = 0
+    last_error: str | None = None
+
+
+class SubscriptionShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transaction acknowledged on one subscription."""
+
+    topic: str
+    subscription: str
+    state: str
+    acked_messages: int | None = None
+    attempts: int = 0
+    last_error: str | None = None
+
+
+class TransactionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction with its participants."""
+
+    txn_id: str
+    coordinator_id: int
+    status: str
+    owner: str
+    client: str
+    properties: dict[str, str]
+    opened_at: datetime
+    timeout_ms: int
+    deadline: datetime
+    age_ms: int
+    overdue_ms: int = 0
+    decided_at: datetime | None = None
+    ended_at: datetime | None = None
+    end_reason: str | None = None
+    end_detail: str | None = None
+    partitions: list[PartitionShare] = []
+    subscriptions: list[SubscriptionShare] = []
+
+
+class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """``COMMITTED``, ``ABORTED`` or ``UNDECIDED``; known for ever."""
+
+    txn_id: str
+    outcome: str
+
+
+class TransactionPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[TransactionInfo]
+    next_cursor: str | None = None
+
+
+class EndedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of transactions that was decided; ``duplicate`` when it had been before."""
+
+    group: str
+    duplicate: bool
+
+
+class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
+    topic: str
+    partitions: int
+    buffer: str = "marker"
+
+
+class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    topic: str
+    subscription: str
+    type: str
+
+
+class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a partition stands; ``stable_position`` is inclusive and -1 when there is none."""
+
+    last_offset: int
+    stable_position: int
+    last_stable_offset: int
+    state: str
+
+
+class Produced(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a batch stands; ``duplicate`` when it had been stored before."""
+
+    first_offset: int
+    last_offset: int
+    first_message_id: str
+    last_message_id: str
+    duplicate: bool
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as read or received; ``partition`` is written ``topic:number``."""
+
+    message_id: str
+    offset: int
+    partition: str
+    payload: bytes
+    publish_time: datetime
+    kind: str = "DATA"
+    txn_id: str | None = None
+    key: str | None = None
+    properties: dict[str, str] = {}
+    event_time: datetime | None = None
+    producer_name: str | None = None
+    sequence_id: int | None = None
+    redelivery_count: int = 0
+
+
+class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction whose messages, from ``first_offset`` to its marker, a reader must drop."""
+
+    txn_id: str
+    first_offset: int
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """One fetch; the next one goes on at ``next_offset``."""
+
+    messages: list[Message]
+    stable_position: int
+    last_offset: int
+    next_offset: int
+    aborted_transactions: list[AbortedTransaction] | None = None
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    messages: list[Message]
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """Message ids by what became of them: final, pending their transaction, or dropped."""
+
+    acked: list[str] = []
+    pending: list[str] = []
+    dropped: list[str] = []
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer whose body says nothing."""

@@ -1,0 +1,85 @@
+"""What is sent together: messages of one partition and one transaction become batches. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from txnconsole.client.calls import NewMessage
+
+#: An upper estimate of what one message adds to a body beside its texts and its payload.
+_MESSAGE_OVERHEAD = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """A batch is sent when one of these is reached; bytes are of the encoded body, about."""
+
+    messages: int = 1000
+    bytes: int = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Messages that are stored together or not at all; sent again, they are stored once."""
+
+    partition: int
+    txn_id: str | None
+    sequence_id: int
+    messages: tuple[NewMessage, ...]
+
+
+@dataclass(slots=True)
+class _Building:
+    messages: list[NewMessage] = field(default_factory=list)
+    size: int = 0
+
+
+class Batcher:
+    """Collects messages into batches and numbers them in the order in which they are sealed."""
+
+    def __init__(self, limits: BatchLimits, *, first_sequence_id: int = 0) -> None:
+        self._limits = limits
+        self._sequence = count(first_sequence_id)
+        self._building: dict[tuple[int, str | None], _Building] = {}
+
+    def add(self, partition: int, txn_id: str | None, message: NewMessage) -> list[Batch]:
+        """Add a message; returns the batches that it made ready: none, one, or two."""
+        size = estimated_size(message)
+        slot = (partition, txn_id)
+        building = self._building.setdefault(slot, _Building())
+        ready = []
+        if building.messages and building.size + size > self._limits.bytes:
+            ready.append(self._seal(slot))
+            building = self._building.setdefault(slot, _Building())
+        building.messages.append(message)
+        building.size += size
+        if len(building.messages) >= self._limits.messages or building.size >= self._limits.bytes:
+            ready.append(self._seal(slot))
+        return ready
+
+    def seal(self, wanted: Callable[[str | None], bool]) -> list[Batch]:
+        """Make batches of what is collected for the transactions (or None) that are wanted."""
+        return [self._seal(slot) for slot in self._slots(wanted)]
+
+    def discard(self, txn_id: str) -> None:
+        """Forget what is collected for a transaction that has ended."""
+        for slot in self._slots(lambda candidate: candidate == txn_id):
+            del self._building[slot]
+
+    def _slots(self, wanted: Callable[[str | None], bool]) -> list[tuple[int, str | None]]:
+        return [slot for slot in self._building if wanted(slot[1])]
+
+    def _seal(self, slot: tuple[int, str | None]) -> Batch:
+        messages = tuple(self._building.pop(slot).messages)
+        return Batch(
+            partition=slot[0], txn_id=slot[1], sequence_id=next(self._sequence), messages=messages
+        )
+
+
+def estimated_size(message: NewMessage) -> int:
+    """About how many bytes a message adds to a body; never too few for ASCII texts."""
+    texts: Iterable[str] = (*message.properties.keys(), *message.properties.values())
+    length = sum(len(text) + 5 for text in texts) + len(message.key or "")
+    return _MESSAGE_OVERHEAD + len(message.payload) + length

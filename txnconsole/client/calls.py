@@ -1,0 +1,230 @@
+"""The calls of design/api.md that the client makes, each as a value. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from txnconsole.client.answers import (
+    Acknowledged,
+    EndedGroup,
+    Fetched,
+    Nothing,
+    PartitionStatus,
+    Produced,
+    Received,
+    SubscriptionInfo,
+    TopicInfo,
+    TransactionInfo,
+    TransactionOutcome,
+    TransactionPage,
+)
+from txnconsole.client.wire import JSON, MSGPACK, Call, encode, segments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to produce; ``event_time`` needs a time zone."""
+
+    payload: bytes
+    key: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    event_time: datetime | None = None
+
+
+def _post(path: str, body: Mapping[str, Any], answer: type[Any], **options: Any) -> Call[Any]:
+    media_type = options.setdefault("media_type", JSON)
+    return Call(method="POST", path=path, body=encode(body, media_type), answer=answer, **options)
+
+
+def topic_path(topic: str) -> str:
+    """The path of ``tenant/namespace/topic``.
+
+    Raises:
+        ValueError: the name has another form.
+    """
+    parts = topic.split("/")
+    if len(parts) != 3 or not all(parts):
+        raise ValueError(f"{topic!r} is not a topic; write tenant/namespace/topic.")
+    return f"/topics/{segments(*parts)}"
+
+
+def _partition_path(topic: str, partition: int) -> str:
+    return f"{topic_path(topic)}/partitions/{partition}"
+
+
+def _subscription_path(topic: str, subscription: str) -> str:
+    return f"{topic_path(topic)}/subscriptions/{segments(subscription)}"
+
+
+# --- transactions
+
+
+def open_transaction(
+    *,
+    timeout_ms: int | None,
+    coordinator_id: int | None,
+    client: str,
+    properties: Mapping[str, str],
+) -> Call[TransactionInfo]:
+    """Open a transaction. Asked twice it leaves an empty one behind, which holds nothing back."""
+    body = {"client": client, "properties": dict(properties)}
+    optional = {"timeout_ms": timeout_ms, "coordinator_id": coordinator_id}
+    return _post("/transactions", body | _given(optional), TransactionInfo)
+
+
+def get_transaction(txn_id: str) -> Call[TransactionInfo]:
+    return Call(method="GET", path=f"/transactions/{segments(txn_id)}", answer=TransactionInfo)
+
+
+def list_transactions(filters: Mapping[str, Any]) -> Call[TransactionPage]:
+    return Call(method="GET", path="/transactions", query=_given(filters), answer=TransactionPage)
+
+
+def outcome(txn_id: str) -> Call[TransactionOutcome]:
+    path = f"/transactions/{segments(txn_id)}/outcome"
+    return Call(method="GET", path=path, answer=TransactionOutcome)
+
+
+def commit(txn_id: str, *, wait_ms: int) -> Call[TransactionInfo]:
+    path = f"/transactions/{segments(txn_id)}/commit"
+    return _post(path, {"wait_ms": wait_ms}, TransactionInfo, wait_ms=wait_ms)
+
+
+def abort(txn_id: str, *, reason: str, wait_ms: int) -> Call[TransactionInfo]:
+    path = f"/transactions/{segments(txn_id)}/abort"
+    return _post(path, {"reason": reason, "wait_ms": wait_ms}, TransactionInfo, wait_ms=wait_ms)
+
+
+def extend(txn_id: str, *, timeout_ms: int) -> Call[TransactionInfo]:
+    path = f"/transactions/{segments(txn_id)}/extend"
+    return _post(path, {"timeout_ms": timeout_ms}, TransactionInfo)
+
+
+def end_group(
+    group: str, *, guard: str, commit: Sequence[str], abort: Sequence[str]
+) -> Call[EndedGroup]:
+    """Decide a group of transactions; asked twice, the second answer is ``duplicate``."""
+    body = {"group": group, "guard": guard, "commit": list(commit), "abort": list(abort)}
+    return _post("/transactions/end-group", body, EndedGroup)
+
+
+# --- topics and messages
+
+
+def create_topic(topic: str, settings: Mapping[str, Any]) -> Call[TopicInfo]:
+    body = encode(_given(settings), JSON)
+    return Call(method="PUT", path=topic_path(topic), body=body, answer=TopicInfo)
+
+
+def get_topic(topic: str) -> Call[TopicInfo]:
+    return Call(method="GET", path=topic_path(topic), answer=TopicInfo)
+
+
+def get_partition(topic: str, partition: int) -> Call[PartitionStatus]:
+    return Call(method="GET", path=_partition_path(topic, partition), answer=PartitionStatus)
+
+
+def produce(
+    topic: str,
+    partition: int,
+    messages: Sequence[NewMessage],
+    *,
+    txn_id: str | None,
+    producer_name: str | None,
+    sequence_id: int | None,
+) -> Call[Produced]:
+    """Append one batch; idempotent by producer name and sequence id, and only with both."""
+    body = {
+        "txn_id": txn_id,
+        "producer_name": producer_name,
+        "sequence_id": sequence_id,
+        "messages": [_message(message) for message in messages],
+    }
+    return _post(
+        f"{_partition_path(topic, partition)}/messages",
+        body,
+        Produced,
+        media_type=MSGPACK,
+        idempotent=producer_name is not None and sequence_id is not None,
+    )
+
+
+def fetch(topic: str, partition: int, query: Mapping[str, Any]) -> Call[Fetched]:
+    return Call(
+        method="GET",
+        path=f"{_partition_path(topic, partition)}/messages",
+        query=_given(query),
+        answer=Fetched,
+        media_type=MSGPACK,
+        wait_ms=query.get("wait_ms", 0),
+    )
+
+
+# --- subscriptions
+
+
+def create_subscription(
+    topic: str, subscription: str, settings: Mapping[str, Any]
+) -> Call[SubscriptionInfo]:
+    path = _subscription_path(topic, subscription)
+    body = encode(_given(settings), JSON)
+    return Call(method="PUT", path=path, body=body, answer=SubscriptionInfo)
+
+
+def get_subscription(topic: str, subscription: str) -> Call[SubscriptionInfo]:
+    path = _subscription_path(topic, subscription)
+    return Call(method="GET", path=path, answer=SubscriptionInfo)
+
+
+def receive(
+    topic: str, subscription: str, *, consumer: str, max_messages: int, wait_ms: int
+) -> Call[Received]:
+    """Receive messages. What a lost answer held comes again after the acknowledgement timeout."""
+    body = {"consumer": consumer, "max_messages": max_messages, "wait_ms": wait_ms}
+    path = f"{_subscription_path(topic, subscription)}/receive"
+    return _post(path, body, Received, media_type=MSGPACK, wait_ms=wait_ms)
+
+
+def acknowledge(
+    topic: str,
+    subscription: str,
+    message_ids: Sequence[str],
+    *,
+    consumer: str,
+    txn_id: str | None,
+    ack_type: str,
+) -> Call[Acknowledged]:
+    body = {
+        "consumer": consumer,
+        "txn_id": txn_id,
+        "ack_type": ack_type,
+        "message_ids": list(message_ids),
+    }
+    path = f"{_subscription_path(topic, subscription)}/ack"
+    return _post(path, body, Acknowledged, media_type=MSGPACK)
+
+
+def negative_acknowledge(
+    topic: str, subscription: str, message_ids: Sequence[str], *, consumer: str
+) -> Call[Nothing]:
+    body = {"consumer": consumer, "message_ids": list(message_ids)}
+    return _post(f"{_subscription_path(topic, subscription)}/nack", body, Nothing)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _message(message: NewMessage) -> dict[str, Any]:
+    event_time = message.event_time
+    if event_time is not None and event_time.tzinfo is None:
+        raise ValueError("event_time needs a time zone.")
+    return {
+        "key": message.key,
+        "payload": message.payload,
+        "properties": dict(message.properties),
+        "event_time": event_time and event_time.astimezone(UTC).isoformat(timespec="microseconds"),
+    }

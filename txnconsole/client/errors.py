@@ -1,0 +1,152 @@
+"""What the server refuses, one class per code of the contract (design/api.md, Error codes)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class TxnConsoleError(Exception):
+    """The server refused a call, or could not be asked.
+
+    Attributes:
+        code: the contract's stable name; catch a subclass rather than compare it.
+        status: HTTP status, or None when there was no answer.
+        retry_after: seconds after which the server suggests another try, or None.
+        data: further members of the problem document, such as ``current_status``.
+    """
+
+    code: str = "TxnConsoleError"
+    _by_code: ClassVar[dict[str, type[TxnConsoleError]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.code = cls.__name__
+        TxnConsoleError._by_code[cls.code] = cls
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+        self.data = dict(data or {})
+
+    @classmethod
+    def of_problem(
+        cls, problem: Mapping[str, Any], *, status: int, retry_after: float | None
+    ) -> TxnConsoleError:
+        """Build the error that a problem document (RFC 9457) names by its ``code``."""
+        code = str(problem.get("code", UnexpectedAnswer.code))
+        message = problem.get("detail") or problem.get("title") or code
+        data = {key: value for key, value in problem.items() if key not in _STANDARD_MEMBERS}
+        kind = cls._by_code.get(code, TxnConsoleError)
+        error = kind(str(message), status=status, retry_after=retry_after, data=data)
+        error.code = code
+        return error
+
+
+_STANDARD_MEMBERS = frozenset({"type", "title", "status", "detail", "code", "instance"})
+
+
+class Unreachable(TxnConsoleError):
+    """No answer came: the server cannot be reached, or the connection broke.
+
+    ``maybe_sent`` tells whether the server may have carried out the request all the same.
+    """
+
+    def __init__(self, message: str, *, maybe_sent: bool) -> None:
+        super().__init__(message)
+        self.maybe_sent = maybe_sent
+
+
+class UnexpectedAnswer(TxnConsoleError):
+    """An answer that the contract does not know, such as a proxy's error page."""
+
+
+class TransactionAborted(TxnConsoleError):
+    """The transaction was aborted by this client because one of its operations failed."""
+
+
+class NotAuthenticated(TxnConsoleError):
+    """The token is missing, wrong, expired or revoked."""
+
+
+class PermissionDenied(TxnConsoleError):
+    """The token's role or its topic pattern does not allow this."""
+
+
+class InvalidRequest(TxnConsoleError):
+    """The request is malformed; ``data["errors"]`` names each field."""
+
+
+class PayloadTooLarge(TxnConsoleError):
+    """The message, the batch or the body is above its limit."""
+
+
+class LimitExceeded(TxnConsoleError):
+    """Too many open transactions, or too many requests."""
+
+
+class TransactionNotFound(TxnConsoleError):
+    """No such transaction, or another principal's."""
+
+
+class InvalidTxnStatus(TxnConsoleError):
+    """The transaction's status does not allow this; ``data["current_status"]`` tells it."""
+
+
+class TransactionConflict(TxnConsoleError):
+    """The acknowledgement meets another transaction's; ``data["conflicts"]`` names them."""
+
+
+class CoordinatorNotFound(TxnConsoleError):
+    """No such coordinator."""
+
+
+class CoordinatorUnavailable(TxnConsoleError):
+    """The coordinators' database cannot be reached."""
+
+
+class TopicNotFound(TxnConsoleError):
+    """No such topic."""
+
+
+class TopicConflict(TxnConsoleError):
+    """The topic exists with settings that the request would change."""
+
+
+class TopicInUse(TxnConsoleError):
+    """A transaction holds the topic or subscription."""
+
+
+class PartitionNotFound(TxnConsoleError):
+    """The topic has no such partition."""
+
+
+class PartitionUnavailable(TxnConsoleError):
+    """The partition is offline, recovering, or its broker cannot be reached."""
+
+
+class SubscriptionNotFound(TxnConsoleError):
+    """The topic has no such subscription."""
+
+
+class SubscriptionConflict(TxnConsoleError):
+    """The subscription exists with another type."""
+
+
+class MessageNotFound(TxnConsoleError):
+    """No such message."""
+
+
+class ProducerFenced(TxnConsoleError):
+    """A newer instance of the producer has taken over."""
+
+
+class SequenceOutOfOrder(TxnConsoleError):
+    """A sequence id below the producer's last one that is no known duplicate."""

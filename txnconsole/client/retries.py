@@ -1,0 +1,49 @@
+"""Which failed calls are made again, and when. No IO, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txnconsole.client.errors import TxnConsoleError, Unreachable
+
+_TRANSIENT = frozenset({502, 503, 504})
+_TOO_MANY = 429
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Exponential back-off with jitter until a deadline; all in seconds.
+
+    The server's Retry-After is a lower bound of the delay, also when it is longer than
+    ``max_delay``.
+    """
+
+    deadline: float = 30.0
+    first_delay: float = 0.05
+    max_delay: float = 2.0
+
+    def delay(
+        self, attempt: int, elapsed: float, *, jitter: float, retry_after: float | None = None
+    ) -> float | None:
+        """Seconds to wait before the next attempt, or None when the deadline forbids another.
+
+        ``attempt`` counts the failed ones from 1; ``jitter`` is uniform in [0, 1) and takes up
+        to half of the delay away, so that clients that failed together do not return together.
+        """
+        doublings = min(attempt - 1, 30)
+        backoff = min(self.max_delay, self.first_delay * 2**doublings) * (1 - jitter / 2)
+        wait = max(backoff, retry_after or 0.0)
+        return wait if elapsed + wait <= self.deadline else None
+
+
+def is_retryable(error: TxnConsoleError, *, idempotent: bool) -> bool:
+    """Whether the same call may be made again.
+
+    An idempotent call may whenever the failure is transient. Another only when the server
+    cannot have carried it out: it never arrived, or was refused before it began (429).
+    """
+    if isinstance(error, Unreachable):
+        return idempotent or not error.maybe_sent
+    if error.status == _TOO_MANY:
+        return error.retry_after is not None
+    return idempotent and error.status in _TRANSIENT

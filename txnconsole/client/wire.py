@@ -1,0 +1,95 @@
+"""One call of the REST contract as a value: what is asked, and how its answer is read. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from txnconsole.client.answers import Nothing
+from txnconsole.client.errors import TxnConsoleError, UnexpectedAnswer
+
+T = TypeVar("T")
+
+JSON = "application/json"
+MSGPACK = "application/msgpack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """A request and the type of its answer.
+
+    ``idempotent``: carrying it out twice is the same as once, so an unanswered call may be
+    repeated. ``wait_ms``: how long the server may hold the answer back on purpose.
+    """
+
+    method: str
+    path: str
+    answer: type[T]
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: bytes | None = None
+    media_type: str = JSON
+    idempotent: bool = True
+    wait_ms: int = 0
+
+    def headers(self) -> dict[str, str]:
+        headers = {"Accept": f"{self.media_type}, application/problem+json"}
+        if self.body is not None:
+            headers["Content-Type"] = self.media_type
+        return headers
+
+    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> T:
+        """Turn an HTTP answer into a value.
+
+        Raises:
+            TxnConsoleError: the subclass that the problem document names.
+            UnexpectedAnswer: the body is none that the contract describes.
+        """
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not 200 <= status < 300:
+            raise _error(status, headers, body)
+        if issubclass(self.answer, Nothing):
+            return self.answer()
+        try:
+            return _decode(body, media_type, self.answer)
+        except msgspec.MsgspecError as error:
+            raise UnexpectedAnswer(
+                f"{self.method} {self.path} was answered with {media_type or 'no media type'}"
+                f" that cannot be read: {error}",
+                status=status,
+            ) from error
+
+
+def encode(value: object, media_type: str) -> bytes:
+    """Encode a body in one of the two media types of the contract."""
+    return msgspec.msgpack.encode(value) if media_type == MSGPACK else msgspec.json.encode(value)
+
+
+def segments(*parts: str | int) -> str:
+    """Build a path from values that may hold any character."""
+    return "/".join(quote(str(part), safe=":") for part in parts)
+
+
+def _decode(body: bytes, media_type: str, kind: type[T]) -> T:
+    if media_type == MSGPACK:
+        return msgspec.msgpack.decode(body, type=kind)
+    if media_type == JSON:
+        return msgspec.json.decode(body, type=kind)
+    raise msgspec.DecodeError("It is neither JSON nor MessagePack.")
+
+
+def _error(status: int, headers: Mapping[str, str], body: bytes) -> TxnConsoleError:
+    retry_after = _seconds(headers.get("retry-after"))
+    try:
+        problem = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return UnexpectedAnswer(f"HTTP {status}", status=status, retry_after=retry_after)
+    return TxnConsoleError.of_problem(problem, status=status, retry_after=retry_after)
+
+
+def _seconds(text: str | None) -> float | None:
+    """Read Retry-After in seconds; its other form, a date, would need a clock and is ignored."""
+    return float(text) if text is not None and text.isascii() and text.isdigit() else None
