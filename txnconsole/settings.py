@@ -11,6 +11,7 @@ from django.core.management.utils import get_random_secret_key
 
 from txnconsole import logs
 from txnconsole.environment import Environment, data_directory, django_database, left_by_runner
+from txnconsole.workers.schedule import SCHEDULE
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = data_directory()
@@ -81,8 +82,13 @@ INSTALLED_APPS = [
     "txnconsole.workers",
     *(
         app
-        for app in ("txnconsole.access", "txnconsole.audit", "txnconsole.api", "txnconsole.console")
-        if find_spec(app)
+        for app, landed in {
+            "txnconsole.access": "models",
+            "txnconsole.audit": "models",
+            "txnconsole.api": "urls",
+            "txnconsole.console": "urls",
+        }.items()
+        if find_spec(app) and find_spec(f"{app}.{landed}")
     ),
 ]
 MIDDLEWARE = [
@@ -140,6 +146,8 @@ CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A caller that wakes a worker must not wait long for a queue that is gone.
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1, "socket_timeout": 5}
+CELERY_BEAT_SCHEDULE = SCHEDULE
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # In memory: a restart may run a task early.
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True

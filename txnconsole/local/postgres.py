@@ -42,6 +42,7 @@ _SETTINGS = {
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
+_SOCKET = ".s.PGSQL.5432"
 _START_SECONDS = 120
 _NO_SPACE = "No space left on device"
 
@@ -166,10 +167,10 @@ class EmbeddedPostgres:
         new.rename(self._data)
 
     def _clear_previous(self) -> None:
-        """See off what a killed run left: its processes, then its ``postmaster.pid``.
+        """See off what a killed run left: its processes, then its lock files.
 
         The caller holds the data directory's lock, so no other run can own them. PostgreSQL itself
-        refuses to start on a pid file whose number now belongs to another process.
+        refuses to start on a lock file whose number now belongs to another process.
         """
         deadline = time.monotonic() + 10
         with contextlib.suppress(OSError, ValueError):
@@ -182,7 +183,9 @@ class EmbeddedPostgres:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
-        (self._data / "postmaster.pid").unlink(missing_ok=True)
+        for stale in ("postmaster.pid", _SOCKET, f"{_SOCKET}.lock"):
+            (self._data / stale).unlink(missing_ok=True)
+            (self._sockets / stale).unlink(missing_ok=True)
 
     def _processes(self) -> list[int]:
         """PostgreSQL's processes on these files: each works in the data directory."""

@@ -1,0 +1,122 @@
+"""Servers for tests: a real PostgreSQL and a real Valkey per test process, never a stand-in."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connections
+from pytest_django import DjangoDbBlocker
+
+from tests.support.databases import NAMES, Databases
+from txnconsole.environment import django_database
+from txnconsole.local.postgres import EmbeddedPostgres
+from txnconsole.local.valkey import EmbeddedValkey
+
+if TYPE_CHECKING:
+    from engine import Engine
+
+#: Ordinary tests may trade durability for speed; tests marked ``crash`` start servers of their own.
+_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_NOWHERE = "/nonexistent"
+
+
+def pytest_configure() -> None:
+    """Point the settings away from any product that runs on this machine."""
+    settings.DATABASE_URL = f"host={_NOWHERE}"
+    settings.BROKER_DATABASE_URLS = [f"host={_NOWHERE}"]
+    settings.REDIS_URL = f"unix://{_NOWHERE}/valkey.sock"
+    settings.SECURE_SSL_REDIRECT = False
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }
+    _use_database(settings.DATABASE_URL)
+
+
+@pytest.fixture(scope="session")
+def server_directory() -> Iterator[Path]:
+    """Where this test process keeps its servers; a short path, sockets go there."""
+    with tempfile.TemporaryDirectory(prefix="txnconsole-test-") as directory:
+        (Path(directory) / "run").mkdir()
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
+def postgres(server_directory: Path) -> Iterator[EmbeddedPostgres]:
+    """A PostgreSQL server without durability, shared by the tests of this process."""
+    server = EmbeddedPostgres(
+        server_directory,
+        sockets=server_directory / "run",
+        password=secrets.token_urlsafe(12),
+        log=server_directory / "postgres.log",
+        settings=_FAST,
+    )
+    server.start(NAMES)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def databases(postgres: EmbeddedPostgres) -> Iterator[Databases]:
+    """The coordinator's and two brokers' databases, migrated; Django's settings name them."""
+    from txnconsole.enginedb import wiring
+
+    found = Databases.on(postgres)
+    settings.DATABASE_URL = found.coordinator_url
+    settings.BROKER_DATABASE_URLS = found.broker_urls
+    _use_database(found.coordinator_url)
+    wiring.engine().migrate()
+    found.keep_seeds()
+    yield found
+    wiring.close()
+
+
+@pytest.fixture
+def engine(databases: Databases) -> Iterator[Engine]:
+    """The process's engine (``txnconsole.enginedb.wiring``) on databases without any row."""
+    from txnconsole.enginedb import wiring
+
+    wiring.close()
+    databases.clean()
+    yield wiring.engine()
+    wiring.close()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) -> None:
+    """pytest-django's: Django's tables stand in the coordinators' test database."""
+    del databases
+    with django_db_blocker.unblock():
+        call_command("migrate", verbosity=0)
+
+
+@pytest.fixture(scope="session")
+def valkey(server_directory: Path) -> Iterator[EmbeddedValkey]:
+    """A Valkey server, shared by the tests of this process."""
+    server = EmbeddedValkey(
+        server_directory, sockets=server_directory / "run", log=server_directory / "valkey.log"
+    )
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def valkey_url(valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty Valkey, which Django's settings name during the test."""
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
+    monkeypatch.setattr(settings, "REDIS_URL", valkey.url)
+    return valkey.url
+
+
+def _use_database(url: str) -> None:
+    connections["default"].settings_dict.update(django_database("DATABASE_URL", url))

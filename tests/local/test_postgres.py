@@ -1,0 +1,113 @@
+"""The embedded PostgreSQL: starting, recovering, refusing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from txnconsole.local.errors import CannotStart
+from txnconsole.local.postgres import EmbeddedPostgres, assert_durable
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Closed to everybody else (0700), as root's home is; short, because a socket goes there."""
+    with tempfile.TemporaryDirectory(prefix="txnc-") as name:
+        (Path(name) / "run").mkdir()
+        yield Path(name)
+
+
+def server(directory: Path, **settings: str) -> EmbeddedPostgres:
+    return EmbeddedPostgres(
+        directory,
+        sockets=directory / "run",
+        password="correct horse",
+        log=directory / "postgres.log",
+        settings=settings,
+    )
+
+
+def test_it_keeps_what_it_has_acknowledged_by_default(directory: Path) -> None:
+    postgres = server(directory)
+    postgres.start(["coordinator"])
+    try:
+        assert_durable("DATABASE_URL", postgres.url("coordinator"))
+    finally:
+        postgres.stop()
+
+
+def test_a_server_without_fsync_is_refused(postgres: EmbeddedPostgres) -> None:
+    with pytest.raises(CannotStart, match=r"^DATABASE_URL: its server runs with fsync = off\.$"):
+        assert_durable("DATABASE_URL", postgres.url("coordinator"))
+
+
+def test_an_unreachable_server_is_named_without_its_password() -> None:
+    secret = secrets.token_hex(8)
+    url = f"postgresql://user:{secret}@127.0.0.1:1/none"
+    with pytest.raises(CannotStart, match=r"^DATABASE_URL cannot be reached: ") as raised:
+        assert_durable("DATABASE_URL", url)
+    assert secret not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_wrong_password_is_refused(postgres: EmbeddedPostgres, server_directory: Path) -> None:
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(host=str(server_directory / "run"), user="postgres", password="guess")
+
+
+@pytest.mark.crash
+def test_it_continues_after_being_killed(directory: Path) -> None:
+    first = server(directory)
+    first.start(["coordinator"])
+    with psycopg.connect(first.url("coordinator"), autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+    postmaster = int((directory / "postgres" / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGKILL)
+    assert (directory / "postgres" / "postmaster.pid").exists()
+
+    second = server(directory)
+    second.start(["coordinator"])
+    try:
+        with psycopg.connect(second.url("coordinator")) as connection:
+            assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
+    finally:
+        second.stop()
+        first.stop()
+
+
+def test_a_stale_pid_file_that_names_a_living_process_is_no_obstacle(directory: Path) -> None:
+    postgres = server(directory, fsync="off")
+    postgres.start([])
+    pid_file = directory / "postgres" / "postmaster.pid"
+    lines = pid_file.read_text().splitlines()
+    postgres.stop()
+
+    pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
+    again = server(directory, fsync="off")
+    again.start([])
+    again.stop()
+
+
+def test_an_interrupted_initdb_is_done_again(directory: Path) -> None:
+    half_made = directory / "postgres.new"
+    half_made.mkdir()
+    (half_made / "PG_VERSION").write_text("18")
+
+    postgres = server(directory, fsync="off")
+    postgres.start([])
+    postgres.stop()
+    assert not half_made.exists()
+
+
+def test_a_setting_it_refuses_is_told_in_one_line(directory: Path) -> None:
+    postgres = server(directory, shared_buffers="nonsense")
+    with pytest.raises(CannotStart, match=r"^PostgreSQL did not start: .*shared_buffers.*") as told:
+        postgres.start([])
+    assert "\n" not in str(told.value)

@@ -1,0 +1,85 @@
+"""The test databases: one embedded server per test process, cleaned rather than made anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+
+from txnconsole.local.postgres import EmbeddedPostgres
+
+NAMES = ("coordinator", "broker_1", "broker_2")
+
+#: Rows that migrating left are kept aside once, and come back on every cleaning.
+_KEEP_SEEDS = """
+DO $$
+DECLARE t regclass; kept text; filled boolean;
+BEGIN
+    CREATE SCHEMA seed;
+    FOR t, kept IN SELECT c.oid, format('seed.%I', n.nspname || '.' || c.relname)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relkind = 'r' AND n.nspname !~ '^pg_|^public$|^seed$|^information_schema$'
+    LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s)', t) INTO filled;
+        IF filled THEN EXECUTE format('CREATE TABLE %s AS TABLE %s', kept, t); END IF;
+    END LOOP;
+END $$
+"""
+
+#: DELETE is thirty times faster than TRUNCATE where a test has left a few rows.
+_CLEAN = """
+DO $$
+DECLARE t regclass; kept text; s record;
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    SET LOCAL lock_timeout = '10s';
+    FOR t, kept IN SELECT c.oid, n.nspname || '.' || c.relname
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relkind = 'r' AND n.nspname !~ '^pg_|^public$|^seed$|^information_schema$'
+    LOOP
+        IF pg_relation_size(t) > 262144 THEN
+            EXECUTE format('TRUNCATE %s CASCADE', t);
+        ELSE
+            EXECUTE format('DELETE FROM %s', t);
+        END IF;
+        IF to_regclass(format('seed.%I', kept)) IS NOT NULL THEN
+            EXECUTE format('INSERT INTO %s OVERRIDING SYSTEM VALUE TABLE seed.%I', t, kept);
+        END IF;
+    END LOOP;
+    FOR s IN SELECT schemaname, sequencename, start_value FROM pg_sequences
+        WHERE schemaname <> 'public'
+    LOOP
+        PERFORM setval(format('%I.%I', s.schemaname, s.sequencename), s.start_value, false);
+    END LOOP;
+END $$
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """Connection strings of one coordinator database and two brokers."""
+
+    coordinator_url: str
+    broker_urls: list[str]
+
+    @classmethod
+    def on(cls, server: EmbeddedPostgres) -> Databases:
+        coordinator, *brokers = (server.url(name) for name in NAMES)
+        return cls(coordinator, brokers)
+
+    @property
+    def all_urls(self) -> list[str]:
+        return [self.coordinator_url, *self.broker_urls]
+
+    def keep_seeds(self) -> None:
+        """Remember what the migrations filled in."""
+        self._everywhere(_KEEP_SEEDS)
+
+    def clean(self) -> None:
+        """Take all rows out of the engine's tables, in all databases."""
+        self._everywhere(_CLEAN)
+
+    def _everywhere(self, statement: str) -> None:
+        for url in self.all_urls:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(statement.encode())

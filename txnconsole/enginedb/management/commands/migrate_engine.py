@@ -1,0 +1,21 @@
+"""``manage.py migrate_engine``: bring the engine's schemas up to date in all databases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from engine.model.errors import EngineError
+from txnconsole.enginedb.wiring import engine
+
+
+class Command(BaseCommand):
+    help = "Create or update the engine's schemas; safe to repeat, and from several processes."
+    requires_system_checks: list[str] = []  # noqa: RUF012  # Django's own declaration.
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        try:
+            engine().migrate()
+        except EngineError as error:
+            raise CommandError(f"{error.code}: {error.message}") from error

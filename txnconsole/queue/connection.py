@@ -1,0 +1,30 @@
+"""The process's connection to Redis."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import redis
+from django.conf import settings
+
+#: Seconds. A caller never waits long for a hint.
+_TIMEOUT = 1.0
+
+
+def connection() -> redis.Redis:
+    """A thread-safe client of the Redis that the settings name."""
+    return _client(settings.REDIS_URL)
+
+
+def ping() -> str | None:
+    """None when Redis answers, else what is wrong."""
+    try:
+        connection().ping()
+    except redis.RedisError as error:
+        return type(error).__name__
+    return None
+
+
+@lru_cache(maxsize=4)
+def _client(url: str) -> redis.Redis:
+    return redis.Redis.from_url(url, socket_connect_timeout=_TIMEOUT, socket_timeout=_TIMEOUT)

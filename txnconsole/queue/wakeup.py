@@ -1,0 +1,51 @@
+"""Wakes the worker that finalizes a coordinator's ended transactions."""
+
+from __future__ import annotations
+
+import time
+
+import redis
+import structlog
+from kombu.exceptions import OperationalError
+
+from txnconsole.celery import app
+from txnconsole.queue.connection import connection
+
+FINALIZE = "txnconsole.finalize"
+_log = structlog.get_logger(__name__)
+#: A wake-up that was lost with the queue stands in the way of the next for this long at most.
+_PENDING_SECONDS = 5
+#: After a failure no wake-up is tried for this long: the periodic sweep does the work anyway.
+_PAUSE_SECONDS = 1.0
+
+
+class _Pause:
+    until = 0.0
+
+
+def wake_finalizer(tc_id: int) -> None:
+    """Have a worker finalize the coordinator's due transactions soon; never fails.
+
+    Wake-ups coalesce: while one waits in the queue, others add nothing. The worker calls
+    :func:`woken` before it looks for work, so an end that found a wake-up waiting is seen by it.
+    """
+    if time.monotonic() < _Pause.until:
+        return
+    try:
+        if connection().set(_key(tc_id), 1, nx=True, ex=_PENDING_SECONDS):
+            app.send_task(FINALIZE, args=[tc_id], retry=False, expires=60)
+    except (redis.RedisError, OperationalError, OSError) as error:
+        _Pause.until = time.monotonic() + _PAUSE_SECONDS
+        _log.warning("wake-up failed", tc_id=tc_id, error=type(error).__name__)
+
+
+def woken(tc_id: int) -> None:
+    """The worker is about to look: whoever comes from now on must wake it again."""
+    try:
+        connection().delete(_key(tc_id))
+    except redis.RedisError as error:
+        _log.warning("wake-up not cleared", tc_id=tc_id, error=type(error).__name__)
+
+
+def _key(tc_id: int) -> str:
+    return f"txnconsole:wake:{tc_id}"

@@ -1,0 +1,12 @@
+"""When the periodic tasks run. A late one is dropped: the next second brings another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions")
+
+SCHEDULE: dict[str, dict[str, Any]] = {
+    name: {"task": f"txnconsole.{name}", "schedule": 1.0, "options": {"expires": 1.0}}
+    for name in _EVERY_SECOND
+} | {"heartbeat": {"task": "txnconsole.heartbeat", "schedule": 2.0, "options": {"expires": 2.0}}}
