@@ -28,11 +28,13 @@ class TransportOptions:
     """How a client reaches the server.
 
     ``sleep`` waits between attempts (seconds) and may raise to give up, as a program that has
-    been told to stop does. ``http`` replaces the network, for tests.
+    been told to stop does. ``clock`` measures the deadline, in seconds from any point; with
+    ``http``, which replaces the network, it is there for tests.
     """
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
     http: httpx.BaseTransport | None = None
 
 
@@ -59,7 +61,8 @@ class Transport:
             TxnConsoleError: the last failure.
         """
         retry = self._options.retry
-        started = time.monotonic()
+        clock = self._options.clock
+        started = clock()
         attempt = 0
         while True:
             attempt += 1
@@ -70,7 +73,7 @@ class Transport:
                     raise
                 wait = retry.delay(
                     attempt,
-                    time.monotonic() - started,
+                    clock() - started,
                     jitter=random.random(),  # noqa: S311 - spreads clients, keeps no secret
                     retry_after=error.retry_after,
                 )

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.client.faults import TOPIC, FaultyLog, client
+from txnconsole.client import (
+    InvalidTxnStatus,
+    PartitionUnavailable,
+    TransactionAborted,
+)
+
+ABORT = "POST /transactions/0:7/abort"
+COMMIT = "POST /transactions/0:7/commit"
+
+
+def test_the_block_commits_after_its_messages_are_sent() -> None:
+    network = FaultyLog()
+    server, _ = client(network)
+    producer = server.producer(TOPIC)
+    with server.transaction(timeout=5) as txn:
+        producer.send(b"1", partition=0, txn=txn)
+    assert txn.info.status == "COMMITTED"
+    assert network.messages == [(0, "0:7", b"1")]
+    assert network.requests[-2:] == [f"POST /topics/{TOPIC}/partitions/0/messages", COMMIT]
+
+
+def test_an_exception_aborts_and_passes() -> None:
+    network = FaultyLog()
+    server, _ = client(network)
+    producer = server.producer(TOPIC)
+
+    def fail() -> None:
+        with server.transaction() as txn:
+            producer.send(b"1", txn=txn)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert network.requests[-1] == ABORT
+    assert COMMIT not in network.requests
+    assert producer.flush() == []
+    assert network.messages == []
+
+
+def test_a_failed_operation_aborts_even_when_its_exception_was_caught() -> None:
+    network = FaultyLog([None, 409])
+    server, _ = client(network)
+    producer = server.producer(TOPIC)
+    txn = server.transaction()
+    producer.send(b"1", txn=txn)
+    with pytest.raises(InvalidTxnStatus):
+        producer.flush(txn)
+    producer.send(b"2", txn=txn)
+    with pytest.raises(TransactionAborted) as caught, txn:
+        pass
+    assert isinstance(caught.value.__cause__, InvalidTxnStatus)
+    assert network.requests[-1] == ABORT
+    assert COMMIT not in network.requests
+
+
+def test_a_flush_that_fails_at_the_commit_aborts() -> None:
+    network = FaultyLog([None, 503])
+    server, _ = client(network, deadline=0)
+    producer = server.producer(TOPIC)
+    with pytest.raises(TransactionAborted) as caught, server.transaction() as txn:
+        producer.send(b"1", txn=txn)
+    assert isinstance(caught.value.__cause__, PartitionUnavailable)
+    assert network.requests[-1] == ABORT
+    assert producer.flush() == []
+
+
+def test_a_commit_without_an_answer_is_not_turned_into_an_abort() -> None:
+    network = FaultyLog([None, "lost answer"])
+    server, _ = client(network, deadline=0)
+    with pytest.raises(Exception, match="got no answer"), server.transaction():
+        pass
+    assert ABORT not in network.requests
+
+
+def test_the_first_exception_wins_when_the_abort_fails_too() -> None:
+    server, _ = client(FaultyLog([None, 503]), deadline=0)
+    with pytest.raises(KeyError) as caught, server.transaction():
+        raise KeyError
+    assert "0:7 could not be aborted either" in caught.value.__notes__[0]
+
+
+def test_a_transaction_ended_inside_its_block_is_left_alone() -> None:
+    network = FaultyLog()
+    server, _ = client(network)
+    with server.transaction() as txn:
+        txn.abort("changed my mind")
+    assert network.requests == ["POST /transactions", ABORT]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from tests.client.faults import TOPIC, FaultyLog, client
+from txnconsole.client import (
+    Client,
+    InvalidTxnStatus,
+    PartitionUnavailable,
+    TransportOptions,
+    Unreachable,
+)
+
+
+def test_retry_after_is_kept_to() -> None:
+    network = FaultyLog([503, 503])
+    server, slept = client(network)
+    server.transaction()
+    assert slept == [1.0, 1.0]
+    assert network.requests == ["POST /transactions"] * 3
+
+
+def test_the_deadline_ends_the_retries() -> None:
+    server, slept = client(FaultyLog([503] * 100), deadline=3.5)
+    with pytest.raises(PartitionUnavailable):
+        server.transactions.commit("0:7")
+    assert slept == [1.0, 1.0, 1.0]
+
+
+def test_a_refusal_is_not_repeated() -> None:
+    network = FaultyLog([409])
+    server, slept = client(network)
+    with pytest.raises(InvalidTxnStatus):
+        server.transactions.commit("0:7")
+    assert slept == []
+    assert len(network.requests) == 1
+
+
+def test_a_lost_answer_to_a_commit_is_asked_for_again() -> None:
+    network = FaultyLog(["lost answer", "refused"])
+    server, _ = client(network)
+    assert server.transactions.commit("0:7").status == "COMMITTED"
+    assert len(network.requests) == 3
+
+
+def test_a_server_that_stays_away_is_unreachable() -> None:
+    server, _ = client(FaultyLog(["refused"] * 1000), deadline=0)
+    with pytest.raises(Unreachable, match="POST /transactions got no answer") as caught:
+        server.transaction()
+    assert not caught.value.maybe_sent
+
+
+def test_the_wait_between_attempts_may_give_up() -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(seconds: float) -> None:
+        raise Stopped
+
+    options = TransportOptions(sleep=stop, http=FaultyLog([503]))
+    with pytest.raises(Stopped):
+        Client("http://127.0.0.1:1", "token", options).transaction()
+
+
+def test_the_token_goes_to_the_api_only() -> None:
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json={"topic": TOPIC, "partitions": 1})
+
+    options = TransportOptions(http=httpx.MockTransport(answer))
+    Client("http://127.0.0.1:1/", "secret", options).topic(TOPIC)
+    assert str(seen[0].url) == f"http://127.0.0.1:1/api/v1/topics/{TOPIC}"
+    assert seen[0].headers["authorization"] == "Bearer secret"
+
+
+def test_importing_the_client_imports_no_server() -> None:
+    check = (
+        "import sys, txnconsole.client;"
+        "print([name for name in ('django', 'celery', 'psycopg', 'engine') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from txnconsole.client import calls
+from txnconsole.client.answers import Nothing, Received, TransactionOutcome
+from txnconsole.client.errors import (
+    InvalidTxnStatus,
+    TransactionConflict,
+    TxnConsoleError,
+    UnexpectedAnswer,
+)
+from txnconsole.client.wire import Call
+
+OUTCOME = calls.outcome("3:42")
+PROBLEM = {"content-type": "application/problem+json"}
+
+
+def test_an_answer_becomes_a_typed_value() -> None:
+    body = b'{"txn_id": "3:42", "outcome": "ABORTED", "added_later": 1}'
+    answer = OUTCOME.read(200, {"content-type": "application/json; charset=utf-8"}, body)
+    assert answer == TransactionOutcome(txn_id="3:42", outcome="ABORTED")
+
+
+def test_payloads_travel_as_raw_bytes() -> None:
+    message = {
+        "message_id": "0:5:0:0",
+        "offset": 5,
+        "partition": "a/b/c:0",
+        "payload": b"\xff\x00",
+        "publish_time": "2026-01-31T12:00:00.000001Z",
+        "redelivery_count": 2,
+    }
+    call = calls.receive("a/b/c", "s", consumer="c", max_messages=1, wait_ms=0)
+    assert call.headers()["Accept"].startswith("application/msgpack")
+    body = msgspec.msgpack.encode({"messages": [message]})
+    answer = call.read(200, {"content-type": "application/msgpack"}, body)
+    assert isinstance(answer, Received)
+    assert answer.messages[0].payload == b"\xff\x00"
+    assert answer.messages[0].publish_time.microsecond == 1
+
+
+def test_a_problem_becomes_the_error_of_its_code() -> None:
+    body = b'{"title": "T", "status": 409, "detail": "No.", "code": "InvalidTxnStatus",'
+    body += b'"current_status": "ABORTED"}'
+    with pytest.raises(InvalidTxnStatus, match=r"^No\.$") as caught:
+        OUTCOME.read(409, PROBLEM, body)
+    assert caught.value.status == 409
+    assert caught.value.data == {"current_status": "ABORTED"}
+
+
+def test_a_code_of_a_later_server_is_kept() -> None:
+    with pytest.raises(TxnConsoleError) as caught:
+        OUTCOME.read(418, PROBLEM, b'{"code": "Teapot", "detail": "Short and stout."}')
+    assert type(caught.value) is TxnConsoleError
+    assert caught.value.code == "Teapot"
+    assert TxnConsoleError.code == "TxnConsoleError"
+    assert TransactionConflict.code == "TransactionConflict"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]"])
+def test_an_error_page_of_a_proxy_is_an_error_too(body: bytes) -> None:
+    with pytest.raises(UnexpectedAnswer) as caught:
+        OUTCOME.read(502, {"content-type": "text/html", "retry-after": "3"}, body)
+    assert caught.value.status == 502
+    assert caught.value.retry_after == 3
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [("text/html", b"<html>"), ("application/json", b'{"outcome": 1}'), ("", b"")],
+)
+def test_a_success_that_cannot_be_read_is_an_error(media_type: str, body: bytes) -> None:
+    with pytest.raises(UnexpectedAnswer):
+        OUTCOME.read(200, {"content-type": media_type}, body)
+
+
+def test_an_empty_answer_needs_no_media_type() -> None:
+    call = Call(method="POST", path="/x", answer=Nothing)
+    assert call.read(204, {}, b"") == Nothing()
+
+
+def test_names_are_quoted_in_paths() -> None:
+    call = calls.get_subscription("a/b/c?d", "x/../y")
+    assert call.path == "/topics/a/b/c%3Fd/subscriptions/x%2F..%2Fy"
+
+
+@pytest.mark.parametrize("topic", ["flights", "a/b", "a/b/c/d", "a//c", ""])
+def test_a_topic_has_three_parts(topic: str) -> None:
+    with pytest.raises(ValueError, match="tenant/namespace/topic"):
+        calls.get_topic(topic)
+
+
+def test_a_batch_may_be_repeated_only_with_a_producer_and_a_sequence_id() -> None:
+    def idempotent(name: str | None, sequence_id: int | None) -> bool:
+        return calls.produce(
+            "a/b/c", 0, [], txn_id=None, producer_name=name, sequence_id=sequence_id
+        ).idempotent
+
+    assert idempotent("p", 0)
+    assert not idempotent("p", None)
+    assert not idempotent(None, 0)
