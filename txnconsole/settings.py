@@ -60,7 +60,8 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
-DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
+#: The largest body of any call (txnconsole.api.limits); most calls take less.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 24 * 1024 * 1024
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
@@ -93,6 +94,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "txnconsole.request_log.RequestLogMiddleware",
+    "txnconsole.api.middleware.MetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -102,6 +104,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "txnconsole.api.middleware.MetricsMiddleware",
+    "txnconsole.console.csp.ContentSecurityPolicyMiddleware",
 ]
 ROOT_URLCONF = "txnconsole.urls"
 WSGI_APPLICATION = "txnconsole.wsgi.application"
@@ -116,11 +120,32 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "txnconsole.console.shell.shell",
             ],
         },
     }
 ]
-REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+
+# --- REST API ------------------------------------------------------------------------------------
+#: Of one principal on one web process, with bursts of twice as many.
+TXNCONSOLE_REQUESTS_PER_SECOND = env.integer(
+    "TXNCONSOLE_REQUESTS_PER_SECOND", 5000, low=1, high=1_000_000
+)
+#: Whether /readyz and /metrics answer anybody; else this machine, and callers with a role.
+TXNCONSOLE_OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "txnconsole.api.errors.answer_error",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "txnconsole",
+    "DESCRIPTION": "Transactional messaging on PostgreSQL: transactions, topics, subscriptions.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
 
 # --- Static files --------------------------------------------------------------------------------
 STATIC_URL = "/static/"

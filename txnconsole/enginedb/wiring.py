@@ -24,7 +24,7 @@ def engine() -> Engine:
             if _engine is None:
                 _engine = Engine(
                     settings.DATABASE_URL,
-                    settings.BROKER_DATABASE_URLS,
+                    {f"broker-{n}": url for n, url in enumerate(settings.BROKER_DATABASE_URLS, 1)},
                     EngineSettings(coordinators=settings.COORDINATORS),
                 )
     return _engine

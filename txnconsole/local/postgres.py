@@ -114,15 +114,19 @@ class EmbeddedPostgres:
                 self._raise_unless_starting(error, deadline)
             time.sleep(0.05)
 
+    def create_databases(self, names: Iterable[str]) -> None:
+        """Make the databases that are missing."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            known = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+            for name in names:
+                if name not in known:
+                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
     def start(self, databases: Iterable[str]) -> None:
         """Start, wait, and make the databases that are missing."""
         self.launch()
         self.await_ready()
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            known = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
-            for name in databases:
-                if name not in known:
-                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        self.create_databases(databases)
 
     def stop(self, *, seconds: float = 20) -> None:
         """Stop it cleanly: clients are cut off, a checkpoint is written."""

@@ -21,7 +21,7 @@ def finalize(tc_id: int) -> None:
     """Carry out the ends that are due at one coordinator."""
     wakeup.woken(tc_id)
     for _ in range(_ROUNDS):
-        finalized = engine().coordinator.finalize(tc_id, limit=_BATCH)
+        finalized = engine().finalizer.finalize(tc_id, limit=_BATCH)
         if finalized.ended:
             _log.info("finalized", tc_id=tc_id, ended=finalized.ended, waiting=finalized.waiting)
         if finalized.ended < _BATCH:
@@ -31,7 +31,7 @@ def finalize(tc_id: int) -> None:
 @app.task(name="txnconsole.sweep")
 def sweep() -> None:
     """Finalize what no wake-up has brought: lost ones, retries, coordinators after a restart."""
-    for tc_id in engine().coordinator.due():
+    for tc_id in engine().finalizer.due():
         try:
             finalize(tc_id)
         except EngineError as error:

@@ -1,0 +1,79 @@
+"""Brings databases, static files and the first login up to date; one process, before the others.
+
+Run as ``python -m txnconsole.local.prepare FILE``; writes the login and the tokens to FILE.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import traceback
+from pathlib import Path
+
+import django
+
+from txnconsole.local.data_directory import write_private
+
+ADMIN = "admin"
+#: Tokens of this run's own programs by name: the roles that each needs.
+_TOKENS = {"token": ("admin",), "demo_token": ("admin",)}
+
+
+def main(file: Path) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
+    django.setup()
+    _migrate()
+    login = json.loads(file.read_text()) if file.exists() else {}
+    write_private(file, json.dumps(_login(login) | _tokens(login), indent=2))
+
+
+def _migrate() -> None:
+    from django.core.management import call_command  # noqa: PLC0415  # After django.setup().
+
+    call_command("migrate", verbosity=0, interactive=False)
+    call_command("migrate_engine")
+    call_command("collectstatic", verbosity=0, interactive=False)
+
+
+def _login(known: dict[str, str]) -> dict[str, str]:
+    """The administrator; a password that was changed since is not touched, and not shown."""
+    from django.contrib.auth.models import User  # noqa: PLC0415
+
+    user, created = User.objects.get_or_create(
+        username=ADMIN, defaults={"is_superuser": True, "is_staff": True}
+    )
+    password = known.get("password", "")
+    if created or not user.has_usable_password():
+        password = secrets.token_urlsafe(9)
+        user.set_password(password)
+        user.save(update_fields=["password"])
+    return {"user": ADMIN, "password": password if user.check_password(password) else ""}
+
+
+def _tokens(known: dict[str, str]) -> dict[str, str]:
+    from django.contrib.auth.models import User  # noqa: PLC0415
+
+    from txnconsole.access.roles import Role  # noqa: PLC0415
+    from txnconsole.access.tokens import issue, recognise  # noqa: PLC0415
+
+    tokens = {}
+    for name, roles in _TOKENS.items():
+        owner = ADMIN if name == "token" else name.removesuffix("_token")
+        secret = known.get(name, "")
+        if not secret or recognise(secret) is None:
+            user, _ = User.objects.get_or_create(username=owner)
+            _, secret = issue(user, [Role(role) for role in roles])
+        tokens[name] = secret
+    return tokens
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except Exception as failure:
+        traceback.print_exc()
+        # The supervisor shows the last line.
+        print(f"{type(failure).__name__}: {str(failure).partition(chr(10))[0]}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,184 @@
+"""Starts everything in order, keeps it running, stops all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from types import FrameType
+
+from txnconsole.environment import data_directory
+from txnconsole.local import process, programs
+from txnconsole.local.address import HOST, assert_free, chosen_port
+from txnconsole.local.child import Child
+from txnconsole.local.data_directory import DataDirectory
+from txnconsole.local.errors import CannotStart
+from txnconsole.local.servers import Servers
+
+_READY_SECONDS = 60
+_STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+class _Stop(BaseException):
+    """A signal asked this run to end."""
+
+
+def supervise(*, demo: bool) -> None:
+    """Run the product until a signal ends it.
+
+    Raises:
+        CannotStart: something outside stands in the way; nothing is left running.
+    """
+    with _stopping_on_signals(), DataDirectory.held(data_directory()) as data:
+        port = chosen_port()
+        assert_free(port)
+        children: list[Child] = []
+        try:
+            servers = Servers.start(data)
+            children += servers.children
+            environment = _environment(data, servers, port)
+            login = _prepare(data, environment)
+            started = programs.serving(data, environment)
+            children += started
+            _start(started)
+            _await_ready(port, children)
+            if demo:
+                started = programs.demonstrating(data, environment | _for_programs(login))
+                children += started
+                _start(started)
+            _greet(data, environment["TXNCONSOLE_URL"], login)
+            _tend(children)
+        except _Stop:
+            print("Stopping…", flush=True)
+        finally:
+            _ignore_signals()
+            _stop(children)
+
+
+def _start(children: list[Child]) -> None:
+    for child in children:
+        child.start()
+
+
+def _tend(children: list[Child], until: float | None = None) -> None:
+    """Restart what ends, until ``until`` or for ever; sleeps until a child ends.
+
+    Raises:
+        _Stop: a signal asked for it. Signals wait in here to be taken between two steps, so that
+            none comes just before the sleep and is noticed only after it.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    while until is None or time.monotonic() < until:
+        for child in children:
+            if line := child.tend():
+                print(line, flush=True)
+        due = [child.seconds_until_due for child in children]
+        waits = [seconds for seconds in due if seconds is not None]
+        if until is not None:
+            waits.append(max(0.0, until - time.monotonic()))
+        taken = signal.sigtimedwait({signal.SIGCHLD, *_STOP_SIGNALS}, min(waits, default=60.0))
+        if taken is not None and taken.si_signo != signal.SIGCHLD:
+            raise _Stop
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+
+
+def _stop(children: list[Child]) -> None:
+    """Programs together, then the servers that they use, the last one first."""
+    served = [child for child in children if child.name not in {"postgres", "valkey"}]
+    for child in served:
+        child.ask_to_stop()
+    for child in reversed(children):
+        child.stop()
+
+
+def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, str]:
+    settings = servers.environment | {
+        "SECRET_KEY": os.environ.get("SECRET_KEY") or data.secret("django")
+    }
+    data.publish(settings)
+    return (
+        dict(os.environ)
+        | settings
+        | {
+            "TXNCONSOLE_DATA": str(data.path),
+            "TXNCONSOLE_HTTPS": os.environ.get("TXNCONSOLE_HTTPS", "0"),
+            "TXNCONSOLE_URL": f"http://{HOST}:{port}",
+            "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
+            "PORT": str(port),
+            "PYTHONUNBUFFERED": "1",
+        }
+    )
+
+
+def _for_programs(login: dict[str, str]) -> dict[str, str]:
+    return {"TXNCONSOLE_TOKEN": login["demo_token"]}
+
+
+def _prepare(data: DataDirectory, environment: dict[str, str]) -> dict[str, str]:
+    file = data.path / "login.json"
+    log = data.log("prepare")
+    log.unlink(missing_ok=True)
+    preparation = process.spawn(
+        [sys.executable, "-m", "txnconsole.local.prepare", str(file)], log=log, env=environment
+    )
+    try:
+        preparation.wait()
+    finally:
+        process.stop(preparation, signal.SIGTERM, deadline=time.monotonic())
+    if preparation.returncode:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        said = lines[-1] if lines else f"exit code {preparation.returncode}"
+        raise CannotStart(f"The databases cannot be prepared: {said} (see {log})")
+    login: dict[str, str] = json.loads(file.read_text())
+    return login
+
+
+def _await_ready(port: int, children: list[Child]) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            url = f"http://{HOST}:{port}/healthz"
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        _tend(children, until=time.monotonic() + 0.1)
+    raise CannotStart(f"The web server is not ready after {_READY_SECONDS} s: see its log.")
+
+
+def _greet(data: DataDirectory, url: str, login: dict[str, str]) -> None:
+    password = login["password"] or "(as you have set it)"
+    print(
+        f"""
+txnconsole is open at {url}
+  login   {login["user"]}  {password}
+  token   {login["token"]}
+  try     curl -H 'Authorization: Bearer {login["token"]}' {url}/api/v1/coordinators
+  data    {data.path} (logs in log/)
+Ctrl-C stops everything.
+""",
+        flush=True,
+    )
+
+
+@contextlib.contextmanager
+def _stopping_on_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM raise ``_Stop`` wherever this run is; SIGCHLD waits to be asked for."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        _ignore_signals()
+        raise _Stop
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    for sent in _STOP_SIGNALS:
+        signal.signal(sent, stop)
+    yield
+
+
+def _ignore_signals() -> None:
+    """Stopping has begun and takes a bounded time; asking again does not help."""
+    for sent in _STOP_SIGNALS:
+        signal.signal(sent, signal.SIG_IGN)
