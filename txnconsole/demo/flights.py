@@ -32,9 +32,9 @@ class Flights:
 
     Departure order is the order of the moments at which the flights left: scheduled departure plus
     ``dep_delay``, in UTC. A cancelled flight, which has neither ``dep_time`` nor ``dep_delay``,
-    stands at its scheduled departure. Flights of one minute stay in the data set's order. (``time_hour`` then
-    ``dep_time`` is not that order: one is scheduled and the other is not, and a flight that left
-    after midnight has a ``dep_time`` below those before.)
+    stands at its scheduled departure. Flights of one minute stay in the data set's order.
+    (``time_hour``, then ``dep_time`` is not that order: the first is the scheduled hour, and a
+    flight that left after midnight has a ``dep_time`` below those of the evening.)
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
