@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -59,3 +60,9 @@ class TxnID:
 
     def __str__(self) -> str:
         return f"{self.tc_id}:{self.sequence}"
+
+
+def id_lists(txn_ids: Iterable[TxnID]) -> dict[str, list[int]]:
+    """Ids as the two parallel arrays that statements over many transactions take."""
+    ids = list(txn_ids)
+    return {"tc_ids": [txn.tc_id for txn in ids], "sequences": [txn.sequence for txn in ids]}

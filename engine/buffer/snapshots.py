@@ -1,0 +1,128 @@
+"""Snapshots of transaction buffers, kept in each namespace's system topic (semantics §5)."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from engine.buffer.recovery import recover
+from engine.log.brokers import Brokers, Location
+from engine.model import batch
+from engine.model.buffer_state import BufferState, OngoingSpan, dump
+from engine.model.message import NewMessage
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row, Session
+from engine.settings import EngineSettings
+
+#: Partitions snapshotted in one sweep of one broker.
+_SWEEP = 200
+
+
+class Snapshots:
+    """Takes snapshots of the partitions whose buffer has changed."""
+
+    def __init__(self, brokers: Brokers, settings: EngineSettings) -> None:
+        self._brokers = brokers
+        self._settings = settings
+
+    def sweep(self) -> int:
+        """Snapshot what is due on every broker; one that cannot be reached delays only itself.
+
+        Returns:
+            How many snapshots were taken.
+        """
+        taken = 0
+        for database in self._brokers:
+            with database.session() as session:
+                due = session.all(
+                    "snapshot_due",
+                    max_changes=self._settings.snapshot_max_transactions,
+                    interval_ms=self._settings.snapshot_min_interval_ms,
+                    limit=_SWEEP,
+                )
+            for row in due:
+                partition = PartitionName(TopicName.parse(row.topic), row.number)
+                taken += self.take(Location(database, row.partition_id), partition)
+        return taken
+
+    def take(self, location: Location, partition: PartitionName) -> bool:
+        """Snapshot one partition; False when it has nothing to keep it in, or is being rebuilt.
+
+        The state is read under the partition's lock; the head before the system topic's is the
+        order in which both are locked.
+        """
+        if partition.topic.is_system:
+            return False
+        system = partition.topic.snapshot_topic()
+
+        def work(session: Session) -> bool:
+            target = session.one("system_partition", topic=str(system))
+            head = session.one("lock_head", partition_id=location.partition_id)
+            if target is None or head is None:
+                return False
+            state = state_of(session, head)
+            message = NewMessage(key=str(partition), payload=dump(state))
+            stored = session.one(
+                "append",
+                partition_id=target.partition_id,
+                messages=1,
+                body=batch.encode([message]),
+                producer_name=None,
+                sequence_id=None,
+                tc_id=None,
+                sequence=None,
+            )
+            if stored is None or stored.result != "appended":
+                return False
+            self._record(session, location.partition_id, state, target.partition_id, stored)
+            return True
+
+        with location.database.session() as session:
+            target = session.one("system_partition", topic=str(system))
+            alive = target and session.one("has_head", partition_id=target.partition_id)
+        if target is None:
+            return False
+        if alive is None:
+            recover(
+                Location(location.database, target.partition_id),
+                PartitionName(system, target.number),
+            )
+        return location.database.retrying(work)
+
+    def _record(
+        self, session: Session, partition_id: int, state: BufferState, system_id: int, stored: Row
+    ) -> None:
+        recorded = session.one(
+            "record_snapshot",
+            partition_id=partition_id,
+            position=state.position,
+            system_partition_id=system_id,
+            system_offset=stored.last_offset,
+        )
+        session.run(
+            "note_snapshot",
+            partition_id=partition_id,
+            position=state.position,
+            taken_at=recorded.taken_at if recorded else None,
+        )
+
+
+def state_of(session: Session, head: Row) -> BufferState:
+    """Read a buffer's state; the caller holds the head's lock or one snapshot."""
+    rows = session.all("ongoing", partition_id=head.partition_id, limit=None)
+    return BufferState(
+        position=head.next_offset - 1,
+        ledger_id=head.ledger_id,
+        segment_entries=head.segment_entries,
+        segment_bytes=head.segment_bytes,
+        aborted_txns=head.aborted_txns,
+        ongoing={
+            TxnID(row.tc_id, row.sequence): OngoingSpan(
+                first_offset=row.first_offset,
+                last_offset=row.last_offset,
+                messages=row.messages,
+                first_append_at=row.first_append_at.astimezone(UTC),
+            )
+            for row in rows
+        },
+    )

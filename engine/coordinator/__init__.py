@@ -1,0 +1,20 @@
+"""The transaction coordinators: the lives of transactions from NewTxn to COMMITTED or ABORTED.
+
+States (engine.model.txn_status): OPEN -> COMMITTING -> COMMITTED, OPEN -> ABORTING -> ABORTED.
+
+Invariants
+    Every change is a compare-and-set on the expected status with its record in the transaction
+    log, in one SQL statement. COMMITTING or ABORTING is the decision and is never reversed.
+    Ids are taken under the coordinator's row: none appears below one that has been seen.
+    Participants are added only while OPEN, under a share lock of the header, so that an end sees
+    all of them.
+
+Lock order
+    coordinator row, transaction headers ascending by id, group. Never held while a broker is asked.
+
+What a crash leaves behind
+    OPEN transactions keep their deadline and expire by it. COMMITTING and ABORTING ones are found
+    by the next sweep and driven on; each participant's end is idempotent (semantics §3).
+"""
+
+from __future__ import annotations

@@ -1,0 +1,391 @@
+"""The coordinators' commands and questions (semantics §2; PIP-31)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.coordinator import rows
+from engine.log.topics import Topics
+from engine.model.errors import (
+    CoordinatorNotFound,
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionNotFound,
+    TransactionNotFound,
+)
+from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.transaction import (
+    CoordinatorStats,
+    Transaction,
+    TransactionFilter,
+    TransactionLogEntry,
+    TransactionOrder,
+)
+from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_status import (
+    DECISION,
+    EndReason,
+    Outcome,
+    TxnAction,
+    TxnStatus,
+    is_repeated_end,
+    outcome_of,
+)
+from engine.postgres.database import Database, Row
+from engine.settings import EngineSettings
+
+#: A page of a filtered list looks at so many headers at most.
+_SCAN_LIMIT = 5000
+_KEPT_MEMBERSHIPS = 100_000
+_POLL_SECONDS = (0.004, 0.008, 0.015, 0.03)
+
+
+class Coordinator:
+    """All coordinators of a deployment; each transaction belongs to one for ever."""
+
+    def __init__(self, database: Database, topics: Topics, settings: EngineSettings) -> None:
+        self._database = database
+        self._topics = topics
+        self._settings = settings
+        self._next_tc = itertools.count()
+        # What has been joined stays joined: only a first append per partition pays for a write.
+        self._members: dict[tuple[TxnID, object], None] = {}
+
+    def open(
+        self,
+        *,
+        owner: str,
+        timeout_ms: int | None = None,
+        tc_id: int | None = None,
+        client: str = "",
+        properties: Mapping[str, str] | None = None,
+    ) -> Transaction:
+        """NewTxn: open a transaction on the given coordinator, or on the next in turn.
+
+        Raises:
+            InvalidRequest: the timeout is not between 1 and the configured maximum.
+            CoordinatorNotFound: there is no coordinator ``tc_id``.
+        """
+        timeout_ms = self._settings.default_timeout_ms if timeout_ms is None else timeout_ms
+        self._check_timeout(timeout_ms)
+        if tc_id is None:
+            tc_id = next(self._next_tc) % self._settings.coordinators
+        with self._database.session() as session:
+            row = session.one(
+                "open_txn",
+                tc_id=tc_id,
+                owner=owner,
+                client=client,
+                properties=json.dumps(dict(properties or {})),
+                timeout_ms=timeout_ms,
+            )
+        if row is None:
+            raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
+        return rows.transaction(row)
+
+    def get(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
+        """Read a transaction with its participants.
+
+        Raises:
+            TransactionNotFound: there is none, or it is not ``owner``'s.
+        """
+        key = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
+        headers, partitions, subscriptions = self._database.snapshot(
+            ("get_txn", key), ("partitions_of", key), ("subscriptions_of", key)
+        )
+        if not headers or (owner is not None and headers[0].owner != owner):
+            raise TransactionNotFound(f"There is no transaction {txn_id}.")
+        return rows.transaction(
+            headers[0],
+            tuple(map(rows.partition_participant, partitions)),
+            tuple(map(rows.subscription_participant, subscriptions)),
+        )
+
+    def get_many(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:
+        """Read several headers, without participants; unknown ids are left out."""
+        with self._database.session() as session:
+            found = session.all("get_txns", **id_lists(txn_ids))
+        return {TxnID(row.tc_id, row.sequence): rows.transaction(row) for row in found}
+
+    def list(
+        self,
+        filter: TransactionFilter,
+        *,
+        order: TransactionOrder = TransactionOrder.NEWEST,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Transaction]:
+        """List headers, without participants. The cost of a page is bounded whatever the filter:
+        one that matches little answers short pages with a cursor to go on from."""
+        at, at_tc, at_sequence = decode_cursor(cursor, 3) if cursor else (None, None, None)
+        with self._database.session() as session:
+            found = session.adhoc(
+                f"list_{order}",
+                statuses=[str(status) for status in filter.statuses] or None,
+                tc_id=filter.tc_id,
+                owner=filter.owner,
+                client=filter.client,
+                topic=filter.topic,
+                min_age_ms=filter.min_age_ms,
+                overdue=filter.overdue,
+                opened_after=filter.opened_after,
+                opened_before=filter.opened_before,
+                at=at,
+                at_tc=at_tc,
+                at_sequence=at_sequence,
+                scan_limit=_SCAN_LIMIT,
+                limit=limit + 1,
+            )
+        page = found[:limit]
+        more = len(found) > limit or (bool(found) and not found[-1].matches)
+        last = page[-1] if more else None
+        key = "deadline" if order is TransactionOrder.OVERDUE else "opened_at"
+        return Page(
+            items=tuple(rows.transaction(row) for row in page if row.matches),
+            next_cursor=None
+            if last is None
+            else encode_cursor(getattr(last, key).isoformat(), last.tc_id, last.sequence),
+        )
+
+    def log(self, txn_id: TxnID) -> tuple[TransactionLogEntry, ...]:
+        """The transaction log's records of one transaction, in order.
+
+        Raises:
+            TransactionNotFound: there is none.
+        """
+        with self._database.session() as session:
+            found = session.all("txn_log", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+        if not found:
+            raise TransactionNotFound(f"There is no transaction {txn_id}.")
+        return tuple(rows.log_entry(row) for row in found)
+
+    def outcome(self, txn_id: TxnID) -> Outcome:
+        """Answer for every id ever issued.
+
+        Raises:
+            TransactionNotFound: the id was never issued.
+        """
+        with self._database.session() as session:
+            row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+        if row is None:
+            raise TransactionNotFound(f"{txn_id} has never been issued.")
+        return outcome_of(TxnStatus(row.status))
+
+    def add_partitions(
+        self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None = None
+    ) -> Transaction:
+        """AddPartitionToTxn; adding twice is once.
+
+        Raises:
+            TransactionNotFound, InvalidTxnStatus: not there, not the owner's, or not OPEN.
+            TopicNotFound, PartitionNotFound: a partition does not exist.
+        """
+        self.join_partitions(txn_id, partitions, owner=owner)
+        return self.get(txn_id)
+
+    def add_subscriptions(
+        self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None = None
+    ) -> Transaction:
+        """AddSubscriptionToTxn; adding twice is once.
+
+        Raises: as :meth:`add_partitions`.
+        """
+        self.join_subscriptions(txn_id, subscriptions, owner=owner)
+        return self.get(txn_id)
+
+    def join_partitions(
+        self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None
+    ) -> None:
+        """Make sure that the transaction is OPEN and has these partitions: what an append asks
+        first (the strict fence, semantics §4). A repetition costs one read."""
+        if self._all_members(txn_id, partitions, owner):
+            return
+        topics = [self._topic_with(partition) for partition in partitions]
+        with self._database.session() as session:
+            row = session.one(
+                "join_partitions",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                owner=owner,
+                topic_ids=[topic.topic_id for topic in topics],
+                topics=[str(topic.name) for topic in topics],
+                partitions=[partition.number for partition in partitions],
+                brokers=[
+                    topic.brokers[partition.number]
+                    for topic, partition in zip(topics, partitions, strict=True)
+                ],
+            )
+        _require_open(txn_id, row, owner)
+        self._remember_members(txn_id, partitions)
+
+    def join_subscriptions(
+        self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None
+    ) -> None:
+        """As :meth:`join_partitions`, on every broker that holds partitions of the topic."""
+        shares = [
+            (topic.topic_id, str(topic.name), subscription.name, broker)
+            for subscription in subscriptions
+            for topic in [self._topics.get(subscription.topic)]
+            for broker in dict.fromkeys(topic.brokers)
+        ]
+        if self._all_members(txn_id, shares, owner):
+            return
+        with self._database.session() as session:
+            row = session.one(
+                "join_subscriptions",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                owner=owner,
+                topic_ids=[share[0] for share in shares],
+                topics=[share[1] for share in shares],
+                subscriptions=[share[2] for share in shares],
+                brokers=[share[3] for share in shares],
+            )
+        _require_open(txn_id, row, owner)
+        self._remember_members(txn_id, shares)
+
+    def end(
+        self,
+        txn_id: TxnID,
+        action: TxnAction,
+        *,
+        reason: EndReason = EndReason.CLIENT,
+        detail: str | None = None,
+        owner: str | None = None,
+    ) -> Transaction:
+        """EndTxn: record the decision; the same action again is success with the current status.
+
+        Raises:
+            TransactionNotFound: there is none, or it is not ``owner``'s.
+            InvalidTxnStatus: it has been ended the opposite way.
+        """
+        with self._database.session() as session:
+            row = session.one(
+                "decide",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                decision=DECISION[action],
+                reason=reason,
+                detail=detail,
+                owner=owner,
+            )
+        if row is None:
+            transaction = self.get(txn_id, owner=owner)
+            is_repeated_end(transaction.status, action)
+            return transaction
+        return self.get(txn_id)
+
+    def wait_for_end(self, txn_id: TxnID, *, wait_ms: int) -> Transaction:
+        """Wait until the transaction is COMMITTED or ABORTED, at most ``wait_ms``; holds no
+        connection meanwhile. Answers the transaction as it is then."""
+        give_up = time.monotonic() + wait_ms / 1000
+        pauses = itertools.chain(_POLL_SECONDS, itertools.repeat(_POLL_SECONDS[-1]))
+        for pause in pauses:
+            with self._database.session() as session:
+                row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+            ended = row is None or row.status in (TxnStatus.COMMITTED, TxnStatus.ABORTED)
+            if ended or time.monotonic() + pause > give_up:
+                break
+            time.sleep(pause)
+        return self.get(txn_id)
+
+    def extend(self, txn_id: TxnID, timeout_ms: int, *, owner: str | None = None) -> Transaction:
+        """Move the deadline of an OPEN transaction to now + ``timeout_ms``.
+
+        Raises:
+            InvalidRequest: above the configured maximum.
+            TransactionNotFound, InvalidTxnStatus: not there, not the owner's, or not OPEN.
+        """
+        self._check_timeout(timeout_ms)
+        with self._database.session() as session:
+            row = session.one(
+                "extend",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                timeout_ms=timeout_ms,
+                owner=owner,
+            )
+        if row is None:
+            transaction = self.get(txn_id, owner=owner)
+            raise InvalidTxnStatus(
+                f"{txn_id} is {transaction.status}; only an OPEN transaction can be extended.",
+                current_status=str(transaction.status),
+            )
+        return self.get(txn_id)
+
+    def expire(self, limit: int = 1000) -> tuple[TxnID, ...]:
+        """Decide to abort what is OPEN past its deadline, once each, never early."""
+        with self._database.session() as session:
+            found = session.all("expire_txns", limit=limit)
+        return tuple(TxnID(row.tc_id, row.sequence) for row in found)
+
+    def stats(self) -> tuple[CoordinatorStats, ...]:
+        """Counters of every coordinator."""
+        with self._database.session() as session:
+            return tuple(map(rows.coordinator_stats, session.all("coordinator_stats")))
+
+    def counts(self) -> dict[TxnStatus, int]:
+        """How many transactions are OPEN, COMMITTING and ABORTING."""
+        live = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
+        with self._database.session() as session:
+            found = {row.status: row.count for row in session.all("live_counts")}
+        return {status: found.get(status, 0) for status in live}
+
+    def newest_log_id(self) -> int:
+        """The newest record of the transaction log; grows with every change of any header."""
+        with self._database.session() as session:
+            row = session.one("newest_log_id")
+        return int(row.log_id) if row else 0
+
+    def recent_rates(self, seconds: int) -> Sequence[Row]:
+        """Ends per status and ten seconds over the last while."""
+        with self._database.session() as session:
+            return session.adhoc("recent_rates", seconds=seconds)
+
+    def _topic_with(self, partition: PartitionName) -> Topic:
+        topic = self._topics.get(partition.topic)
+        if partition.number >= len(topic.brokers):
+            topic = self._topics.get(partition.topic, fresh=True)
+        if partition.number >= len(topic.brokers):
+            raise PartitionNotFound(
+                f"{topic.name} has partitions 0 to {len(topic.brokers) - 1},"
+                f" not {partition.number}."
+            )
+        return topic
+
+    def _check_timeout(self, timeout_ms: int) -> None:
+        if not 0 < timeout_ms <= self._settings.max_timeout_ms:
+            raise InvalidRequest(
+                f"timeout_ms must be between 1 and {self._settings.max_timeout_ms}."
+            )
+
+    def _all_members(
+        self, txn_id: TxnID, participants: Iterable[object], owner: str | None
+    ) -> bool:
+        if not all((txn_id, participant) in self._members for participant in participants):
+            return False
+        with self._database.session() as session:
+            row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+        _require_open(txn_id, row, owner)
+        return True
+
+    def _remember_members(self, txn_id: TxnID, participants: Iterable[object]) -> None:
+        if len(self._members) > _KEPT_MEMBERSHIPS:
+            self._members = {}
+        for participant in participants:
+            self._members[txn_id, participant] = None
+
+
+def _require_open(txn_id: TxnID, row: Row | None, owner: str | None) -> None:
+    if row is None or (owner is not None and row.owner != owner):
+        raise TransactionNotFound(f"There is no transaction {txn_id}.")
+    if row.status != TxnStatus.OPEN:
+        raise InvalidTxnStatus(
+            f"{txn_id} is {row.status}; it takes no more participants.",
+            current_status=row.status,
+        )

@@ -1,0 +1,303 @@
+"""Carrying out decisions: every participant gets its end command, then the transaction ends
+(semantics §3).
+
+Many transactions take few SQL transactions: all that are due for a coordinator are grouped by
+broker, and each broker does its part of all of them in one SQL transaction. Two workers on the same
+work are harmless: ends are exactly-once on the broker, and results are compare-and-set here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from engine.buffer import marker
+from engine.log.brokers import Brokers, Location
+from engine.log.topics import Topics
+from engine.model.errors import EngineError, TopicNotFound
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.transaction import EndCommand, EndResult
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from engine.postgres.database import Database, Row, Session
+from engine.subscription import ending
+
+logger = structlog.get_logger(__name__)
+
+_GONE = "deleted; counts as done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalized:
+    """How many transactions one run ended, and how many still wait for a participant."""
+
+    ended: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Orders:
+    """What a run has to carry out, by sequence in the order of decision."""
+
+    tc_id: int
+    commands: Mapping[int, EndCommand]
+    low_water_marks: Mapping[int, int]
+
+    def of(self, rows: Iterable[Row]) -> list[tuple[Row, EndCommand]]:
+        """The participants' commands, in the order of decision."""
+        by_sequence = {row.sequence: row for row in rows}
+        return [
+            (by_sequence[sequence], command)
+            for sequence, command in self.commands.items()
+            if sequence in by_sequence
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One participant's result; ``state`` is None while it is still to be done."""
+
+    row: Row
+    state: str | None
+    result: EndResult
+
+    @classmethod
+    def of(cls, row: Row, command: EndCommand, result: EndResult) -> _Answer:
+        done = "committed" if command.action is TxnAction.COMMIT else "aborted"
+        return cls(row, done if result.error in (None, _GONE) else None, result)
+
+
+class Finalizer:
+    """Drives COMMITTING and ABORTING transactions to their end.
+
+    Args:
+        recover: rebuilds a partition that an end found without its derived state.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        topics: Topics,
+        brokers: Brokers,
+        recover: Callable[[Location, PartitionName], None],
+    ) -> None:
+        self._database = database
+        self._topics = topics
+        self._brokers = brokers
+        self._recover = recover
+
+    def due(self) -> tuple[int, ...]:
+        """Coordinators with something to finalize now."""
+        with self._database.session() as session:
+            return tuple(row.tc_id for row in session.all("due_coordinators"))
+
+    def finalize(self, tc_id: int, limit: int = 1000) -> Finalized:
+        """Drive on up to ``limit`` transactions of a coordinator, in the order of decision.
+
+        A participant that cannot be reached keeps its own part waiting and is tried again after a
+        back-off; the others are finished and readable.
+        """
+        with self._database.session() as session:
+            due = session.all("due_txns", tc_id=tc_id, limit=limit)
+            if not due:
+                return Finalized(ended=0, waiting=0)
+            sequences = [row.sequence for row in due]
+            partitions = session.all("due_partitions", tc_id=tc_id, sequences=sequences)
+            subscriptions = session.all("due_subscriptions", tc_id=tc_id, sequences=sequences)
+            mark = session.one("low_water_mark", tc_id=tc_id)
+        orders = _Orders(
+            tc_id=tc_id,
+            commands={row.sequence: _command(tc_id, row) for row in due},
+            low_water_marks={tc_id: mark.low_water_mark if mark else -1},
+        )
+        done_partitions: list[_Answer] = []
+        done_subscriptions: list[_Answer] = []
+        for broker in sorted({row.broker for row in (*partitions, *subscriptions)}):
+            answers = self._end_on_broker(
+                broker,
+                [row for row in partitions if row.broker == broker],
+                [row for row in subscriptions if row.broker == broker],
+                orders,
+            )
+            done_partitions += answers[0]
+            done_subscriptions += answers[1]
+        ended = self._record(orders, done_partitions, done_subscriptions)
+        return Finalized(ended=ended, waiting=len(due) - ended)
+
+    def _end_on_broker(
+        self, broker: str, partitions: list[Row], subscriptions: list[Row], orders: _Orders
+    ) -> tuple[list[_Answer], list[_Answer]]:
+        """One SQL transaction on the broker; partition heads are locked before cursors."""
+
+        def work(session: Session) -> tuple[list[_Answer], list[_Answer]]:
+            ended = [
+                answer
+                for (topic_id, number), rows in _grouped(partitions, "partition")
+                for answer in self._end_partition(
+                    session, topic_id, number, orders.of(rows), orders
+                )
+            ]
+            acked = [
+                answer
+                for (topic_id, name), rows in _grouped(subscriptions, "subscription")
+                for answer in self._end_subscription(
+                    session, topic_id, name, orders.of(rows), orders
+                )
+            ]
+            return ended, acked
+
+        try:
+            database = self._brokers.get(broker)
+            answers = database.retrying(work)
+            self._recover_what_waits(database, answers[0])
+        except EngineError as error:
+            logger.warning(
+                "broker not finalized", broker=broker, code=error.code, reason=error.message
+            )
+            return (
+                [_failed(row, orders, error.message) for row in partitions],
+                [_failed(row, orders, error.message) for row in subscriptions],
+            )
+        return answers
+
+    def _end_partition(
+        self,
+        session: Session,
+        topic_id: int,
+        number: int,
+        members: list[tuple[Row, EndCommand]],
+        orders: _Orders,
+    ) -> list[_Answer]:
+        found = session.all("partition_ids", topic_id=topic_id)
+        partition_id = next((row.partition_id for row in found if row.number == number), None)
+        if partition_id is None:
+            return [self._missing(row, command) for row, command in members]
+        results = marker.end_txns(
+            session, partition_id, [command for _, command in members], orders.low_water_marks
+        )
+        return _answers(members, results)
+
+    def _end_subscription(
+        self,
+        session: Session,
+        topic_id: int,
+        name: str,
+        members: list[tuple[Row, EndCommand]],
+        orders: _Orders,
+    ) -> list[_Answer]:
+        subscription = session.one("get_subscription", topic_id=topic_id, name=name)
+        if subscription is None:
+            return [
+                _Answer.of(row, command, EndResult(txn_id=command.txn_id, error=_GONE))
+                for row, command in members
+            ]
+        results = ending.end_acks(
+            session,
+            subscription.subscription_id,
+            [command for _, command in members],
+            orders.low_water_marks,
+        )
+        return _answers(members, results)
+
+    def _missing(self, row: Row, command: EndCommand) -> _Answer:
+        """A partition that is not there: done when its topic was deleted, else tried again."""
+        try:
+            exists = (
+                self._topics.get(TopicName.parse(row.topic), fresh=True).topic_id == row.topic_id
+            )
+        except TopicNotFound:
+            exists = False
+        error = "not there yet" if exists else _GONE
+        return _Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
+
+    def _recover_what_waits(self, database: Database, answers: list[_Answer]) -> None:
+        waiting = {
+            (answer.row.topic_id, answer.row.topic, answer.row.partition)
+            for answer in answers
+            if answer.result.error == "recovering"
+        }
+        for topic_id, topic, number in sorted(waiting):
+            with database.session() as session:
+                rows = session.all("partition_ids", topic_id=topic_id)
+            for row in rows:
+                if row.number == number:
+                    self._recover(
+                        Location(database, row.partition_id),
+                        PartitionName(TopicName.parse(topic), number),
+                    )
+
+    def _record(
+        self, orders: _Orders, partitions: list[_Answer], subscriptions: list[_Answer]
+    ) -> int:
+        def work(session: Session) -> int:
+            if partitions:
+                session.run(
+                    "record_partitions",
+                    tc_id=orders.tc_id,
+                    **_columns(partitions),
+                    partitions=[answer.row.partition for answer in partitions],
+                    first_offsets=[answer.result.first_offset for answer in partitions],
+                    last_offsets=[answer.result.last_offset for answer in partitions],
+                )
+            if subscriptions:
+                session.run(
+                    "record_subscriptions",
+                    tc_id=orders.tc_id,
+                    **_columns(subscriptions),
+                    subscriptions=[answer.row.subscription for answer in subscriptions],
+                    brokers=[answer.row.broker for answer in subscriptions],
+                )
+            ended = session.all("conclude", tc_id=orders.tc_id, sequences=sorted(orders.commands))
+            return len(ended)
+
+        return self._database.retrying(work)
+
+
+def _command(tc_id: int, row: Row) -> EndCommand:
+    return EndCommand(
+        txn_id=TxnID(tc_id, row.sequence),
+        action=TxnAction.COMMIT if row.status == TxnStatus.COMMITTING else TxnAction.ABORT,
+    )
+
+
+def _answers(
+    members: Sequence[tuple[Row, EndCommand]], results: Sequence[EndResult]
+) -> list[_Answer]:
+    for (row, _), result in zip(members, results, strict=True):
+        if result.error == "opposite":
+            logger.error(
+                "a participant has carried out the opposite end",
+                txn_id=str(result.txn_id),
+                topic=row.topic,
+            )
+    return [
+        _Answer.of(row, command, result)
+        for (row, command), result in zip(members, results, strict=True)
+    ]
+
+
+def _failed(row: Row, orders: _Orders, message: str) -> _Answer:
+    txn_id = orders.commands[row.sequence].txn_id
+    return _Answer(row, None, EndResult(txn_id=txn_id, error=message))
+
+
+def _columns(answers: Sequence[_Answer]) -> dict[str, object]:
+    """What ``record_partitions`` and ``record_subscriptions`` have in common."""
+    return {
+        "sequences": [answer.row.sequence for answer in answers],
+        "topic_ids": [answer.row.topic_id for answer in answers],
+        "states": [answer.state for answer in answers],
+        "messages": [answer.result.messages for answer in answers],
+        "errors": [answer.result.error for answer in answers],
+    }
+
+
+def _grouped(rows: Iterable[Row], name: str) -> list[tuple[tuple[int, Any], list[Row]]]:
+    groups: dict[tuple[int, Any], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.topic_id, getattr(row, name)].append(row)
+    return sorted(groups.items())

@@ -1,0 +1,106 @@
+"""Ending several transactions by one atomic decision (design/pipeline.md, "Write").
+
+The coordinators share a database, so a group's decision is one SQL transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.errors import InvalidRequest, ProducerFenced, TransactionNotFound
+from engine.model.transaction import EndedGroup
+from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_status import DECISION, TxnAction, TxnStatus, is_repeated_end
+from engine.postgres.database import Database, Row, Session
+
+MAX_GROUP = 10_000
+
+
+class Groups:
+    """Group ends, idempotent under their key."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def end(
+        self,
+        group: str,
+        guard: str,
+        *,
+        commit: Sequence[TxnID] = (),
+        abort: Sequence[TxnID] = (),
+        owner: str | None = None,
+    ) -> EndedGroup:
+        """Decide all of them, or none.
+
+        The same group again is a duplicate: it changes nothing and answers the statuses of the
+        transactions that were decided the first time.
+
+        Raises:
+            InvalidRequest: the group names nothing, too much, or an id on both sides.
+            ProducerFenced: the group was decided under another guard or by another owner.
+            TransactionNotFound: an id does not exist or is not ``owner``'s; nothing was decided.
+            InvalidTxnStatus: one has been ended the opposite way; nothing was decided.
+        """
+        _check(group, commit, abort)
+
+        def work(session: Session) -> tuple[list[TxnID], bool]:
+            claimed = session.one(
+                "claim_group",
+                group_key=group,
+                guard=guard,
+                owner=owner or "",
+                committed=[str(txn) for txn in commit],
+                aborted=[str(txn) for txn in abort],
+            )
+            if claimed is None:
+                return _decided_before(session.one("find_group", group_key=group), guard, owner)
+            _decide(session, commit, abort, owner)
+            return [*commit, *abort], True
+
+        txn_ids, first = self._database.retrying(work)
+        return EndedGroup(statuses=self._statuses(txn_ids), duplicate=not first)
+
+    def _statuses(self, txn_ids: Sequence[TxnID]) -> dict[TxnID, TxnStatus]:
+        with self._database.session() as session:
+            found = session.all("get_txns", **id_lists(txn_ids))
+        return {TxnID(row.tc_id, row.sequence): TxnStatus(row.status) for row in found}
+
+
+def _check(group: str, commit: Sequence[TxnID], abort: Sequence[TxnID]) -> None:
+    if not group or len(group) > 500:
+        raise InvalidRequest("group must have 1 to 500 characters.")
+    if len(commit) + len(abort) > MAX_GROUP:
+        raise InvalidRequest(f"A group has at most {MAX_GROUP} transactions.")
+    both = set(commit) & set(abort)
+    if both:
+        raise InvalidRequest(f"{min(both)} stands under commit and under abort.")
+
+
+def _decided_before(row: Row | None, guard: str, owner: str | None) -> tuple[list[TxnID], bool]:
+    if row is None or row.guard != guard or row.owner != (owner or row.owner):
+        raise ProducerFenced(
+            "This group has been decided under another guard: another run of the same sink, or a"
+            " lost checkpoint. Nothing was changed."
+        )
+    return [TxnID.parse(text) for text in (*row.committed, *row.aborted)], False
+
+
+def _decide(
+    session: Session, commit: Sequence[TxnID], abort: Sequence[TxnID], owner: str | None
+) -> None:
+    wanted = dict.fromkeys(commit, TxnAction.COMMIT) | dict.fromkeys(abort, TxnAction.ABORT)
+    found = {
+        TxnID(row.tc_id, row.sequence): row
+        for row in session.all("lock_headers", **id_lists(wanted))
+    }
+    for txn, action in wanted.items():
+        row = found.get(txn)
+        if row is None or (owner is not None and row.owner != owner):
+            raise TransactionNotFound(f"There is no transaction {txn}.")
+        is_repeated_end(TxnStatus(row.status), action)
+    session.run(
+        "decide_many",
+        **id_lists(wanted),
+        decisions=[str(DECISION[action]) for action in wanted.values()],
+    )

@@ -1,0 +1,91 @@
+"""From rows of the coordinators' database to values."""
+
+from __future__ import annotations
+
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import (
+    CoordinatorStats,
+    MetadataOp,
+    ParticipantState,
+    PartitionParticipant,
+    SubscriptionParticipant,
+    Transaction,
+    TransactionLogEntry,
+)
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import EndReason, TxnStatus
+from engine.postgres.database import Row
+
+
+def transaction(
+    row: Row,
+    partitions: tuple[PartitionParticipant, ...] = (),
+    subscriptions: tuple[SubscriptionParticipant, ...] = (),
+) -> Transaction:
+    return Transaction(
+        txn_id=TxnID(row.tc_id, row.sequence),
+        status=TxnStatus(row.status),
+        owner=row.owner,
+        client=row.client,
+        properties=row.properties,
+        opened_at=row.opened_at,
+        timeout_ms=row.timeout_ms,
+        deadline=row.deadline,
+        decided_at=row.decided_at,
+        ended_at=row.ended_at,
+        end_reason=EndReason(row.end_reason) if row.end_reason else None,
+        end_detail=row.end_detail,
+        now=row.now,
+        partitions=partitions,
+        subscriptions=subscriptions,
+    )
+
+
+def partition_participant(row: Row) -> PartitionParticipant:
+    return PartitionParticipant(
+        partition=PartitionName(TopicName(*row.topic.split("/")), row.partition),
+        broker=row.broker,
+        state=ParticipantState(row.state),
+        first_offset=row.first_offset,
+        last_offset=row.last_offset,
+        messages=row.messages,
+        attempts=row.attempts,
+        last_error=row.last_error,
+    )
+
+
+def subscription_participant(row: Row) -> SubscriptionParticipant:
+    return SubscriptionParticipant(
+        subscription=SubscriptionName(TopicName(*row.topic.split("/")), row.subscription),
+        broker=row.broker,
+        state=ParticipantState(row.state),
+        acked_messages=row.acked_messages,
+        attempts=row.attempts,
+        last_error=row.last_error,
+    )
+
+
+def log_entry(row: Row) -> TransactionLogEntry:
+    return TransactionLogEntry(
+        log_id=row.log_id,
+        metadata_op=MetadataOp(row.metadata_op),
+        expected_status=TxnStatus(row.expected_status) if row.expected_status else None,
+        new_status=TxnStatus(row.new_status) if row.new_status else None,
+        partitions=tuple(row.partitions),
+        subscriptions=tuple(row.subscriptions),
+        at=row.at,
+    )
+
+
+def coordinator_stats(row: Row) -> CoordinatorStats:
+    return CoordinatorStats(
+        tc_id=row.tc_id,
+        state="Ready",
+        sequence=row.sequence,
+        low_water_mark=row.low_water_mark,
+        ongoing_txns=row.ongoing,
+        finalizing_txns=row.finalizing,
+        oldest_open_age_ms=row.oldest_open_age_ms,
+        recover_started_at=row.recover_started_at,
+        recover_ended_at=row.recover_ended_at,
+    )

@@ -1,0 +1,177 @@
+"""The engine as one object: composes the parts and owns the databases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from engine.buffer.recovery import recover
+from engine.buffer.snapshots import Snapshots
+from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.finalization import Finalizer
+from engine.coordinator.groups import Groups
+from engine.inspect.inspector import Inspector
+from engine.log.brokers import Brokers, Location
+from engine.log.partition_log import PartitionLogs
+from engine.log.topics import Topics
+from engine.model.errors import CoordinatorUnavailable, EngineError
+from engine.model.message import MessageID, NewMessage, StoredMessage
+from engine.model.partition import Appended
+from engine.model.subscription import AckAnswer, AckType
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Database
+from engine.postgres.migrations import migrate
+from engine.settings import EngineSettings
+from engine.subscription.acks import Acknowledgements
+from engine.subscription.delivery import Delivery
+from engine.subscription.subscriptions import Subscriptions
+
+_KEPT_SAMPLES = timedelta(days=2)
+
+
+class Engine:
+    """Transactions over the coordinators' database and the brokers' (semantics §1).
+
+    Thread-safe; make one per process, after forking. Connections are opened when they are needed.
+
+    Args:
+        coordinator_url: libpq connection string of the coordinators' database.
+        broker_urls: libpq connection strings by broker name.
+    """
+
+    def __init__(
+        self,
+        coordinator_url: str,
+        broker_urls: Mapping[str, str],
+        settings: EngineSettings | None = None,
+    ) -> None:
+        self.settings = settings or EngineSettings()
+        self._urls = {"coordinator": coordinator_url, **broker_urls}
+        self._database = Database(
+            "coordinator",
+            coordinator_url,
+            files=("coordinator",),
+            unavailable=CoordinatorUnavailable,
+            pool_size=self.settings.pool_size,
+        )
+        self._brokers = Brokers(broker_urls, self.settings)
+        self.topics = Topics(self._database, self._brokers)
+        self._snapshots = Snapshots(self._brokers, self.settings)
+        self.log = PartitionLogs(
+            self.topics,
+            self._brokers,
+            self.settings,
+            recover=recover,
+            take_snapshot=self._take_snapshot,
+        )
+        self.coordinator = Coordinator(self._database, self.topics, self.settings)
+        self.groups = Groups(self._database)
+        self.finalizer = Finalizer(self._database, self.topics, self._brokers, recover)
+        self.subscriptions = Subscriptions(self.topics, self._brokers)
+        self._delivery = Delivery(self.topics, self._brokers, self.settings)
+        self._acks = Acknowledgements(self.topics, self._brokers, self._delivery)
+        self.inspect = Inspector(self.coordinator, self.log, self._brokers, self.subscriptions)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._database.close()
+        self._brokers.close()
+
+    def migrate(self) -> list[str]:
+        """Bring all databases up to date and make the coordinators; idempotent, concurrent-safe."""
+        applied = []
+        for name, url in self._urls.items():
+            kind = "coordinator" if name == "coordinator" else "broker"
+            applied += [f"{name}: {step}" for step in migrate(url, kind)]
+        with self._database.session() as session:
+            session.run("ensure_coordinators", count=self.settings.coordinators)
+        return applied
+
+    def ping(self) -> dict[str, str | None]:
+        """Ask every database; None or what is wrong, by name."""
+        return {database.name: _ask(database) for database in (self._database, *self._brokers)}
+
+    def produce(
+        self,
+        partition: PartitionName,
+        messages: Sequence[NewMessage],
+        *,
+        txn_id: TxnID | None = None,
+        owner: str | None = None,
+        producer_name: str | None = None,
+        sequence_id: int | None = None,
+    ) -> Appended:
+        """Append one batch. In a transaction its coordinator is asked first: it must say OPEN, and
+        the partition is registered with it (the strict fence, semantics §4).
+
+        Raises:
+            TransactionNotFound, InvalidTxnStatus: not there, not ``owner``'s, or not OPEN.
+            Otherwise as :meth:`engine.log.partition_log.PartitionLogs.append`.
+        """
+        if txn_id is not None:
+            self.coordinator.join_partitions(txn_id, [partition], owner=owner)
+        return self.log.append(
+            partition,
+            messages,
+            txn_id=txn_id,
+            producer_name=producer_name,
+            sequence_id=sequence_id,
+        )
+
+    def receive(
+        self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
+    ) -> tuple[StoredMessage, ...]:
+        """Deliver messages; see :meth:`engine.subscription.delivery.Delivery.receive`."""
+        return self._delivery.receive(name, consumer, max_messages=max_messages)
+
+    def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
+        """Give messages back; see :meth:`engine.subscription.delivery.Delivery.nack`."""
+        self._delivery.nack(name, consumer, message_ids)
+
+    def acknowledge(
+        self,
+        name: SubscriptionName,
+        consumer: str,
+        message_ids: Sequence[MessageID],
+        *,
+        ack_type: AckType = AckType.INDIVIDUAL,
+        txn_id: TxnID | None = None,
+        owner: str | None = None,
+    ) -> AckAnswer:
+        """Acknowledge messages. In a transaction its coordinator is asked first, as in
+        :meth:`produce`.
+
+        Raises:
+            TransactionNotFound, InvalidTxnStatus: not there, not ``owner``'s, or not OPEN.
+            Otherwise as :meth:`engine.subscription.acks.Acknowledgements.acknowledge`.
+        """
+        del consumer  # any consumer of a SHARED subscription may acknowledge what another received
+        if txn_id is not None:
+            self.coordinator.join_subscriptions(txn_id, [name], owner=owner)
+        return self._acks.acknowledge(name, message_ids, ack_type=ack_type, txn_id=txn_id)
+
+    def take_snapshots(self) -> int:
+        """Snapshot the buffers for which it is time; the workers call this every second."""
+        return self._snapshots.sweep()
+
+    def sample_positions(self) -> int:
+        """Record where each partition stands, if it moved; the workers call this every second."""
+        samples = 0
+        for database in self._brokers:
+            with database.session() as session:
+                samples += session.run("sample_positions")
+                session.run("trim_samples", keep=_KEPT_SAMPLES)
+        return samples
+
+    def _take_snapshot(self, location: Location, partition: PartitionName) -> None:
+        self._snapshots.take(location, partition)
+
+
+def _ask(database: Database) -> str | None:
+    try:
+        with database.session() as session:
+            session.one("ping")
+    except EngineError as error:
+        return error.message
+    return None

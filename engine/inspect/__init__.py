@@ -1,0 +1,3 @@
+"""Questions about the whole engine, for operators; nothing here changes anything."""
+
+from __future__ import annotations

@@ -1,0 +1,19 @@
+"""Topics, their partitions, and the partition log: append and fetch.
+
+A partition log is entries at contiguous offsets, in segments. An entry is one row: a produced batch
+or one transaction's marker (design/semantics.md §1).
+
+Invariants
+    Offsets are dense and never reused: they are taken under the lock of the partition's head.
+    An entry, its index row and the positions that it moves become durable together.
+    A fetch answers records, aborted list and positions from one snapshot of the database.
+
+Lock order
+    partition head (partition_live), ascending by id; everything else of a partition is under it.
+
+What a crash leaves behind
+    PostgreSQL empties the UNLOGGED head and ongoing transactions: the partition answers
+    PartitionUnavailable until engine.buffer.recovery has rebuilt both from snapshot and log.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,106 @@
+"""The brokers: a database each, and where their partitions are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from engine.model.errors import PartitionNotFound, PartitionUnavailable, SubscriptionNotFound
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.postgres.database import Database, Row
+from engine.settings import EngineSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a partition lives: its broker's database and its id there."""
+
+    database: Database
+    partition_id: int
+
+
+class Brokers:
+    """Databases by broker name, with the partitions' ids remembered (they never change)."""
+
+    def __init__(self, urls: Mapping[str, str], settings: EngineSettings) -> None:
+        self._databases = {
+            name: Database(
+                name,
+                url,
+                files=("broker", "subscription"),
+                unavailable=PartitionUnavailable,
+                pool_size=settings.pool_size,
+            )
+            for name, url in urls.items()
+        }
+        self._partition_ids: dict[tuple[int, int], int] = {}
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Database]:
+        return iter(self._databases.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._databases)
+
+    def close(self) -> None:
+        for database in self:
+            database.close()
+
+    def get(self, name: str) -> Database:
+        """The database of a broker.
+
+        Raises:
+            PartitionUnavailable: this process was not told where that broker is.
+        """
+        found = self._databases.get(name)
+        if found is None:
+            raise PartitionUnavailable(f"{name} is not among this process's brokers.")
+        return found
+
+    def locate(self, topic: Topic, number: int) -> Location:
+        """Find a partition.
+
+        Raises:
+            PartitionNotFound: the topic has no such partition.
+            PartitionUnavailable: its broker cannot be reached.
+        """
+        if not 0 <= number < len(topic.brokers):
+            raise PartitionNotFound(
+                f"{topic.name} has partitions 0 to {len(topic.brokers) - 1}, not {number}."
+            )
+        database = self.get(topic.brokers[number])
+        key = (topic.topic_id, number)
+        if key not in self._partition_ids:
+            with database.session() as session:
+                rows = session.all("partition_ids", topic_id=topic.topic_id)
+            with self._lock:
+                for row in rows:
+                    self._partition_ids[topic.topic_id, row.number] = row.partition_id
+        if key not in self._partition_ids:
+            raise PartitionNotFound(f"{PartitionName(topic.name, number)} is not there yet.")
+        return Location(database, self._partition_ids[key])
+
+    def forget(self, topic_id: int) -> None:
+        """Drop what is remembered of a deleted topic."""
+        with self._lock:
+            for key in [key for key in self._partition_ids if key[0] == topic_id]:
+                del self._partition_ids[key]
+
+    def of_topic(self, topic: Topic) -> list[Database]:
+        """The brokers that hold partitions of a topic, each once, in order."""
+        return [self.get(name) for name in dict.fromkeys(topic.brokers)]
+
+    def subscription(self, database: Database, topic: Topic, name: SubscriptionName) -> Row:
+        """A subscription's record on one broker.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+        """
+        with database.session() as session:
+            row = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
+        if row is None:
+            raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
+        return row

@@ -1,0 +1,82 @@
+"""From stored entries to messages, and what a reader gets of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from engine.model import batch
+from engine.model.message import EntryKind, MessageID, StoredMessage, Visibility
+from engine.model.partition import AbortedTxn
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row
+
+_KINDS = {
+    "D": EntryKind.DATA,
+    "C": EntryKind.TXN_COMMIT,
+    "A": EntryKind.TXN_ABORT,
+    b"D": EntryKind.DATA,
+    b"C": EntryKind.TXN_COMMIT,
+    b"A": EntryKind.TXN_ABORT,
+}
+
+
+class AbortedSpans:
+    """The aborted transactions that overlap a range, for asking about single entries.
+
+    By span, not by id alone: an orphan of a transaction that has committed here before is hidden
+    without hiding what was committed (semantics §4).
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        transactions: list[AbortedTxn] = []
+        self._spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for row in rows:
+            key = (row.tc_id, row.sequence)
+            transactions.append(AbortedTxn(txn_id=TxnID(*key), first_offset=row.first_offset))
+            self._spans.setdefault(key, []).append((row.first_offset, row.last_offset))
+        self.transactions = tuple(transactions)
+
+    def cover(self, entry: Row) -> bool:
+        """Tell whether an entry belongs to an aborted transaction."""
+        return any(
+            first <= entry.first_offset < last
+            for first, last in self._spans.get((entry.tc_id, entry.sequence), ())
+        )
+
+
+def kind_of(entry: Row) -> EntryKind:
+    return _KINDS[entry.kind]
+
+
+def messages_of(
+    entry: Row,
+    number: int,
+    *,
+    within: tuple[int, int],
+    visibility: Visibility = Visibility.VISIBLE,
+    wanted: Callable[[int], bool] | None = None,
+) -> Iterator[StoredMessage]:
+    """Yield an entry's messages with an offset in the half-open range ``within``."""
+    kind = kind_of(entry)
+    txn_id = None if entry.tc_id is None else TxnID(entry.tc_id, entry.sequence)
+    contents = batch.decode(entry.body) if kind is EntryKind.DATA else [None]
+    lower, upper = within
+    for index, content in enumerate(contents):
+        offset = entry.first_offset + index
+        if not lower <= offset < upper or (wanted is not None and not wanted(offset)):
+            continue
+        yield StoredMessage(
+            message_id=MessageID(entry.ledger_id, entry.first_offset, number, index),
+            offset=offset,
+            partition=number,
+            kind=kind,
+            txn_id=txn_id,
+            key=content.key if content else None,
+            payload=content.payload if content else b"",
+            properties=content.properties if content else {},
+            event_time=content.event_time if content else None,
+            publish_time=entry.publish_time,
+            producer_name=entry.producer_name,
+            sequence_id=entry.sequence_id,
+            visibility=visibility,
+        )

@@ -1,0 +1,386 @@
+"""The partition log: append a batch, fetch messages, look at positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from engine.log.brokers import Brokers, Location
+from engine.log.entries import AbortedSpans, kind_of, messages_of
+from engine.log.rows import indexed_txn, ongoing_txn, partition_status
+from engine.log.topics import Topics
+from engine.model import batch
+from engine.model.errors import (
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionNotFound,
+    PartitionUnavailable,
+    PayloadTooLarge,
+    SequenceOutOfOrder,
+)
+from engine.model.message import EntryKind, Isolation, NewMessage, StoredMessage, Visibility
+from engine.model.partition import (
+    Appended,
+    Fetched,
+    IndexedTxn,
+    OngoingTxn,
+    PartitionState,
+    PartitionStatus,
+    PositionSample,
+    Segment,
+)
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Params, Row
+from engine.settings import EngineSettings
+
+#: A batch's share of the row and the request beside its payload.
+_MESSAGE_OVERHEAD_BYTES = 64
+
+
+class PartitionLogs:
+    """Every partition's log, found by name.
+
+    Args:
+        recover: rebuilds a partition's derived state after a crash of its database
+            (engine.buffer.recovery); called when a partition is found without it.
+        take_snapshot: called when a partition gets its first transactional message and has no
+            snapshot yet; the message is not readable before (semantics §5).
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        brokers: Brokers,
+        settings: EngineSettings,
+        *,
+        recover: Callable[[Location, PartitionName], None],
+        take_snapshot: Callable[[Location, PartitionName], None],
+    ) -> None:
+        self._topics = topics
+        self._brokers = brokers
+        self._settings = settings
+        self._recover = recover
+        self._take_snapshot = take_snapshot
+
+    def locate(self, partition: PartitionName) -> Location:
+        """Find a partition's broker and id.
+
+        Raises:
+            TopicNotFound, PartitionNotFound: there is no such partition.
+        """
+        try:
+            return self._brokers.locate(self._topics.get(partition.topic), partition.number)
+        except PartitionNotFound:
+            # It may have been added since this process looked.
+            topic = self._topics.get(partition.topic, fresh=True)
+            return self._brokers.locate(topic, partition.number)
+
+    def append(
+        self,
+        partition: PartitionName,
+        messages: Sequence[NewMessage],
+        *,
+        txn_id: TxnID | None = None,
+        producer_name: str | None = None,
+        sequence_id: int | None = None,
+    ) -> Appended:
+        """Append one batch, exactly once per (TxnID, producer, sequence id), in one round trip.
+
+        This is the broker's side only: who appends in a transaction asks the coordinator first
+        (:meth:`engine.Engine.produce`).
+
+        Raises:
+            InvalidRequest, PayloadTooLarge: the batch cannot be stored.
+            InvalidTxnStatus: the transaction has ended in this partition; nothing was stored.
+            SequenceOutOfOrder: below the producer's last one and no known duplicate.
+            PartitionUnavailable: offline, recovering, or its broker cannot be reached.
+        """
+        self._check(partition, messages, producer_name, sequence_id)
+        location = self.locate(partition)
+        parameters: dict[str, object] = {
+            "partition_id": location.partition_id,
+            "messages": len(messages),
+            "body": batch.encode(messages),
+            "producer_name": producer_name,
+            "sequence_id": sequence_id,
+            "tc_id": txn_id.tc_id if txn_id else None,
+            "sequence": txn_id.sequence if txn_id else None,
+        }
+        row = self._append(location, parameters)
+        if row.result == "recovering":
+            self._recover(location, partition)
+            row = self._append(location, parameters)
+        if row.needs_snapshot:
+            self._take_snapshot(location, partition)
+        if row.result in ("appended", "duplicate"):
+            return Appended(
+                ledger_id=row.ledger_id,
+                first_offset=row.first_offset,
+                last_offset=row.last_offset,
+                duplicate=row.result == "duplicate",
+            )
+        raise self._refusal(row, partition, txn_id)
+
+    def fetch(
+        self,
+        partition: PartitionName,
+        from_offset: int = 0,
+        max_messages: int = 500,
+        max_bytes: int | None = None,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        *,
+        keep_aborted: bool = False,
+    ) -> Fetched:
+        """Fetch messages from an offset on; records, list and positions are one snapshot.
+
+        With ``keep_aborted``, a READ_COMMITTED fetch leaves the aborted messages in, for a client
+        that filters by the list itself (design/api.md, ``filter=client``).
+
+        Raises:
+            InvalidRequest: a negative offset or size.
+            PartitionUnavailable: offline, recovering, or its broker cannot be reached.
+        """
+        committed = isolation is Isolation.READ_COMMITTED
+        window = self._window(from_offset, max_messages)
+        head, entries, aborted = self._read(
+            partition, "committed_entries" if committed else "all_entries", window, max_bytes
+        )
+        spans = AbortedSpans(aborted)
+        messages: list[StoredMessage] = []
+        next_offset = from_offset
+        for entry in entries:
+            next_offset = min(entry.last_offset + 1, window[1])
+            if kind_of(entry) is not EntryKind.DATA:
+                continue
+            if committed and not keep_aborted and spans.cover(entry):
+                continue
+            upper = min(window[1], head.stable_position + 1) if committed else window[1]
+            messages.extend(messages_of(entry, partition.number, within=(from_offset, upper)))
+        relevant = tuple(txn for txn in spans.transactions if txn.first_offset < next_offset)
+        return Fetched(
+            messages=tuple(messages),
+            aborted_transactions=relevant if committed else None,
+            stable_position=head.stable_position,
+            last_offset=head.next_offset - 1,
+            next_offset=next_offset,
+        )
+
+    def browse(self, partition: PartitionName, from_offset: int, max_messages: int) -> Fetched:
+        """The log as it stands: every entry, markers too, with what a reader makes of it."""
+        window = self._window(from_offset, max_messages)
+        head, entries, aborted, open_txns = self._read(
+            partition, "all_entries", window, None, open_too=True
+        )
+        spans = AbortedSpans(aborted)
+        ongoing = {(row.tc_id, row.sequence) for row in open_txns}
+        messages: list[StoredMessage] = []
+        for entry in entries:
+            messages.extend(
+                messages_of(
+                    entry,
+                    partition.number,
+                    within=window,
+                    visibility=_visibility(entry, spans, ongoing, head.stable_position),
+                )
+            )
+        return Fetched(
+            messages=tuple(messages),
+            aborted_transactions=spans.transactions,
+            stable_position=head.stable_position,
+            last_offset=head.next_offset - 1,
+            next_offset=messages[-1].offset + 1 if messages else from_offset,
+        )
+
+    def status(self, partition: PartitionName) -> PartitionStatus:
+        """Positions, blocker and snapshot of one partition."""
+        location = self.locate(partition)
+        key: Params = {"partition_id": location.partition_id}
+        rows, marks, snapshot = location.database.snapshot(
+            ("status", key), ("low_water_marks", key), ("newest_snapshot", key)
+        )
+        if rows and rows[0].next_offset is None:
+            self._recover(location, partition)
+            rows, marks, snapshot = location.database.snapshot(
+                ("status", key), ("low_water_marks", key), ("newest_snapshot", key)
+            )
+        if not rows:
+            raise PartitionNotFound(f"{partition} is gone.")
+        return partition_status(
+            rows[0], location.database.name, marks, snapshot[0] if snapshot else None
+        )
+
+    def statuses(self, topic_name: TopicName) -> tuple[PartitionStatus, ...]:
+        """Positions of all partitions of a topic, in order; one snapshot per broker.
+
+        Raises:
+            PartitionUnavailable: a broker cannot be reached.
+        """
+        topic = self._topics.get(topic_name)
+        found: list[PartitionStatus] = []
+        for database in self._brokers.of_topic(topic):
+            with database.session() as session:
+                rows = session.all("statuses", topic_id=topic.topic_id)
+            found.extend(partition_status(row, database.name) for row in rows)
+        return tuple(sorted(found, key=lambda status: status.partition.number))
+
+    def aborted_index(
+        self, partition: PartitionName, ledger_id: int | None = None, limit: int = 500
+    ) -> tuple[IndexedTxn, ...]:
+        """Rows of the aborted-transaction index in the order of their markers."""
+        return tuple(
+            indexed_txn(row)
+            for row in self._rows(partition, "aborted_index", ledger_id=ledger_id, limit=limit)
+        )
+
+    def indexed(
+        self, partition: PartitionName, from_offset: int, upper_offset: int, limit: int = 1000
+    ) -> tuple[IndexedTxn, ...]:
+        """Ended transactions of both outcomes whose span meets [from, upper)."""
+        rows = self._rows(
+            partition,
+            "ended_overlapping",
+            from_offset=from_offset,
+            upper=upper_offset,
+            limit=limit,
+        )
+        return tuple(indexed_txn(row) for row in rows)
+
+    def ongoing(self, partition: PartitionName, limit: int = 50) -> tuple[OngoingTxn, ...]:
+        """Transactions with data and without a marker, by their first offset."""
+        return tuple(ongoing_txn(row) for row in self._rows(partition, "ongoing", limit=limit))
+
+    def segments(self, partition: PartitionName) -> tuple[Segment, ...]:
+        """The newest 500 segments, newest first."""
+        return tuple(
+            Segment(
+                ledger_id=row.ledger_id,
+                first_offset=row.first_offset,
+                last_offset=row.last_offset,
+                entries=row.entries,
+                bytes=row.bytes,
+                sealed=row.sealed_at is not None,
+                created_at=row.created_at,
+            )
+            for row in self._rows(partition, "segments")
+        )
+
+    def history(self, partition: PartitionName, *, since: timedelta) -> tuple[PositionSample, ...]:
+        """Samples of the positions over the last while, oldest first, at most 5000."""
+        rows = self._rows(partition, "history", since=since)
+        return tuple(
+            PositionSample(
+                at=row.at, stable_position=row.stable_position, last_offset=row.last_offset
+            )
+            for row in reversed(rows)
+        )
+
+    def _append(self, location: Location, parameters: dict[str, object]) -> Row:
+        with location.database.session() as session:
+            return session.one("append", **parameters)
+
+    def _check(
+        self,
+        partition: PartitionName,
+        messages: Sequence[NewMessage],
+        producer_name: str | None,
+        sequence_id: int | None,
+    ) -> None:
+        limits = self._settings
+        if partition.topic.is_system:
+            raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
+        if not messages:
+            raise InvalidRequest("A batch needs at least one message.")
+        if (producer_name is None) != (sequence_id is None):
+            raise InvalidRequest("producer_name and sequence_id go together.")
+        if len(messages) > limits.max_batch_messages:
+            raise PayloadTooLarge(
+                f"The batch has {len(messages)} messages; the limit is {limits.max_batch_messages}."
+            )
+        total = 0
+        for message in messages:
+            size = len(message.payload) + len(message.key or "") + _MESSAGE_OVERHEAD_BYTES
+            size += sum(len(name) + len(value) for name, value in message.properties.items())
+            if size > limits.max_message_bytes:
+                raise PayloadTooLarge(
+                    f"A message has {size} bytes; the limit is {limits.max_message_bytes}.",
+                    limit_bytes=limits.max_message_bytes,
+                )
+            total += size
+        if total > limits.max_batch_bytes:
+            raise PayloadTooLarge(
+                f"The batch has {total} bytes; the limit is {limits.max_batch_bytes}.",
+                limit_bytes=limits.max_batch_bytes,
+            )
+
+    def _refusal(self, row: Row, partition: PartitionName, txn_id: TxnID | None) -> Exception:
+        if row.result == "ended":
+            return InvalidTxnStatus(f"{txn_id} has ended in {partition}; nothing was stored.")
+        if row.result == "out_of_order":
+            return SequenceOutOfOrder(
+                f"The producer's last sequence id in {partition} is {row.last_sequence_id}.",
+                last_sequence_id=row.last_sequence_id,
+            )
+        if row.result == "not_found":
+            return PartitionNotFound(f"{partition} is gone.")
+        return PartitionUnavailable(f"{partition} is {row.result}; try again.")
+
+    def _window(self, from_offset: int, max_messages: int) -> tuple[int, int]:
+        if from_offset < 0 or max_messages < 1:
+            raise InvalidRequest("from_offset must be 0 or more, max_messages 1 or more.")
+        return from_offset, from_offset + min(max_messages, self._settings.max_fetch_messages)
+
+    def _read(
+        self,
+        partition: PartitionName,
+        entries: str,
+        window: tuple[int, int],
+        max_bytes: int | None,
+        *,
+        open_too: bool = False,
+    ) -> list[Row]:
+        """The head's row, then the rows of entries, aborted spans and, if asked, ongoing ones."""
+        location = self.locate(partition)
+        key: Params = {"partition_id": location.partition_id}
+        span: dict[str, object] = {
+            **key,
+            "from_offset": window[0],
+            "upper": window[1],
+        }
+        limit = min(max_bytes or 2**40, self._settings.max_fetch_bytes)
+        statements: list[tuple[str, Params]] = [
+            ("head", key),
+            (entries, span | {"max_bytes": limit}),
+            ("aborted_overlapping", span),
+        ]
+        if open_too:
+            statements.append(("ongoing_overlapping", span))
+        answers = location.database.snapshot(*statements)
+        if not answers[0]:
+            self._recover(location, partition)
+            answers = location.database.snapshot(*statements)
+        if not answers[0]:
+            raise PartitionUnavailable(f"{partition} is recovering; try again.")
+        head = answers[0][0]
+        if not head.online:
+            raise PartitionUnavailable(
+                f"{partition} is offline.", state=PartitionState.OFFLINE.value
+            )
+        return [head, *answers[1:]]
+
+    def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
+        location = self.locate(partition)
+        with location.database.session() as session:
+            return session.all(name, partition_id=location.partition_id, **parameters)
+
+
+def _visibility(
+    entry: Row, spans: AbortedSpans, ongoing: set[tuple[int, int]], stable_position: int
+) -> Visibility:
+    if kind_of(entry) is not EntryKind.DATA:
+        return Visibility.MARKER
+    if spans.cover(entry):
+        return Visibility.ABORTED
+    if (entry.tc_id, entry.sequence) in ongoing:
+        return Visibility.OPEN
+    return Visibility.VISIBLE if entry.first_offset <= stable_position else Visibility.BLOCKED

@@ -1,0 +1,72 @@
+"""From rows of a broker's database to values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.partition import (
+    IndexedTxn,
+    OngoingTxn,
+    PartitionState,
+    PartitionStatus,
+    SnapshotInfo,
+)
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import Outcome
+from engine.postgres.database import Row
+
+
+def ongoing_txn(row: Row) -> OngoingTxn:
+    return OngoingTxn(
+        txn_id=TxnID(row.tc_id, row.sequence),
+        first_offset=row.first_offset,
+        last_offset=row.last_offset,
+        messages=row.messages,
+        first_append_at=row.first_append_at,
+    )
+
+
+def indexed_txn(row: Row) -> IndexedTxn:
+    return IndexedTxn(
+        txn_id=TxnID(row.tc_id, row.sequence),
+        outcome=Outcome.ABORTED if row.aborted else Outcome.COMMITTED,
+        ledger_id=row.ledger_id,
+        first_offset=row.first_offset,
+        last_offset=row.last_offset,
+        last_stable_offset=row.last_stable_offset,
+        version=row.version,
+    )
+
+
+def partition_status(
+    row: Row, broker: str, marks: Sequence[Row] = (), snapshot: Row | None = None
+) -> PartitionStatus:
+    """Build a status from a row of ``statuses``; positions are -1 while the head is missing."""
+    recovering = row.next_offset is None
+    if not row.online:
+        state = PartitionState.OFFLINE
+    else:
+        state = PartitionState.RECOVERING if recovering else PartitionState.ONLINE
+    last_offset = -1 if recovering else row.next_offset - 1
+    return PartitionStatus(
+        partition=PartitionName(TopicName(*row.topic.split("/")), row.number),
+        broker=broker,
+        state=state,
+        log_start_offset=row.log_start_offset or 0,
+        last_offset=last_offset,
+        stable_position=-1 if recovering else row.stable_position,
+        ongoing_txns=row.ongoing_txns or 0,
+        aborted_txns=row.aborted_txns or 0,
+        low_water_marks={mark.tc_id: mark.low_water_mark for mark in marks},
+        blocker=None if row.tc_id is None else ongoing_txn(row),
+        snapshot=None
+        if snapshot is None
+        else SnapshotInfo(
+            position=snapshot.position,
+            taken_at=snapshot.taken_at,
+            age_ms=snapshot.age_ms,
+            entries_after=max(0, last_offset - snapshot.position),
+        ),
+        now=row.now,
+    )

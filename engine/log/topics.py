@@ -1,0 +1,221 @@
+"""The catalog of topics, in the coordinators' database."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from engine.log.brokers import Brokers
+from engine.model.errors import InvalidRequest, TopicConflict, TopicInUse, TopicNotFound
+from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.topic import BufferKind, Topic, TopicSettings
+from engine.model.topic_name import TopicName
+from engine.postgres.database import Database, Row
+
+MAX_PARTITIONS = 10_000
+#: How long a process may go on with what it knows of a topic. Growth is noticed on the first use of
+#: a new partition, deletion by the broker.
+_REMEMBERED_SECONDS = 5.0
+
+
+class Topics:
+    """Creates, finds, grows and deletes topics.
+
+    A topic is written to the catalog first, then its partitions to their brokers; a crash between
+    the two is made good by creating it again, which every caller of PUT does anyway.
+    """
+
+    def __init__(self, catalog: Database, brokers: Brokers) -> None:
+        self._catalog = catalog
+        self._brokers = brokers
+        self._known: dict[TopicName, tuple[float, Topic]] = {}
+        self._lock = threading.Lock()
+
+    def create(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
+        """Create a topic, or return the one that exists; more partitions than it has grow it.
+
+        Returns:
+            The topic, and whether this call created it.
+
+        Raises:
+            InvalidRequest: settings that cannot be, or a name that the engine keeps for itself.
+            TopicConflict: it exists with settings that this would change.
+            PartitionUnavailable: a broker cannot be reached; the same call again goes on.
+        """
+        if name.is_system:
+            raise InvalidRequest(f"{name} is a system topic; choose a name without '__'.")
+        if settings.buffer is BufferKind.SIDECAR:
+            raise InvalidRequest(
+                "The sidecar buffer is not part of this version; use buffer=marker."
+            )
+        topic, created = self._ensure(name, settings)
+        self._ensure(name.snapshot_topic(), TopicSettings(partitions=len(self._brokers.names)))
+        return topic, created
+
+    def get(self, name: TopicName, *, fresh: bool = False) -> Topic:
+        """Find a topic; ``fresh`` asks the catalog whatever this process remembers.
+
+        Raises:
+            TopicNotFound: there is none.
+        """
+        known = self._known.get(name)
+        if known is not None and not fresh and known[0] > time.monotonic():
+            return known[1]
+        with self._catalog.session() as session:
+            row = session.one(
+                "get_topic", tenant=name.tenant, namespace=name.namespace, topic=name.topic
+            )
+        if row is None:
+            with self._lock:
+                self._known.pop(name, None)
+            raise TopicNotFound(f"There is no topic {name}; create it with PUT /topics/{name}.")
+        return self._remember(_topic(row))
+
+    def list(
+        self, *, limit: int = 50, cursor: str | None = None, include_system: bool = False
+    ) -> Page[Topic]:
+        """List topics by name."""
+        after = decode_cursor(cursor, 3) if cursor else ["", "", ""]
+        with self._catalog.session() as session:
+            rows = session.adhoc(
+                "list_topics",
+                tenant=str(after[0]),
+                namespace=str(after[1]),
+                topic=str(after[2]),
+                include_system=include_system,
+                limit=limit + 1,
+            )
+        items = tuple(_topic(row) for row in rows[:limit])
+        more = len(rows) > limit
+        last = items[-1].name if more else None
+        return Page(
+            items=items,
+            next_cursor=encode_cursor(last.tenant, last.namespace, last.topic) if last else None,
+        )
+
+    def delete(self, name: TopicName) -> None:
+        """Delete a topic with its messages and subscriptions.
+
+        Raises:
+            TopicInUse: a transaction that has not ended holds it.
+        """
+        topic = self.get(name, fresh=True)
+        with self._catalog.session() as session:
+            holders = session.all("topic_in_use", topic_id=topic.topic_id)
+        if holders:
+            ids = ", ".join(f"{row.tc_id}:{row.sequence}" for row in holders)
+            raise TopicInUse(f"{name} is held by {ids}; end them first.")
+        with self._catalog.session() as session:
+            session.run("delete_topic", topic_id=topic.topic_id)
+        with self._lock:
+            self._known.pop(name, None)
+        for database in self._brokers.of_topic(topic):
+            with database.transaction() as session:
+                session.run("delete_topic", topic_id=topic.topic_id)
+        self._brokers.forget(topic.topic_id)
+
+    def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
+        if not 1 <= settings.partitions <= MAX_PARTITIONS:
+            raise InvalidRequest(f"partitions must be between 1 and {MAX_PARTITIONS}.")
+        with self._catalog.transaction() as session:
+            row = session.one(
+                "create_topic",
+                tenant=name.tenant,
+                namespace=name.namespace,
+                topic=name.topic,
+                buffer=settings.buffer,
+                brokers=[*self._spread(settings.partitions, name)],
+                retention_ms=settings.retention_ms,
+                retention_bytes=settings.retention_bytes,
+                segment_max_messages=settings.segment_max_messages,
+                segment_max_bytes=settings.segment_max_bytes,
+                deduplication=settings.deduplication,
+            )
+        created = row is not None
+        topic = _topic(row) if row is not None else self.get(name, fresh=True)
+        if not created:
+            topic = self._grow(topic, settings)
+        self._make_partitions(topic)
+        return self._remember(topic), created
+
+    def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
+        wanted, has = settings.partitions, topic.settings.partitions
+        if _but_partitions(settings) != _but_partitions(topic.settings) or (
+            wanted < has and not topic.name.is_system
+        ):
+            raise TopicConflict(
+                f"{topic.name} exists with other settings; only partitions may grow (it has {has})."
+            )
+        if wanted <= has:
+            return topic
+        brokers = [*topic.brokers, *self._spread(wanted, topic.name)[has:]]
+        with self._catalog.session() as session:
+            row = session.one(
+                "grow_topic",
+                topic_id=topic.topic_id,
+                brokers=brokers,
+                expected=list(topic.brokers),
+            )
+        # No row: someone else has grown it meanwhile; look again.
+        if row is None:
+            return self._grow(self.get(topic.name, fresh=True), settings)
+        return _topic(row)
+
+    def _make_partitions(self, topic: Topic) -> None:
+        for broker in dict.fromkeys(topic.brokers):
+            with self._brokers.get(broker).transaction() as session:
+                for number, owner in enumerate(topic.brokers):
+                    if owner != broker:
+                        continue
+                    session.run(
+                        "create_partition",
+                        topic_id=topic.topic_id,
+                        topic=str(topic.name),
+                        number=number,
+                        buffer=topic.settings.buffer,
+                        segment_max_messages=topic.settings.segment_max_messages,
+                        segment_max_bytes=topic.settings.segment_max_bytes,
+                        retention_ms=topic.settings.retention_ms,
+                        retention_bytes=topic.settings.retention_bytes,
+                        deduplication=topic.settings.deduplication,
+                    )
+
+    def _spread(self, partitions: int, name: TopicName) -> tuple[str, ...]:
+        """Partitions go round the brokers; a system topic has one on each, in order."""
+        names = self._brokers.names
+        start = 0 if name.is_system else sum(str(name).encode()) % len(names)
+        return tuple(names[(start + number) % len(names)] for number in range(partitions))
+
+    def _remember(self, topic: Topic) -> Topic:
+        with self._lock:
+            self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
+        return topic
+
+
+def _but_partitions(settings: TopicSettings) -> tuple[object, ...]:
+    return (
+        settings.buffer,
+        settings.retention_ms,
+        settings.retention_bytes,
+        settings.segment_max_messages,
+        settings.segment_max_bytes,
+        settings.deduplication,
+    )
+
+
+def _topic(row: Row) -> Topic:
+    return Topic(
+        topic_id=row.topic_id,
+        name=TopicName(row.tenant, row.namespace, row.topic),
+        settings=TopicSettings(
+            partitions=len(row.brokers),
+            buffer=BufferKind(row.buffer),
+            retention_ms=row.retention_ms,
+            retention_bytes=row.retention_bytes,
+            segment_max_messages=row.segment_max_messages,
+            segment_max_bytes=row.segment_max_bytes,
+            deduplication=row.deduplication,
+        ),
+        brokers=tuple(row.brokers),
+        created_at=row.created_at,
+    )

@@ -1,0 +1,41 @@
+"""A page of a list, and the opaque cursor that goes on from it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from engine.model.errors import InvalidRequest
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[_T]):
+    """Some items of a list. A page may be short, even empty, and still have a ``next_cursor``:
+    each looks at a bounded number of rows, whatever its filter."""
+
+    items: tuple[_T, ...]
+    next_cursor: str | None
+
+
+def encode_cursor(*key: str | int) -> str:
+    """Make an opaque cursor of the last row's key."""
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, length: int) -> list[str | int]:
+    """Read a cursor back.
+
+    Raises:
+        InvalidRequest: it was not made by :func:`encode_cursor` with as many parts.
+    """
+    try:
+        key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except ValueError as error:
+        raise InvalidRequest("The cursor is not one that this list has given.") from error
+    if not isinstance(key, list) or len(key) != length:
+        raise InvalidRequest("The cursor is not one that this list has given.")
+    return key

@@ -1,0 +1,179 @@
+"""One PostgreSQL database: a pool of connections, and statements by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import namedtuple_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from engine.model.errors import EngineError
+from engine.postgres import offsets
+from engine.sql import queries
+
+#: A row: attributes by column name. The statements in engine/sql are its types.
+Row = Any
+Params = Mapping[str, object]
+_T = TypeVar("_T")
+
+_RETRYABLE = (pg.SerializationFailure, pg.DeadlockDetected)
+_ATTEMPTS = 4
+#: Text from PostgreSQL that may be shown: its first line, never a statement or a parameter.
+_SHOWN = 200
+
+
+class Session:
+    """Statements on one connection."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Row], statements: Mapping[str, LiteralString]
+    ) -> None:
+        self._connection = connection
+        self._queries = statements
+
+    def all(self, name: str, /, **params: object) -> list[Row]:
+        """Run a named statement and return its rows."""
+        return self._connection.execute(self._queries[name], params).fetchall()
+
+    def one(self, name: str, /, **params: object) -> Row | None:
+        """Run a named statement and return its first row, None when it has none."""
+        return self._connection.execute(self._queries[name], params).fetchone()
+
+    def run(self, name: str, /, **params: object) -> int:
+        """Run a named statement and return how many rows it changed."""
+        return self._connection.execute(self._queries[name], params).rowcount
+
+    def adhoc(self, name: str, /, **params: object) -> list[Row]:
+        """Like :meth:`all`, planned for just these parameters.
+
+        For statements with optional filters, where one plan cannot serve every use.
+        """
+        statement = self._queries[name]
+        return self._connection.execute(statement, params, prepare=False).fetchall()
+
+    def script(self, text: LiteralString) -> None:
+        """Run a SQL script that takes no parameters."""
+        self._connection.execute(text)
+
+    def batch(self, *statements: tuple[str, Params]) -> list[list[Row]]:
+        """Run several statements in one round trip and return the rows of each."""
+        with self._connection.pipeline() as pipeline:
+            cursors = [
+                self._connection.execute(self._queries[name], params) for name, params in statements
+            ]
+            pipeline.sync()
+            return [
+                cursor.fetchall() if cursor.description is not None else [] for cursor in cursors
+            ]
+
+
+class Database:
+    """A pool of connections to one database.
+
+    Args:
+        name: how people call it, e.g. ``coordinator`` or ``broker-1``.
+        url: a libpq connection string.
+        files: which files of engine/sql/queries its statements come from.
+        unavailable: the error raised when the database cannot be reached.
+        pool_size: connections at most.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        *,
+        files: tuple[str, ...],
+        unavailable: Callable[[str], EngineError],
+        pool_size: int,
+    ) -> None:
+        self.name = name
+        self._queries: dict[str, LiteralString] = {}
+        for file in ("session", *files):
+            self._queries |= queries(file)
+        self._unavailable = unavailable
+        self._pool = ConnectionPool(
+            url,
+            min_size=0,
+            max_size=pool_size,
+            timeout=3,
+            max_idle=120,
+            reconnect_timeout=5,
+            open=False,
+            configure=offsets.register,
+            name=name,
+            kwargs={
+                "autocommit": True,
+                "row_factory": namedtuple_row,
+                "application_name": f"txnconsole {name}",
+                "connect_timeout": 3,
+                # Time limits are a safety net: no statement of the engine takes long.
+                "options": "-c statement_timeout=60s -c lock_timeout=10s"
+                " -c idle_in_transaction_session_timeout=60s -c timezone=UTC",
+            },
+        )
+
+    def close(self) -> None:
+        self._pool.close()
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Session]:
+        """Borrow a connection; each statement is its own transaction.
+
+        Raises:
+            EngineError: the database cannot be reached or refuses (see ``unavailable``).
+        """
+        with self._translated(), self._borrowed() as connection:
+            yield Session(connection, self._queries)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Borrow a connection for one transaction, committed at the end of the block."""
+        with self._translated(), self._borrowed() as connection, connection.transaction():
+            yield Session(connection, self._queries)
+
+    def snapshot(self, *statements: tuple[str, Params]) -> list[list[Row]]:
+        """Answer several reads from one snapshot of the database, in one round trip."""
+        with self._translated(), self._borrowed() as connection:
+            session = Session(connection, self._queries)
+            try:
+                return session.batch(("begin_snapshot", {}), *statements, ("commit", {}))[1:-1]
+            except pg.Error:
+                with contextlib.suppress(pg.OperationalError):
+                    connection.rollback()
+                raise
+
+    def retrying(self, work: Callable[[Session], _T]) -> _T:
+        """Run ``work`` in a transaction, again when PostgreSQL asks for it."""
+        with self._translated():
+            for _ in range(_ATTEMPTS - 1):
+                with (
+                    contextlib.suppress(*_RETRYABLE),
+                    self._borrowed() as connection,
+                    connection.transaction(),
+                ):
+                    return work(Session(connection, self._queries))
+            with self._borrowed() as connection, connection.transaction():
+                return work(Session(connection, self._queries))
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[psycopg.Connection[Row]]:
+        if self._pool.closed:
+            self._pool.open()
+        with self._pool.connection() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (pg.OperationalError, PoolTimeout) as error:
+            # After a server restart every pooled connection is dead: find out now, once.
+            with contextlib.suppress(PoolTimeout, pg.OperationalError):
+                self._pool.check()
+            reason = (str(error).strip().splitlines() or ["no answer"])[0][:_SHOWN]
+            raise self._unavailable(f"{self.name} cannot serve this now: {reason}") from error

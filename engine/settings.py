@@ -1,0 +1,25 @@
+"""What a deployment may choose about the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Limits and intervals; durations in milliseconds, sizes in bytes.
+
+    The names of the snapshot settings are semantics §5's.
+    """
+
+    coordinators: int = 4
+    default_timeout_ms: int = 60_000
+    max_timeout_ms: int = 3_600_000
+    max_message_bytes: int = 5 * 1024 * 1024
+    max_batch_bytes: int = 16 * 1024 * 1024
+    max_batch_messages: int = 65_536
+    max_fetch_messages: int = 10_000
+    max_fetch_bytes: int = 16 * 1024 * 1024
+    snapshot_max_transactions: int = 1000
+    snapshot_min_interval_ms: int = 5000
+    pool_size: int = 16

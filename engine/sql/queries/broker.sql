@@ -1,0 +1,323 @@
+-- create_partition --
+-- Makes the record, its first segment and its head; does nothing to one that exists.
+WITH made AS (
+    INSERT INTO broker.partition (
+        topic_id, topic, number, buffer, segment_max_messages, segment_max_bytes, retention_ms,
+        retention_bytes, deduplication
+    ) VALUES (
+        %(topic_id)s, %(topic)s, %(number)s, %(buffer)s, %(segment_max_messages)s,
+        %(segment_max_bytes)s, %(retention_ms)s, %(retention_bytes)s, %(deduplication)s
+    )
+    ON CONFLICT (topic_id, number) DO NOTHING
+    RETURNING partition_id
+), segment AS (
+    INSERT INTO broker.segment (partition_id, ledger_id, first_offset)
+    SELECT partition_id, nextval('broker.ledger_id_seq'), 0 FROM made
+    RETURNING partition_id, ledger_id
+)
+INSERT INTO broker.partition_live (
+    partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,
+    segment_bytes, ongoing_txns, aborted_txns, changes
+)
+SELECT partition_id, 0, 0, ledger_id, 0, 0, 0, 0, 0, 0 FROM segment
+
+-- partition_ids --
+SELECT number, partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+
+-- delete_topic --
+-- Everything of a topic on this broker; the rows of the log have no foreign key.
+WITH gone AS (
+    DELETE FROM broker.partition WHERE topic_id = %(topic_id)s RETURNING partition_id
+), live AS (
+    DELETE FROM broker.partition_live l USING gone WHERE l.partition_id = gone.partition_id
+), ongoing AS (
+    DELETE FROM broker.ongoing_txn o USING gone WHERE o.partition_id = gone.partition_id
+), indexed AS (
+    DELETE FROM broker.txn_index i USING gone WHERE i.partition_id = gone.partition_id
+), dispatched AS (
+    DELETE FROM broker.dispatch d USING gone WHERE d.partition_id = gone.partition_id
+), delivered AS (
+    DELETE FROM broker.delivery d USING gone WHERE d.partition_id = gone.partition_id
+), counted AS (
+    DELETE FROM broker.redelivered r USING gone WHERE r.partition_id = gone.partition_id
+), subscribed AS (
+    DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s
+)
+DELETE FROM broker.entry e USING gone WHERE e.partition_id = gone.partition_id
+
+-- append --
+-- See functions/broker/append.sql.
+SELECT * FROM broker.append(
+    %(partition_id)s, %(messages)s, %(body)s, %(producer_name)s, %(sequence_id)s, %(tc_id)s,
+    %(sequence)s
+)
+
+-- end_txns --
+-- See functions/broker/end_txns.sql.
+SELECT * FROM broker.end_txns(
+    %(partition_id)s, %(tc_ids)s, %(sequences)s, %(aborts)s, %(registered)s, %(mark_tcs)s,
+    %(marks)s
+)
+
+-- head --
+-- Positions of one partition. No row: it has to be rebuilt first, or does not exist.
+SELECT
+    l.*, p.online, clock_timestamp() AS now,
+    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
+FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
+WHERE l.partition_id = %(partition_id)s
+
+-- committed_entries --
+-- Entries with an offset in [from, upper) up to the stable position; bodies are cut at max_bytes,
+-- but the first is always whole.
+WITH fence AS MATERIALIZED (
+    SELECT least(%(upper)s::bigint, coalesce(first_ongoing_offset, next_offset)) AS upper
+    FROM broker.partition_live WHERE partition_id = %(partition_id)s
+)
+SELECT * FROM (
+    SELECT e.*, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+    FROM broker.entry e
+    WHERE e.partition_id = %(partition_id)s
+    AND e.last_offset >= %(from_offset)s
+    AND e.last_offset <= (
+        SELECT b.last_offset FROM broker.entry b
+        WHERE b.partition_id = %(partition_id)s
+        AND b.last_offset >= (SELECT upper FROM fence) - 1
+        ORDER BY b.last_offset LIMIT 1
+    )
+    AND e.first_offset < (SELECT upper FROM fence)
+) e WHERE bytes_before < %(max_bytes)s OR bytes_before = 0
+ORDER BY last_offset
+
+-- all_entries --
+-- As committed_entries, to the end of the log.
+SELECT * FROM (
+    SELECT e.*, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+    FROM broker.entry e
+    WHERE e.partition_id = %(partition_id)s
+    AND e.last_offset >= %(from_offset)s
+    AND e.last_offset <= coalesce((
+        SELECT b.last_offset FROM broker.entry b
+        WHERE b.partition_id = %(partition_id)s AND b.last_offset >= %(upper)s - 1
+        ORDER BY b.last_offset LIMIT 1
+    ), %(upper)s)
+) e WHERE bytes_before < %(max_bytes)s OR bytes_before = 0
+ORDER BY last_offset
+
+-- aborted_overlapping --
+-- The aborted transactions whose span from first offset to marker meets [from, upper). After the
+-- first row with last_stable_offset >= upper no later one can start below upper, so this is what
+-- Kafka's scan with its stop rule answers, at the cost of the answer alone (semantics §4.2).
+SELECT * FROM broker.txn_index
+WHERE partition_id = %(partition_id)s AND aborted
+AND int8range(first_offset, last_offset, '[]') && int8range(%(from_offset)s, %(upper)s, '[)')
+ORDER BY last_offset
+
+-- ended_overlapping --
+-- Ended transactions, of both outcomes, that meet [from, upper); the newest by marker.
+SELECT * FROM broker.txn_index
+WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
+AND first_offset < %(upper)s
+ORDER BY last_offset LIMIT %(limit)s
+
+-- aborted_index --
+SELECT * FROM broker.txn_index
+WHERE partition_id = %(partition_id)s AND aborted
+AND (%(ledger_id)s::bigint IS NULL OR ledger_id = %(ledger_id)s)
+ORDER BY last_offset LIMIT %(limit)s
+
+-- ongoing --
+SELECT * FROM broker.ongoing_txn WHERE partition_id = %(partition_id)s
+ORDER BY first_offset LIMIT %(limit)s
+
+-- ongoing_overlapping --
+SELECT tc_id, sequence FROM broker.ongoing_txn
+WHERE partition_id = %(partition_id)s
+AND first_offset < %(upper)s AND last_offset >= %(from_offset)s
+
+-- ongoing_of_txn --
+-- What a transaction has written so far on this broker.
+SELECT p.topic, p.number, o.* FROM broker.ongoing_txn o JOIN broker.partition p USING (partition_id)
+WHERE o.partition_id = ANY (%(partition_ids)s::bigint[])
+AND o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s
+
+-- segments --
+SELECT s.partition_id, s.ledger_id, s.first_offset, s.created_at, s.sealed_at,
+    coalesce(s.last_offset, l.next_offset - 1) AS last_offset,
+    coalesce(s.entries, l.segment_entries) AS entries,
+    coalesce(s.bytes, l.segment_bytes) AS bytes
+FROM broker.segment s JOIN broker.partition_live l USING (partition_id)
+WHERE s.partition_id = %(partition_id)s ORDER BY s.first_offset DESC LIMIT 500
+
+-- low_water_marks --
+SELECT tc_id, low_water_mark FROM broker.low_water_mark
+WHERE partition_id = %(partition_id)s ORDER BY tc_id
+
+-- newest_snapshot --
+SELECT s.*, (extract(epoch FROM clock_timestamp() - s.taken_at) * 1000)::bigint AS age_ms
+FROM broker.snapshot s WHERE s.partition_id = %(partition_id)s
+ORDER BY s.position DESC LIMIT 1
+
+-- statuses --
+-- Positions of all partitions of a topic on this broker; next_offset is null while one recovers.
+SELECT
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, l.next_offset, l.log_start_offset,
+    l.ongoing_txns, l.aborted_txns, clock_timestamp() AS now,
+    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
+    o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
+FROM broker.partition p
+LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.ongoing_txn o
+    ON o.partition_id = l.partition_id AND o.first_offset = l.first_ongoing_offset
+WHERE p.topic_id = %(topic_id)s ORDER BY p.number
+
+-- status --
+-- As statuses, of one partition.
+SELECT
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, l.next_offset, l.log_start_offset,
+    l.ongoing_txns, l.aborted_txns, clock_timestamp() AS now,
+    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
+    o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
+FROM broker.partition p
+LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.ongoing_txn o
+    ON o.partition_id = l.partition_id AND o.first_offset = l.first_ongoing_offset
+WHERE p.partition_id = %(partition_id)s
+
+-- held_back --
+-- Partitions that an ongoing transaction holds back, the most hidden offsets first.
+SELECT
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, l.next_offset, l.log_start_offset,
+    l.ongoing_txns, l.aborted_txns, clock_timestamp() AS now,
+    l.first_ongoing_offset - 1 AS stable_position,
+    o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
+FROM broker.partition_live l
+JOIN broker.partition p USING (partition_id)
+JOIN broker.ongoing_txn o
+    ON o.partition_id = l.partition_id AND o.first_offset = l.first_ongoing_offset
+WHERE l.first_ongoing_offset IS NOT NULL
+ORDER BY l.next_offset - l.first_ongoing_offset DESC, p.partition_id LIMIT %(limit)s
+
+-- history --
+SELECT at, stable_position, last_offset FROM broker.position_sample
+WHERE partition_id = %(partition_id)s AND at > clock_timestamp() - %(since)s::interval
+ORDER BY at DESC LIMIT 5000
+
+-- sample_positions --
+-- One sample of every partition that has moved since its last one.
+WITH moved AS (
+    UPDATE broker.partition_live l SET
+        sampled_stable = coalesce(l.first_ongoing_offset, l.next_offset) - 1,
+        sampled_last = l.next_offset - 1
+    WHERE (l.sampled_last, l.sampled_stable) IS DISTINCT FROM
+        (l.next_offset - 1, coalesce(l.first_ongoing_offset, l.next_offset) - 1)
+    RETURNING l.partition_id, l.sampled_stable, l.sampled_last
+)
+INSERT INTO broker.position_sample (partition_id, stable_position, last_offset)
+SELECT partition_id, sampled_stable, sampled_last FROM moved
+ON CONFLICT DO NOTHING
+
+-- trim_samples --
+DELETE FROM broker.position_sample
+WHERE (partition_id, at) IN (
+    SELECT partition_id, at FROM broker.position_sample
+    WHERE at < clock_timestamp() - %(keep)s::interval LIMIT 5000
+)
+
+-- lock_partition --
+-- One recovery at a time; the record's lock, since the head may be gone.
+SELECT * FROM broker.partition WHERE partition_id = %(partition_id)s FOR UPDATE
+
+-- has_head --
+SELECT 1 FROM broker.partition_live WHERE partition_id = %(partition_id)s
+
+-- snapshots --
+-- The newest snapshots, with the system topic's entry that holds the content.
+SELECT s.position, s.system_offset, s.taken_at, e.body FROM broker.snapshot s
+LEFT JOIN broker.entry e
+    ON e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset
+WHERE s.partition_id = %(partition_id)s ORDER BY s.position DESC LIMIT 3
+
+-- headers_after --
+-- What the entries after a position mean for the buffer, by transaction; bodies are not read.
+SELECT tc_id, sequence,
+    min(first_offset) FILTER (WHERE kind = 'D') AS first_offset,
+    max(last_offset) FILTER (WHERE kind = 'D') AS last_offset,
+    coalesce(sum(last_offset - first_offset + 1) FILTER (WHERE kind = 'D'), 0)::bigint AS messages,
+    min(publish_time) FILTER (WHERE kind = 'D') AS first_append_at,
+    max(last_offset) FILTER (WHERE kind <> 'D') AS marker_offset
+FROM broker.entry
+WHERE partition_id = %(partition_id)s AND last_offset > %(position)s AND tc_id IS NOT NULL
+GROUP BY tc_id, sequence
+
+-- log_end --
+SELECT
+    coalesce((SELECT max(e.last_offset) FROM broker.entry e
+        WHERE e.partition_id = %(partition_id)s), s.first_offset - 1) AS last_offset,
+    s.ledger_id, s.first_offset AS segment_first_offset,
+    (SELECT count(*) FROM broker.entry e WHERE e.partition_id = %(partition_id)s
+        AND e.last_offset >= s.first_offset AND e.last_offset > %(position)s) AS entries_after,
+    (SELECT coalesce(sum(length(e.body)), 0)::bigint FROM broker.entry e
+        WHERE e.partition_id = %(partition_id)s
+        AND e.last_offset >= s.first_offset AND e.last_offset > %(position)s) AS bytes_after,
+    (SELECT count(*) FROM broker.txn_index i WHERE i.partition_id = %(partition_id)s
+        AND i.last_offset > %(position)s AND i.aborted) AS aborted_after,
+    (SELECT min(f.first_offset) FROM broker.segment f
+        WHERE f.partition_id = %(partition_id)s) AS log_start_offset
+FROM broker.segment s WHERE s.partition_id = %(partition_id)s AND s.sealed_at IS NULL
+
+-- restore_head --
+INSERT INTO broker.partition_live (
+    partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,
+    segment_bytes, first_ongoing_offset, ongoing_txns, aborted_txns, changes, snapshot_position,
+    snapshot_at
+) VALUES (
+    %(partition_id)s, %(next_offset)s, %(log_start_offset)s, %(ledger_id)s,
+    %(segment_first_offset)s, %(segment_entries)s, %(segment_bytes)s, %(first_ongoing_offset)s,
+    %(ongoing_txns)s, %(aborted_txns)s, %(changes)s, %(snapshot_position)s, %(snapshot_at)s
+)
+
+-- clear_ongoing --
+DELETE FROM broker.ongoing_txn WHERE partition_id = %(partition_id)s
+
+-- restore_ongoing --
+INSERT INTO broker.ongoing_txn
+SELECT %(partition_id)s, * FROM unnest(
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(first_offsets)s::bigint[],
+    %(last_offsets)s::bigint[], %(messages)s::bigint[], %(first_append_ats)s::timestamptz[]
+)
+
+-- snapshot_due --
+-- Partitions whose buffer changed: often enough, or long enough ago (semantics §5).
+SELECT l.partition_id, p.topic_id, p.topic, p.number FROM broker.partition_live l
+JOIN broker.partition p USING (partition_id)
+WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL
+    OR l.snapshot_at < clock_timestamp() - %(interval_ms)s * interval '1 millisecond'))
+LIMIT %(limit)s
+
+-- lock_head --
+SELECT * FROM broker.partition_live WHERE partition_id = %(partition_id)s FOR UPDATE
+
+-- system_partition --
+SELECT partition_id, number FROM broker.partition WHERE topic = %(topic)s LIMIT 1
+
+-- record_snapshot --
+WITH old AS (
+    DELETE FROM broker.snapshot WHERE partition_id = %(partition_id)s
+    AND position < (
+        SELECT position FROM broker.snapshot WHERE partition_id = %(partition_id)s
+        ORDER BY position DESC OFFSET 2 LIMIT 1
+    )
+)
+INSERT INTO broker.snapshot AS s (partition_id, position, system_partition_id, system_offset)
+VALUES (%(partition_id)s, %(position)s, %(system_partition_id)s, %(system_offset)s)
+ON CONFLICT (partition_id, position) DO UPDATE
+    SET system_offset = excluded.system_offset, taken_at = excluded.taken_at
+RETURNING taken_at
+
+-- note_snapshot --
+UPDATE broker.partition_live SET
+    changes = 0, snapshot_position = %(position)s, snapshot_at = %(taken_at)s
+WHERE partition_id = %(partition_id)s

@@ -1,0 +1,463 @@
+-- ensure_coordinators --
+-- Make coordinators 0 .. count - 1; never removes one.
+INSERT INTO coordinator.coordinator (tc_id)
+SELECT generate_series(0, %(count)s::integer - 1)
+ON CONFLICT DO NOTHING
+
+-- coordinator_ids --
+SELECT tc_id FROM coordinator.coordinator ORDER BY tc_id
+
+-- open_txn --
+-- NewTxn: takes the next id under the coordinator's row, so that ids appear in order.
+WITH allocated AS MATERIALIZED (
+    UPDATE coordinator.coordinator SET next_sequence = next_sequence + 1
+    WHERE tc_id = %(tc_id)s
+    RETURNING next_sequence - 1 AS sequence, clock_timestamp() AS opened_at
+), logged AS (
+    INSERT INTO coordinator.transaction_log (tc_id, sequence, metadata_op, new_status)
+    SELECT %(tc_id)s, sequence, 'NEW', 'OPEN' FROM allocated
+)
+INSERT INTO coordinator.transaction
+    (tc_id, sequence, owner, client, properties, opened_at, timeout_ms, deadline)
+SELECT
+    %(tc_id)s, sequence, %(owner)s, %(client)s, %(properties)s::jsonb, opened_at,
+    %(timeout_ms)s::bigint, opened_at + %(timeout_ms)s::bigint * interval '1 millisecond'
+FROM allocated
+RETURNING *, clock_timestamp() AS now
+
+-- get_txn --
+SELECT *, clock_timestamp() AS now FROM coordinator.transaction
+WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
+
+-- get_txns --
+SELECT t.*, clock_timestamp() AS now
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS wanted (tc_id, sequence)
+JOIN coordinator.transaction t USING (tc_id, sequence)
+
+-- issued --
+-- The highest sequence ever issued by a coordinator, plus one.
+SELECT next_sequence FROM coordinator.coordinator WHERE tc_id = %(tc_id)s
+
+-- partitions_of --
+SELECT * FROM coordinator.txn_partition
+WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
+ORDER BY topic, partition
+
+-- subscriptions_of --
+SELECT * FROM coordinator.txn_subscription
+WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
+ORDER BY topic, subscription, broker
+
+-- txn_log --
+SELECT * FROM coordinator.transaction_log
+WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
+ORDER BY log_id
+
+-- newest_log_id --
+SELECT coalesce(max(log_id), 0) AS log_id FROM coordinator.transaction_log
+
+-- list_newest --
+-- Looks at scan_limit headers from the cursor on, then filters: a page's cost is bounded whatever
+-- the filter. The last one looked at is answered even when it does not match, to go on from.
+WITH scanned AS (
+    SELECT t AS header, row_number() OVER () AS place FROM (
+        SELECT * FROM coordinator.transaction
+        WHERE (%(statuses)s::text[] IS NULL
+            OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
+        AND (%(owner)s::text IS NULL OR owner = %(owner)s)
+        AND (%(client)s::text IS NULL OR client = %(client)s)
+        AND (%(opened_after)s::timestamptz IS NULL OR opened_at >= %(opened_after)s)
+        AND (%(opened_before)s::timestamptz IS NULL OR opened_at < %(opened_before)s)
+        AND (%(at)s::timestamptz IS NULL OR (opened_at, tc_id, sequence)
+            < (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
+        ORDER BY opened_at DESC, tc_id DESC, sequence DESC
+        LIMIT %(scan_limit)s
+    ) t
+), judged AS (
+    SELECT *, coordinator.matches(
+        header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
+    ) AS matches FROM scanned
+)
+SELECT (header).*, clock_timestamp() AS now, matches FROM judged
+WHERE matches OR place = %(scan_limit)s
+ORDER BY place LIMIT %(limit)s
+
+-- list_oldest --
+-- As list_newest, the other way round.
+WITH scanned AS (
+    SELECT t AS header, row_number() OVER () AS place FROM (
+        SELECT * FROM coordinator.transaction
+        WHERE (%(statuses)s::text[] IS NULL
+            OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
+        AND (%(owner)s::text IS NULL OR owner = %(owner)s)
+        AND (%(client)s::text IS NULL OR client = %(client)s)
+        AND (%(opened_after)s::timestamptz IS NULL OR opened_at >= %(opened_after)s)
+        AND (%(opened_before)s::timestamptz IS NULL OR opened_at < %(opened_before)s)
+        AND (%(at)s::timestamptz IS NULL OR (opened_at, tc_id, sequence)
+            > (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
+        ORDER BY opened_at, tc_id, sequence
+        LIMIT %(scan_limit)s
+    ) t
+), judged AS (
+    SELECT *, coordinator.matches(
+        header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
+    ) AS matches FROM scanned
+)
+SELECT (header).*, clock_timestamp() AS now, matches FROM judged
+WHERE matches OR place = %(scan_limit)s
+ORDER BY place LIMIT %(limit)s
+
+-- list_overdue --
+-- As list_newest: OPEN ones by their deadline.
+WITH scanned AS (
+    SELECT t AS header, row_number() OVER () AS place FROM (
+        SELECT * FROM coordinator.transaction
+        WHERE status = 'OPEN' AND (%(statuses)s::text[] IS NULL
+            OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
+        AND (%(owner)s::text IS NULL OR owner = %(owner)s)
+        AND (%(client)s::text IS NULL OR client = %(client)s)
+        AND (%(opened_after)s::timestamptz IS NULL OR opened_at >= %(opened_after)s)
+        AND (%(opened_before)s::timestamptz IS NULL OR opened_at < %(opened_before)s)
+        AND (%(at)s::timestamptz IS NULL OR (deadline, tc_id, sequence)
+            > (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
+        ORDER BY deadline, tc_id, sequence
+        LIMIT %(scan_limit)s
+    ) t
+), judged AS (
+    SELECT *, coordinator.matches(
+        header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
+    ) AS matches FROM scanned
+)
+SELECT (header).*, clock_timestamp() AS now, matches FROM judged
+WHERE matches OR place = %(scan_limit)s
+ORDER BY place LIMIT %(limit)s
+
+-- join_partitions --
+-- AddPartitionToTxn while OPEN, as a set; holds the header, so that an end waits or is seen.
+-- Answers the header's status and owner, whether or not anything was added.
+WITH header AS MATERIALIZED (
+    SELECT status, owner FROM coordinator.transaction
+    WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
+), added AS (
+    INSERT INTO coordinator.txn_partition (tc_id, sequence, topic_id, topic, partition, broker)
+    SELECT %(tc_id)s, %(sequence)s, w.topic_id, w.topic, w.partition, w.broker
+    FROM header, unnest(
+        %(topic_ids)s::bigint[], %(topics)s::text[], %(partitions)s::integer[],
+        %(brokers)s::text[]
+    ) AS w (topic_id, topic, partition, broker)
+    WHERE header.status = 'OPEN' AND (%(owner)s::text IS NULL OR header.owner = %(owner)s)
+    ON CONFLICT DO NOTHING
+    RETURNING topic, partition
+), logged AS (
+    INSERT INTO coordinator.transaction_log (tc_id, sequence, metadata_op, partitions)
+    SELECT %(tc_id)s, %(sequence)s, 'ADD_PARTITION',
+        array_agg(topic || ':' || partition ORDER BY topic, partition)
+    FROM added HAVING count(*) > 0
+)
+SELECT status, owner FROM header
+
+-- join_subscriptions --
+-- AddSubscriptionToTxn, as join_partitions.
+WITH header AS MATERIALIZED (
+    SELECT status, owner FROM coordinator.transaction
+    WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
+), added AS (
+    INSERT INTO coordinator.txn_subscription
+        (tc_id, sequence, topic_id, topic, subscription, broker)
+    SELECT %(tc_id)s, %(sequence)s, w.topic_id, w.topic, w.subscription, w.broker
+    FROM header, unnest(
+        %(topic_ids)s::bigint[], %(topics)s::text[], %(subscriptions)s::text[],
+        %(brokers)s::text[]
+    ) AS w (topic_id, topic, subscription, broker)
+    WHERE header.status = 'OPEN' AND (%(owner)s::text IS NULL OR header.owner = %(owner)s)
+    ON CONFLICT DO NOTHING
+    RETURNING topic, subscription
+), logged AS (
+    INSERT INTO coordinator.transaction_log (tc_id, sequence, metadata_op, subscriptions)
+    SELECT %(tc_id)s, %(sequence)s, 'ADD_SUBSCRIPTION',
+        array_agg(DISTINCT topic || '/' || subscription)
+    FROM added HAVING count(*) > 0
+)
+SELECT status, owner FROM header
+
+-- txn_status --
+-- What an append asks first (the strict fence, semantics §4).
+SELECT status, owner FROM coordinator.transaction
+WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
+
+-- decide --
+-- EndTxn: records the decision, OPEN -> COMMITTING | ABORTING. No row: someone was first.
+WITH decided AS (
+    UPDATE coordinator.transaction SET
+        status = %(decision)s::coordinator.txn_status,
+        decided_at = clock_timestamp(),
+        next_attempt_at = clock_timestamp(),
+        end_reason = %(reason)s,
+        end_detail = %(detail)s
+    WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status = 'OPEN'
+    AND (%(owner)s::text IS NULL OR owner = %(owner)s)
+    RETURNING *
+), logged AS (
+    INSERT INTO coordinator.transaction_log
+        (tc_id, sequence, metadata_op, expected_status, new_status)
+    SELECT tc_id, sequence, 'UPDATE', 'OPEN', status FROM decided
+)
+SELECT *, clock_timestamp() AS now FROM decided
+
+-- lock_headers --
+-- For a group's decision: all headers, in the order of their ids.
+SELECT tc_id, sequence, status, owner FROM coordinator.transaction
+WHERE (tc_id, sequence) IN (
+    SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
+)
+ORDER BY tc_id, sequence FOR UPDATE
+
+-- find_group --
+SELECT * FROM coordinator.txn_group WHERE group_key = %(group_key)s
+
+-- claim_group --
+-- No row: the group has been decided before, or is being decided by someone else.
+INSERT INTO coordinator.txn_group (group_key, guard, owner, committed, aborted)
+VALUES (%(group_key)s, %(guard)s, %(owner)s, %(committed)s, %(aborted)s)
+ON CONFLICT DO NOTHING
+RETURNING group_key
+
+-- decide_many --
+WITH decided AS (
+    UPDATE coordinator.transaction t SET
+        status = w.decision::coordinator.txn_status,
+        decided_at = clock_timestamp(),
+        next_attempt_at = clock_timestamp(),
+        end_reason = 'client'
+    FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[], %(decisions)s::text[])
+        AS w (tc_id, sequence, decision)
+    WHERE t.tc_id = w.tc_id AND t.sequence = w.sequence AND t.status = 'OPEN'
+    RETURNING t.tc_id, t.sequence, t.status
+)
+INSERT INTO coordinator.transaction_log
+    (tc_id, sequence, metadata_op, expected_status, new_status)
+SELECT tc_id, sequence, 'UPDATE', 'OPEN', status FROM decided
+
+-- extend --
+-- Moves the deadline of an OPEN transaction. No row: it is not OPEN, or not the owner's.
+UPDATE coordinator.transaction SET
+    deadline = clock_timestamp() + %(timeout_ms)s::bigint * interval '1 millisecond'
+WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status = 'OPEN'
+AND (%(owner)s::text IS NULL OR owner = %(owner)s)
+RETURNING *, clock_timestamp() AS now
+
+-- expire_txns --
+-- OPEN past its deadline -> ABORTING, once; rows that another worker or an end holds are left to it.
+WITH due AS (
+    SELECT tc_id, sequence FROM coordinator.transaction
+    WHERE status = 'OPEN' AND deadline < clock_timestamp()
+    ORDER BY deadline LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), expired AS (
+    UPDATE coordinator.transaction t SET
+        status = 'ABORTING',
+        decided_at = clock_timestamp(),
+        next_attempt_at = clock_timestamp(),
+        end_reason = 'timeout'
+    FROM due
+    WHERE t.tc_id = due.tc_id AND t.sequence = due.sequence AND t.status = 'OPEN'
+    RETURNING t.tc_id, t.sequence
+), logged AS (
+    INSERT INTO coordinator.transaction_log
+        (tc_id, sequence, metadata_op, expected_status, new_status)
+    SELECT tc_id, sequence, 'UPDATE', 'OPEN', 'ABORTING' FROM expired
+)
+SELECT tc_id, sequence FROM expired
+
+-- due_coordinators --
+-- Coordinators with a decided transaction to carry out now.
+SELECT c.tc_id FROM coordinator.coordinator c
+WHERE EXISTS (
+    SELECT FROM coordinator.transaction t
+    WHERE t.tc_id = c.tc_id AND t.status IN ('COMMITTING', 'ABORTING')
+    AND t.next_attempt_at <= clock_timestamp()
+)
+ORDER BY c.tc_id
+
+-- due_txns --
+SELECT tc_id, sequence, status, attempts FROM coordinator.transaction
+WHERE tc_id = %(tc_id)s AND status IN ('COMMITTING', 'ABORTING')
+AND next_attempt_at <= clock_timestamp()
+ORDER BY next_attempt_at LIMIT %(limit)s
+
+-- due_partitions --
+SELECT p.tc_id, p.sequence, p.topic_id, p.topic, p.partition, p.broker
+FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
+JOIN coordinator.txn_partition p ON p.tc_id = %(tc_id)s AND p.sequence = w.sequence
+WHERE p.state = 'pending'
+
+-- due_subscriptions --
+SELECT p.tc_id, p.sequence, p.topic_id, p.topic, p.subscription, p.broker
+FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
+JOIN coordinator.txn_subscription p ON p.tc_id = %(tc_id)s AND p.sequence = w.sequence
+WHERE p.state = 'pending'
+
+-- low_water_mark --
+-- (lowest sequence that has not ended) - 1, or the highest issued when there is none. One snapshot:
+-- the header of an issued id is always there with it.
+SELECT coalesce(
+    (SELECT min(t.sequence) FROM coordinator.transaction t
+        WHERE t.tc_id = c.tc_id AND t.status IN ('OPEN', 'COMMITTING', 'ABORTING')),
+    c.next_sequence
+) - 1 AS low_water_mark
+FROM coordinator.coordinator c WHERE c.tc_id = %(tc_id)s
+
+-- record_partitions --
+-- What each partition did with its end command; a result that is there already stays.
+UPDATE coordinator.txn_partition p SET
+    state = coalesce(w.state, p.state),
+    first_offset = coalesce(w.first_offset, p.first_offset),
+    last_offset = coalesce(w.last_offset, p.last_offset),
+    messages = coalesce(w.messages, p.messages),
+    attempts = p.attempts + 1,
+    last_error = w.error
+FROM unnest(
+    %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(partitions)s::integer[],
+    %(states)s::text[], %(first_offsets)s::bigint[], %(last_offsets)s::bigint[],
+    %(messages)s::bigint[], %(errors)s::text[]
+) AS w (sequence, topic_id, partition, state, first_offset, last_offset, messages, error)
+WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.topic_id = w.topic_id
+AND p.partition = w.partition AND p.state = 'pending'
+
+-- record_subscriptions --
+UPDATE coordinator.txn_subscription p SET
+    state = coalesce(w.state, p.state),
+    acked_messages = coalesce(w.messages, p.acked_messages),
+    attempts = p.attempts + 1,
+    last_error = w.error
+FROM unnest(
+    %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(subscriptions)s::text[],
+    %(brokers)s::text[], %(states)s::text[], %(messages)s::bigint[], %(errors)s::text[]
+) AS w (sequence, topic_id, subscription, broker, state, messages, error)
+WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.topic_id = w.topic_id
+AND p.subscription = w.subscription AND p.broker = w.broker AND p.state = 'pending'
+
+-- conclude --
+-- COMMITTING -> COMMITTED, ABORTING -> ABORTED for those whose participants are all done; the
+-- others are tried again after a back-off that doubles up to ten seconds.
+WITH lagging AS MATERIALIZED (
+    SELECT w.sequence FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
+    WHERE EXISTS (
+        SELECT FROM coordinator.txn_partition p
+        WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.state = 'pending'
+    ) OR EXISTS (
+        SELECT FROM coordinator.txn_subscription p
+        WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.state = 'pending'
+    )
+), postponed AS (
+    UPDATE coordinator.transaction t SET
+        attempts = t.attempts + 1,
+        next_attempt_at = clock_timestamp()
+            + least(10, 0.1 * 2 ^ least(t.attempts, 10)) * interval '1 second'
+    FROM lagging l
+    WHERE t.tc_id = %(tc_id)s AND t.sequence = l.sequence
+    AND t.status IN ('COMMITTING', 'ABORTING')
+), ended AS (
+    UPDATE coordinator.transaction t SET
+        status = CASE t.status
+            WHEN 'COMMITTING' THEN 'COMMITTED' ELSE 'ABORTED' END::coordinator.txn_status,
+        ended_at = clock_timestamp(),
+        next_attempt_at = NULL
+    WHERE t.tc_id = %(tc_id)s AND t.sequence = ANY (%(sequences)s::bigint[])
+    AND t.status IN ('COMMITTING', 'ABORTING')
+    AND NOT EXISTS (SELECT FROM lagging l WHERE l.sequence = t.sequence)
+    RETURNING t.sequence, t.status
+)
+INSERT INTO coordinator.transaction_log
+    (tc_id, sequence, metadata_op, expected_status, new_status)
+SELECT %(tc_id)s, sequence, 'UPDATE',
+    CASE status WHEN 'COMMITTED' THEN 'COMMITTING' ELSE 'ABORTING' END::coordinator.txn_status,
+    status
+FROM ended
+RETURNING sequence
+
+-- live_counts --
+SELECT status::text, count(*) AS count FROM coordinator.transaction
+WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING') GROUP BY status
+
+-- coordinator_stats --
+SELECT
+    c.tc_id, c.next_sequence - 1 AS sequence, c.recover_started_at, c.recover_ended_at,
+    coalesce(live.lowest, c.next_sequence) - 1 AS low_water_mark,
+    coalesce(live.ongoing, 0) AS ongoing, coalesce(live.finalizing, 0) AS finalizing,
+    (extract(epoch FROM clock_timestamp() - live.oldest_open_at) * 1000)::bigint
+        AS oldest_open_age_ms
+FROM coordinator.coordinator c
+LEFT JOIN (
+    SELECT tc_id, min(sequence) AS lowest,
+        count(*) FILTER (WHERE status = 'OPEN') AS ongoing,
+        count(*) FILTER (WHERE status <> 'OPEN') AS finalizing,
+        min(opened_at) FILTER (WHERE status = 'OPEN') AS oldest_open_at
+    FROM coordinator.transaction
+    WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING') GROUP BY tc_id
+) live ON live.tc_id = c.tc_id
+ORDER BY c.tc_id
+
+-- mark_recovery --
+UPDATE coordinator.coordinator SET
+    recover_started_at = clock_timestamp(), recover_ended_at = clock_timestamp()
+
+-- recent_rates --
+-- Ends of the last while, by status and ten seconds, from the transaction log.
+SELECT
+    date_bin('10 seconds', at, timestamptz '2020-01-01') AS since,
+    new_status::text AS status, count(*) AS count
+FROM coordinator.transaction_log
+WHERE log_id > (
+    SELECT coalesce(max(log_id), 0) - 200000 FROM coordinator.transaction_log
+)
+AND metadata_op = 'UPDATE' AND at > clock_timestamp() - %(seconds)s * interval '1 second'
+AND new_status IN ('COMMITTED', 'ABORTED')
+GROUP BY 1, 2 ORDER BY 1, 2
+
+-- create_topic --
+INSERT INTO coordinator.topic (
+    tenant, namespace, topic, buffer, brokers, retention_ms, retention_bytes,
+    segment_max_messages, segment_max_bytes, deduplication
+) VALUES (
+    %(tenant)s, %(namespace)s, %(topic)s, %(buffer)s, %(brokers)s, %(retention_ms)s,
+    %(retention_bytes)s, %(segment_max_messages)s, %(segment_max_bytes)s, %(deduplication)s
+)
+ON CONFLICT (tenant, namespace, topic) DO NOTHING
+RETURNING *
+
+-- get_topic --
+SELECT * FROM coordinator.topic
+WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
+
+-- grow_topic --
+-- Compare-and-set on the brokers that were read.
+UPDATE coordinator.topic SET brokers = %(brokers)s
+WHERE topic_id = %(topic_id)s AND brokers = %(expected)s
+RETURNING *
+
+-- list_topics --
+SELECT * FROM coordinator.topic
+WHERE (tenant, namespace, topic) > (%(tenant)s, %(namespace)s, %(topic)s)
+AND (%(include_system)s OR topic NOT LIKE '\_\_%%')
+ORDER BY tenant, namespace, topic LIMIT %(limit)s
+
+-- lightest_brokers --
+-- How many partitions each broker holds.
+SELECT broker, count(*) AS partitions FROM coordinator.topic, unnest(brokers) AS broker
+GROUP BY broker
+
+-- topic_in_use --
+SELECT tc_id, sequence FROM coordinator.txn_partition
+WHERE topic_id = %(topic_id)s AND state = 'pending'
+UNION
+SELECT tc_id, sequence FROM coordinator.txn_subscription
+WHERE topic_id = %(topic_id)s AND state = 'pending'
+LIMIT 5
+
+-- subscription_in_use --
+SELECT tc_id, sequence FROM coordinator.txn_subscription
+WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state = 'pending'
+LIMIT 5
+
+-- delete_topic --
+DELETE FROM coordinator.topic WHERE topic_id = %(topic_id)s

@@ -1,0 +1,183 @@
+"""The catalog of subscriptions and their status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.log.brokers import Brokers
+from engine.log.topics import Topics
+from engine.model.cursor import Cursor
+from engine.model.errors import InvalidRequest, SubscriptionConflict, SubscriptionNotFound
+from engine.model.ranges import Ranges
+from engine.model.subscription import (
+    CursorStatus,
+    InitialPosition,
+    Subscription,
+    SubscriptionSettings,
+    SubscriptionStatus,
+    SubscriptionType,
+)
+from engine.model.topic_name import SubscriptionName, TopicName
+from engine.postgres.database import Database, Row, Session
+from engine.subscription.state import pending_ack
+
+
+class Subscriptions:
+    """Creates, finds, describes and deletes subscriptions; each has a record on every broker that
+    holds partitions of its topic."""
+
+    def __init__(self, topics: Topics, brokers: Brokers) -> None:
+        self._topics = topics
+        self._brokers = brokers
+
+    def create(
+        self, name: SubscriptionName, settings: SubscriptionSettings
+    ) -> tuple[Subscription, bool]:
+        """Create a subscription, or return the one that exists.
+
+        Raises:
+            InvalidRequest: a type that this version does not have.
+            TopicNotFound: there is no such topic.
+            SubscriptionConflict: it exists with another type.
+            PartitionUnavailable: a broker cannot be reached; the same call again goes on.
+        """
+        if settings.type is not SubscriptionType.SHARED:
+            raise InvalidRequest(f"{settings.type} is not part of this version; use type=SHARED.")
+        topic = self._topics.get(name.topic, fresh=True)
+        created = False
+        for database in self._brokers.of_topic(topic):
+            with database.transaction() as session:
+                row = session.one(
+                    "create_subscription",
+                    topic_id=topic.topic_id,
+                    topic=str(name.topic),
+                    name=name.name,
+                    type=settings.type,
+                    initial_position=settings.initial_position,
+                    ack_timeout_ms=settings.ack_timeout_ms,
+                )
+                created = created or row is not None
+                self._ensure_cursors(session, topic.topic_id, name)
+        found = self.get(name)
+        if found.settings.type is not settings.type:
+            raise SubscriptionConflict(f"{name} exists with type {found.settings.type}.")
+        return found, created
+
+    def get(self, name: SubscriptionName) -> Subscription:
+        """Find a subscription.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+        """
+        topic = self._topics.get(name.topic)
+        row = self._brokers.subscription(self._brokers.of_topic(topic)[0], topic, name)
+        return Subscription(name=name, settings=_settings(row))
+
+    def list(self, topic_name: TopicName | None = None) -> tuple[Subscription, ...]:
+        """List subscriptions of a topic, or of all, by name."""
+        topic = self._topics.get(topic_name) if topic_name else None
+        found: dict[tuple[str, str], Subscription] = {}
+        for database in self._brokers.of_topic(topic) if topic else self._brokers:
+            with database.session() as session:
+                rows = session.adhoc(
+                    "list_subscriptions", topic_id=topic.topic_id if topic else None
+                )
+            for row in rows:
+                name = SubscriptionName(TopicName.parse(row.topic), row.name)
+                found[row.topic, row.name] = Subscription(name=name, settings=_settings(row))
+        return tuple(subscription for _, subscription in sorted(found.items()))
+
+    def describe(self, name: SubscriptionName) -> SubscriptionStatus:
+        """State per partition: mark-delete, acked, pending, in flight, backlog."""
+        topic = self._topics.get(name.topic)
+        settings = self.get(name).settings
+        cursors: list[CursorStatus] = []
+        for database in self._brokers.of_topic(topic):
+            row = self._brokers.subscription(database, topic, name)
+            cursors.extend(self._describe_on(database, row.subscription_id))
+        return SubscriptionStatus(
+            name=name,
+            settings=settings,
+            partitions=tuple(sorted(cursors, key=lambda cursor: cursor.partition)),
+        )
+
+    def delete(self, name: SubscriptionName) -> None:
+        """Delete a subscription on every broker.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+        """
+        topic = self._topics.get(name.topic)
+        gone = 0
+        for database in self._brokers.of_topic(topic):
+            with database.transaction() as session:
+                gone += (
+                    session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
+                    is not None
+                )
+                session.run("delete_subscription", topic_id=topic.topic_id, name=name.name)
+        if not gone:
+            raise SubscriptionNotFound(f"{name.topic} has no subscription {name.name}.")
+
+    def _ensure_cursors(self, session: Session, topic_id: int, name: SubscriptionName) -> None:
+        row = session.one("get_subscription", topic_id=topic_id, name=name.name)
+        if row is not None:
+            session.run(
+                "ensure_cursors",
+                subscription_id=row.subscription_id,
+                topic_id=topic_id,
+                latest=row.initial_position == InitialPosition.LATEST,
+            )
+
+    def _describe_on(self, database: Database, subscription_id: int) -> Sequence[CursorStatus]:
+        key = {"subscription_id": subscription_id}
+        cursors, pending, deliveries = database.snapshot(
+            ("cursors", key), ("all_pending_acks", key), ("all_deliveries", key)
+        )
+        return [
+            _cursor_status(
+                row,
+                [ack for ack in pending if ack.partition_id == row.partition_id],
+                [sent for sent in deliveries if sent.partition_id == row.partition_id],
+                self._invisible(database, row),
+            )
+            for row in cursors
+        ]
+
+    def _invisible(self, database: Database, row: Row) -> Ranges:
+        if row.stable_position is None or row.stable_position <= row.mark_delete:
+            return Ranges()
+        with database.session() as session:
+            found = session.one(
+                "invisible",
+                partition_id=row.partition_id,
+                mark_delete=row.mark_delete,
+                stable_position=row.stable_position,
+            )
+        return found.ranges if found else Ranges()
+
+
+def _settings(row: Row) -> SubscriptionSettings:
+    return SubscriptionSettings(
+        type=SubscriptionType(row.type),
+        initial_position=InitialPosition(row.initial_position),
+        ack_timeout_ms=row.ack_timeout_ms,
+    )
+
+
+def _cursor_status(
+    row: Row, pending: list[Row], deliveries: list[Row], invisible: Ranges
+) -> CursorStatus:
+    cursor = Cursor(mark_delete=row.mark_delete, acked=row.acked)
+    stable = -1 if row.stable_position is None else row.stable_position
+    last = -1 if row.last_offset is None else row.last_offset
+    unread = cursor.undeleted(Ranges.of([(0, stable + 1)])) - invisible
+    return CursorStatus(
+        partition=row.number,
+        mark_delete_offset=row.mark_delete,
+        acked=row.acked,
+        pending_acks=tuple(map(pending_ack, pending)),
+        delivered={sent.consumer: sent.ranges for sent in deliveries},
+        backlog=len(unread),
+        blocked=last - stable,
+    )
