@@ -27,7 +27,7 @@ def test_payloads_travel_as_raw_bytes() -> None:
     message = {
         "message_id": "0:5:0:0",
         "offset": 5,
-        "partition": "a/b/c:0",
+        "partition": 0,
         "payload": b"\xff\x00",
         "publish_time": "2026-01-31T12:00:00.000001Z",
         "redelivery_count": 2,

@@ -106,11 +106,11 @@ class Produced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as read or received; ``partition`` is written ``topic:number``."""
+    """A message as read or received."""
 
     message_id: str
     offset: int
-    partition: str
+    partition: int
     payload: bytes
     publish_time: datetime
     kind: str = "DATA"
