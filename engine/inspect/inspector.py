@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.coordinator.coordinator import Coordinator
 from engine.log.brokers import Brokers
@@ -11,7 +11,7 @@ from engine.log.rows import partition_status
 from engine.model.errors import EngineError
 from engine.model.partition import OngoingTxn, PartitionStatus
 from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.model.transaction import Transaction
+from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.subscription.subscriptions import Subscriptions
@@ -36,6 +36,9 @@ class Blocker:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImpact:
     partition: PartitionName
+    first_offset: int | None
+    last_offset: int | None
+    messages: int
     stable_position: int
     stable_position_after: int
     messages_visible: int
@@ -45,8 +48,7 @@ class PartitionImpact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionImpact:
-    topic: str
-    subscription: str
+    subscription: SubscriptionName
     acks_final: int
     acks_given_back: int
 
@@ -133,13 +135,56 @@ class Inspector:
             ),
             subscriptions=tuple(
                 SubscriptionImpact(
-                    topic=str(name.topic),
-                    subscription=name.name,
+                    subscription=name,
                     acks_final=messages if action is TxnAction.COMMIT else 0,
                     acks_given_back=messages if action is TxnAction.ABORT else 0,
                 )
                 for name, messages in held.items()
             ),
+        )
+
+    def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
+        """A transaction with what its brokers know of it while it has not ended there.
+
+        Offsets stay None where a broker cannot be reached.
+
+        Raises:
+            TransactionNotFound: there is none, or it is not ``owner``'s.
+        """
+        transaction = self._coordinator.get(txn_id, owner=owner)
+        return replace(
+            transaction,
+            partitions=tuple(
+                self._with_span(part, txn_id) if part.messages is None else part
+                for part in transaction.partitions
+            ),
+        )
+
+    def _with_span(self, part: PartitionParticipant, txn_id: TxnID) -> PartitionParticipant:
+        try:
+            span = self._log.span(part.partition, txn_id)
+        except EngineError as error:
+            return replace(part, last_error=part.last_error or error.message)
+        if span is None:
+            return replace(part, messages=0)
+        return replace(
+            part,
+            first_offset=span.first_offset,
+            last_offset=span.last_offset,
+            messages=span.messages,
+        )
+
+    def _visible(
+        self,
+        partition: PartitionName,
+        txn_id: TxnID,
+        action: TxnAction,
+        status: PartitionStatus,
+        after: int,
+    ) -> int:
+        discarded = txn_id if action is TxnAction.ABORT else None
+        return self._log.count_messages(
+            partition, status.stable_position + 1, after + 1, but=discarded
         )
 
     def _held(self, name: SubscriptionName, txn_id: TxnID) -> int:
@@ -164,9 +209,12 @@ class Inspector:
         messages = mine.messages if mine else 0
         return PartitionImpact(
             partition=partition,
+            first_offset=mine.first_offset if mine else None,
+            last_offset=mine.last_offset if mine else None,
+            messages=messages,
             stable_position=status.stable_position,
             stable_position_after=after,
-            messages_visible=after - status.stable_position,
+            messages_visible=self._visible(partition, txn_id, action, status, after),
             messages_discarded=messages if action is TxnAction.ABORT else 0,
             next_blocker=others[0].txn_id if others else None,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import LiteralString, cast
+from typing import LiteralString
 
 _NAME = re.compile(r"^-- (\w+) --$", re.MULTILINE)
 

@@ -138,10 +138,23 @@ WHERE partition_id = %(partition_id)s
 AND first_offset < %(upper)s AND last_offset >= %(from_offset)s
 
 -- ongoing_of_txn --
--- What a transaction has written so far on this broker.
-SELECT p.topic, p.number, o.* FROM broker.ongoing_txn o JOIN broker.partition p USING (partition_id)
-WHERE o.partition_id = ANY (%(partition_ids)s::bigint[])
-AND o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s
+-- What a transaction has written so far in a partition.
+SELECT * FROM broker.ongoing_txn
+WHERE partition_id = %(partition_id)s AND tc_id = %(tc_id)s AND sequence = %(sequence)s
+
+-- count_messages --
+-- Messages in [from, upper) that have not aborted, without those of one transaction.
+SELECT coalesce(sum(e.last_offset - e.first_offset + 1), 0)::bigint AS messages
+FROM broker.entry e
+WHERE e.partition_id = %(partition_id)s AND e.last_offset >= %(from_offset)s
+AND e.last_offset < %(upper)s AND e.kind = 'D'
+AND (%(tc_id)s::integer IS NULL OR e.tc_id IS NULL
+    OR (e.tc_id, e.sequence) <> (%(tc_id)s, %(sequence)s::bigint))
+AND (e.tc_id IS NULL OR NOT EXISTS (
+    SELECT FROM broker.txn_index i
+    WHERE i.partition_id = e.partition_id AND i.tc_id = e.tc_id AND i.sequence = e.sequence
+    AND i.aborted AND e.first_offset BETWEEN i.first_offset AND i.last_offset
+))
 
 -- segments --
 SELECT s.partition_id, s.ledger_id, s.first_offset, s.created_at, s.sealed_at,
