@@ -1,0 +1,25 @@
+"""What the framework's request knows, typed."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from django.http import HttpRequest
+from rest_framework.request import Request
+
+from txnconsole.access.principal import Principal
+
+
+def django_request(request: Request) -> HttpRequest:
+    """Django's own request, which DRF wraps."""
+    return request._request  # noqa: SLF001  # DRF has no other name for it.
+
+
+def principal_behind(request: Request) -> Principal | None:
+    """Who sent the request; None for an anonymous one."""
+    return cast("Principal | None", request.auth)
+
+
+def principal_of_request(request: Request) -> Principal:
+    """Who sent a request that has passed the permission check, and so is not anonymous."""
+    return cast("Principal", request.auth)

@@ -1,0 +1,83 @@
+"""Roles and what each may do: one table, which a test walks (design/api.md, Roles)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Also the names of the Django groups that give console users their roles."""
+
+    VIEWER = "viewer"
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class Permission(StrEnum):
+    """One thing that a request may need; every endpoint names exactly one."""
+
+    TOPIC_READ = "topic.read"
+    TOPIC_CHANGE = "topic.change"
+    MESSAGE_READ = "message.read"
+    MESSAGE_PRODUCE = "message.produce"
+    MESSAGE_CONSUME = "message.consume"
+    SUBSCRIPTION_CREATE = "subscription.create"
+    SUBSCRIPTION_DELETE = "subscription.delete"
+    #: Open transactions, and register participants of, extend and commit one's own.
+    TRANSACTION_USE = "transaction.use"
+    #: Read one's own transactions; those of others need TRANSACTION_READ_ANY as well.
+    TRANSACTION_READ = "transaction.read"
+    TRANSACTION_READ_ANY = "transaction.read_any"
+    #: Abort one's own transactions; those of others need TRANSACTION_ABORT_ANY as well.
+    TRANSACTION_ABORT = "transaction.abort"
+    TRANSACTION_ABORT_ANY = "transaction.abort_any"
+    COORDINATOR_READ = "coordinator.read"
+    OPERATION_READ = "operation.read"
+    AUDIT_READ = "audit.read"
+
+
+_READ = frozenset(
+    {
+        Permission.TOPIC_READ,
+        Permission.MESSAGE_READ,
+        Permission.TRANSACTION_READ,
+        Permission.TRANSACTION_READ_ANY,
+        Permission.COORDINATOR_READ,
+        Permission.OPERATION_READ,
+    }
+)
+_PROGRAM = frozenset(
+    {
+        Permission.TOPIC_READ,
+        Permission.TRANSACTION_USE,
+        Permission.TRANSACTION_READ,
+        Permission.TRANSACTION_ABORT,
+    }
+)
+
+#: Reading one's own transactions and nothing of others is what tells a program from a person.
+GRANTS: Mapping[Role, frozenset[Permission]] = {
+    Role.VIEWER: _READ,
+    Role.PRODUCER: _PROGRAM | {Permission.MESSAGE_PRODUCE},
+    Role.CONSUMER: _PROGRAM
+    | {
+        Permission.MESSAGE_READ,
+        Permission.MESSAGE_CONSUME,
+        Permission.SUBSCRIPTION_CREATE,
+    },
+    Role.OPERATOR: _READ
+    | {
+        Permission.TRANSACTION_ABORT,
+        Permission.TRANSACTION_ABORT_ANY,
+        Permission.AUDIT_READ,
+    },
+    Role.ADMIN: frozenset(Permission),
+}
+
+
+def permissions_of(roles: Iterable[Role]) -> frozenset[Permission]:
+    """Everything that any of the roles may do."""
+    return frozenset().union(*(GRANTS[role] for role in roles))

@@ -1,0 +1,134 @@
+"""Issuing, recognising and revoking tokens.
+
+Authentication is on the path of every call, so a recognised token is remembered by its process
+for :data:`CACHE_SECONDS`; within that time a revocation, an expiry that was moved forward or a
+disabled user is noticed everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+
+from django.contrib.auth.models import User
+from django.db.models import DurationField, ExpressionWrapper, F, Q
+from django.db.models.functions import Now
+
+from txnconsole.access.models import Token
+from txnconsole.access.principal import ALL_TOPICS, Principal, roles_named
+from txnconsole.access.roles import Role
+
+#: How long a process may go on trusting a token that it has looked up, in seconds.
+CACHE_SECONDS = 2.0
+#: ``last_used_at`` is moved no more often than this.
+USE_RESOLUTION = timedelta(minutes=1)
+
+_PREFIX = "txc_"
+_SECRET_BYTES = 32
+_HINT_LENGTH = len(_PREFIX) + 6
+_MAX_LENGTH = 128
+_CACHE_ENTRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    principal: Principal
+    until: float
+
+
+class _Cache:
+    """Recognised tokens by digest; bounded, and safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Remembered] = {}
+
+    def get(self, digest: str) -> Principal | None:
+        found = self._entries.get(digest)
+        return found.principal if found is not None and monotonic() < found.until else None
+
+    def put(self, digest: str, principal: Principal, seconds: float) -> None:
+        with self._lock:
+            if len(self._entries) >= _CACHE_ENTRIES:
+                self._entries.clear()
+            self._entries[digest] = _Remembered(principal, monotonic() + seconds)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+
+
+_cache = _Cache()
+
+
+def issue(
+    user: User,
+    roles: Iterable[Role],
+    *,
+    topics: Iterable[str] = ALL_TOPICS,
+    lifetime: timedelta | None = None,
+) -> tuple[Token, str]:
+    """Create a token and return it with its secret, which nobody can read again."""
+    secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    token = Token.objects.create(
+        user=user,
+        digest=_digest(secret),
+        hint=secret[:_HINT_LENGTH],
+        roles=sorted(set(roles)),
+        topics=sorted(set(topics)),
+        expires_at=None if lifetime is None else Now() + lifetime,
+    )
+    return token, secret
+
+
+def recognise(secret: str) -> Principal | None:
+    """The principal of a valid token's secret; None when it is unknown, expired or revoked."""
+    if len(secret) > _MAX_LENGTH:
+        return None
+    digest = _digest(secret)
+    return _cache.get(digest) or _look_up(digest)
+
+
+def revoke(token: Token) -> None:
+    """End a token for good; revoking it again changes nothing."""
+    Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=Now())
+    _cache.clear()
+
+
+def forget() -> None:
+    """Drop what this process remembers, so that the next call asks the database."""
+    _cache.clear()
+
+
+def _look_up(digest: str) -> Principal | None:
+    token = (
+        Token.objects.select_related("user")
+        .filter(Q(expires_at=None) | Q(expires_at__gt=Now()))
+        .filter(digest=digest, revoked_at=None, user__is_active=True)
+        .annotate(
+            remaining=ExpressionWrapper(F("expires_at") - Now(), DurationField()),
+            unused_for=ExpressionWrapper(Now() - F("last_used_at"), DurationField()),
+        )
+        .first()
+    )
+    if token is None:
+        return None
+    if token.unused_for is None or token.unused_for >= USE_RESOLUTION:
+        Token.objects.filter(pk=token.pk).update(last_used_at=Now())
+    principal = Principal(
+        token.user.get_username(), roles_named(token.roles), tuple(token.topics), token.pk
+    )
+    seconds = CACHE_SECONDS
+    if token.remaining is not None:
+        seconds = min(seconds, token.remaining.total_seconds())
+    _cache.put(digest, principal, seconds)
+    return principal
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,16 @@
+"""The append-only record of who changed what, and why.
+
+One table, ``audit_entry``, to which the database lets nobody do anything but add: a trigger
+refuses UPDATE, DELETE and TRUNCATE, and another gives each new entry its number, its time and
+its place in the chain (``hash`` covers every field and the hash before it). Writers queue on one
+advisory lock for the length of an INSERT, so numbers have no gaps and the chain no forks.
+
+An entry is written after what it records, also when that failed; ``result`` tells. A crash
+between a change and its entry leaves the change without one; the engine's own transaction log,
+which holds the reason of every end, is written with the change itself.
+
+The owner of the database could still rewrite the table from its first changed entry on; keeping
+the newest hash somewhere else (:func:`~txnconsole.audit.chain.head`) makes that visible too.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,148 @@
+"""Writing the audit log, and proving that nobody has touched it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from txnconsole.audit.models import AuditEntry
+
+DONE = "done"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_log = structlog.get_logger(__name__)
+
+#: Facts about an object before or after a change; values are JSON types.
+Facts = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who makes a change: a principal's name, its token if any, and the request."""
+
+    name: str
+    token_id: int | None = None
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be recorded; ``result`` is ``done`` or the stable code of the error."""
+
+    actor: Actor
+    action: str
+    object: str
+    reason: str = ""
+    before: Facts = field(default_factory=dict)
+    after: Facts = field(default_factory=dict)
+    result: str = DONE
+
+
+@dataclass(frozen=True, slots=True)
+class ChainFault:
+    """The first entry that does not follow from the one before it."""
+
+    sequence: int
+    problem: str
+
+
+class Recording:
+    """What becomes known about a change while it is being made."""
+
+    def __init__(self) -> None:
+        self.before: Facts = {}
+        self.after: Facts = {}
+
+
+def record(change: Change) -> None:
+    """Append an entry; durable when the surrounding SQL transaction is."""
+    AuditEntry.objects.create(
+        who=_text(change.actor.name),
+        token_id=change.actor.token_id,
+        action=change.action,
+        object=_text(change.object),
+        reason=_text(change.reason),
+        before=_json(change.before),
+        after=_json(change.after),
+        result=change.result,
+        request_id=_text(change.actor.request_id),
+    )
+    _log.info("audit", who=change.actor.name, action=change.action, result=change.result)
+
+
+@contextmanager
+def recorded(change: Change) -> Generator[Recording]:
+    """Record a change when the block ends, whether it succeeds or raises.
+
+    The error's stable ``code``, or else its class, becomes the result, and the error goes on.
+    """
+    recording = Recording()
+    try:
+        yield recording
+    except Exception as error:
+        code = getattr(error, "code", None)
+        result = code if isinstance(code, str) else type(error).__name__
+        record(replace(change, before=recording.before, after=recording.after, result=result))
+        raise
+    record(replace(change, before=recording.before, after=recording.after))
+
+
+def head() -> tuple[int, str]:
+    """Number and hash (hex) of the newest entry; ``(0, "")`` for an empty log."""
+    newest = AuditEntry.objects.order_by("-sequence").first()
+    return (0, "") if newest is None else (newest.sequence, bytes(newest.hash).hex())
+
+
+def verify_chain() -> ChainFault | None:
+    """Recompute every hash from the first entry on; None when all of them hold.
+
+    The computation repeats sql/audit_entry.sql in another language on purpose. It reads the log
+    as a stream, so its memory does not grow with the log.
+    """
+    previous_sequence, previous_hash = 0, b""
+    for entry in AuditEntry.objects.order_by("sequence").iterator(chunk_size=2000):
+        if entry.sequence != previous_sequence + 1:
+            return ChainFault(entry.sequence, f"entry {previous_sequence + 1} is missing")
+        if bytes(entry.previous_hash) != previous_hash:
+            return ChainFault(entry.sequence, "does not follow the entry before it")
+        if bytes(entry.hash) != entry_hash(entry):
+            return ChainFault(entry.sequence, "was changed")
+        previous_sequence, previous_hash = entry.sequence, bytes(entry.hash)
+    return None
+
+
+def entry_hash(entry: AuditEntry) -> bytes:
+    """The hash that an entry must have: SHA-256 over the hash before it and its fields."""
+    digest = hashlib.sha256(bytes(entry.previous_hash))
+    for value in (
+        str(entry.sequence),
+        str((entry.at - _EPOCH) // _MICROSECOND),
+        entry.who,
+        "" if entry.token_id is None else str(entry.token_id),
+        entry.action,
+        entry.object,
+        entry.reason,
+        entry.before,
+        entry.after,
+        entry.result,
+        entry.request_id,
+    ):
+        encoded = value.encode()
+        digest.update(b"%d:%b" % (len(encoded), encoded))
+    return digest.digest()
+
+
+def _json(facts: Facts) -> str:
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
+
+
+def _text(value: str) -> str:
+    """PostgreSQL's text holds no NUL; an attempt with one is recorded all the same."""
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
