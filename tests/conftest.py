@@ -16,6 +16,7 @@ from django.db import connections
 from pytest_django import DjangoDbBlocker
 
 from tests.support.databases import NAMES, Databases
+from txnconsole.celery import app
 from txnconsole.environment import django_database
 from txnconsole.local.postgres import EmbeddedPostgres
 from txnconsole.local.valkey import EmbeddedValkey
@@ -100,11 +101,12 @@ def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) ->
 
 @pytest.fixture(scope="session")
 def valkey(server_directory: Path) -> Iterator[EmbeddedValkey]:
-    """A Valkey server, shared by the tests of this process."""
+    """A Valkey server, shared by the tests of this process; Celery's queue is on it."""
     server = EmbeddedValkey(
         server_directory, sockets=server_directory / "run", log=server_directory / "valkey.log"
     )
     server.start()
+    app.conf.broker_url = server.url.replace("unix://", "redis+socket://")
     yield server
     server.stop()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.model.errors import EngineError
@@ -19,3 +20,6 @@ class Command(BaseCommand):
             engine().migrate()
         except EngineError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
+        except psycopg.OperationalError as error:
+            first_line, _, _ = str(error).partition("\n")
+            raise CommandError(f"A database cannot be reached: {first_line}") from error

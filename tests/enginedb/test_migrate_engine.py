@@ -1,0 +1,60 @@
+"""``manage.py migrate_engine``."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from psycopg import sql
+
+from engine import Engine
+from tests.support.databases import Databases
+from txnconsole.enginedb import wiring
+
+
+def test_it_makes_all_coordinators(engine: Engine) -> None:
+    call_command("migrate_engine")
+    assert len(engine.coordinator.stats()) == settings.COORDINATORS
+
+
+def test_several_at_once_are_harmless(engine: Engine) -> None:
+    transaction = engine.coordinator.open(owner="before")
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(call_command, "migrate_engine") for _ in range(4)]:
+            done.result()
+    assert engine.coordinator.get(transaction.txn_id).owner == "before"
+
+
+def test_empty_databases_are_filled(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["empty_coordinator", "empty_broker"]
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
+        for name in names:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        addresses = [
+            databases.coordinator_url.replace("dbname=coordinator", f"dbname={name}")
+            for name in names
+        ]
+        monkeypatch.setattr(settings, "DATABASE_URL", addresses[0])
+        monkeypatch.setattr(settings, "BROKER_DATABASE_URLS", addresses[1:])
+        wiring.close()
+        try:
+            call_command("migrate_engine")
+            assert wiring.engine().coordinator.open(owner="first").txn_id.sequence == 0
+        finally:
+            wiring.close()
+            for name in names:
+                connection.execute(
+                    sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+                )
+
+
+def test_an_unreachable_database_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "DATABASE_URL", "host=/nonexistent dbname=none")
+    wiring.close()
+    with pytest.raises(CommandError) as raised:
+        call_command("migrate_engine")
+    wiring.close()
+    assert "\n" not in str(raised.value)

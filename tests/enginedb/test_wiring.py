@@ -1,0 +1,62 @@
+"""The process-wide engine."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from engine import Engine
+from tests.support.databases import Databases
+from txnconsole.enginedb import wiring
+
+
+def test_every_caller_gets_the_same_engine(engine: Engine) -> None:
+    barrier = threading.Barrier(8)
+    seen: list[Engine] = []
+
+    def ask() -> None:
+        barrier.wait()
+        seen.append(wiring.engine())
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found is engine for found in seen)
+
+
+def test_it_reaches_every_database(engine: Engine) -> None:
+    assert engine.ping() == {"coordinator": None, "broker-1": None, "broker-2": None}
+
+
+def test_a_closed_engine_is_made_anew(engine: Engine) -> None:
+    wiring.close()
+    again = wiring.engine()
+    assert again is not engine
+    assert set(again.ping().values()) == {None}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_gets_an_engine_and_leaves_the_parents_alone(
+    engine: Engine, databases: Databases
+) -> None:
+    before = engine.coordinator.open(owner="parent")
+
+    child = os.fork()
+    if child == 0:
+        try:
+            mine = wiring.engine()
+            opened = mine.coordinator.open(owner="child", tc_id=before.txn_id.tc_id)
+            wiring.close()
+            fresh = mine is not engine and opened.txn_id > before.txn_id
+        except BaseException:
+            fresh = False
+        os._exit(0 if fresh else 1)
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert engine.coordinator.get(before.txn_id).owner == "parent"
+    assert set(engine.ping().values()) == {None}

@@ -1,0 +1,141 @@
+"""The tasks, called as a worker calls them, on the real engine."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from engine import Engine
+from engine.coordinator.finalization import Finalized, Finalizer
+from engine.model.errors import CoordinatorUnavailable
+from engine.model.message import EntryKind, NewMessage
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.transaction import Transaction
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from txnconsole.queue import heartbeat
+from txnconsole.workers import tasks
+
+TOPIC = TopicName.parse("public/default/orders")
+PARTITIONS = [PartitionName(TOPIC, number) for number in range(2)]
+
+pytestmark = pytest.mark.usefixtures("valkey_url")
+
+
+def ended_transaction(
+    engine: Engine, *, tc_id: int = 0, action: TxnAction = TxnAction.COMMIT
+) -> Transaction:
+    """A transaction that wrote to both partitions, on both brokers, and has been decided."""
+    engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    txn_id = engine.coordinator.open(owner="test", tc_id=tc_id).txn_id
+    for partition in PARTITIONS:
+        engine.produce(partition, [NewMessage(payload=b"x")], txn_id=txn_id)
+    return engine.coordinator.end(txn_id, action)
+
+
+def markers(engine: Engine, partition: PartitionName) -> int:
+    found = engine.log.browse(partition, 0, 10_000).messages
+    return sum(message.kind is not EntryKind.DATA for message in found)
+
+
+def test_finalize_carries_a_commit_to_every_partition(engine: Engine) -> None:
+    decided = ended_transaction(engine)
+    assert decided.status is TxnStatus.COMMITTING
+
+    tasks.finalize(0)
+
+    assert engine.coordinator.get(decided.txn_id).status is TxnStatus.COMMITTED
+    for partition in PARTITIONS:
+        assert [m.payload for m in engine.log.fetch(partition).messages] == [b"x"]
+
+
+def test_sweep_finds_ends_of_every_coordinator_without_any_wake_up(engine: Engine) -> None:
+    decided = [
+        ended_transaction(engine, tc_id=tc_id, action=action)
+        for tc_id, action in enumerate((TxnAction.COMMIT, TxnAction.ABORT))
+    ]
+
+    tasks.sweep()
+
+    statuses = [engine.coordinator.get(transaction.txn_id).status for transaction in decided]
+    assert statuses == [TxnStatus.COMMITTED, TxnStatus.ABORTED]
+
+
+def test_one_coordinators_trouble_does_not_hold_up_the_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, free = ended_transaction(engine, tc_id=0), ended_transaction(engine, tc_id=1)
+    carry_out = Finalizer.finalize
+
+    def failing_for_the_first(self: Finalizer, tc_id: int, limit: int = 1000) -> Finalized:
+        if tc_id == 0:
+            raise CoordinatorUnavailable
+        return carry_out(self, tc_id, limit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Finalizer, "finalize", failing_for_the_first)
+        tasks.sweep()
+    assert engine.coordinator.get(waiting.txn_id).status is TxnStatus.COMMITTING
+    assert engine.coordinator.get(free.txn_id).status is TxnStatus.COMMITTED
+
+    tasks.sweep()
+    assert engine.coordinator.get(waiting.txn_id).status is TxnStatus.COMMITTED
+
+
+def test_several_workers_on_one_coordinator_write_each_marker_once(engine: Engine) -> None:
+    decided = [ended_transaction(engine) for _ in range(40)]
+
+    with ThreadPoolExecutor(4) as workers:
+        for done in [workers.submit(tasks.finalize, 0) for _ in range(8)]:
+            done.result()
+    tasks.sweep()
+
+    for transaction in decided:
+        assert engine.coordinator.get(transaction.txn_id).status is TxnStatus.COMMITTED
+    for partition in PARTITIONS:
+        assert markers(engine, partition) == len(decided)
+
+
+def test_a_task_that_comes_twice_changes_nothing(engine: Engine) -> None:
+    ended_transaction(engine)
+    tasks.finalize(0)
+    tasks.finalize(0)
+    assert [markers(engine, partition) for partition in PARTITIONS] == [1, 1]
+
+
+def test_expire_aborts_what_is_overdue_and_wakes_its_coordinator(
+    engine: Engine, valkey_url: str
+) -> None:
+    overdue = engine.coordinator.open(owner="test", tc_id=2, timeout_ms=1)
+    living = engine.coordinator.open(owner="test", tc_id=2, timeout_ms=60_000)
+
+    # A millisecond later by the database's clock: each statement is a later one.
+    while engine.coordinator.get(overdue.txn_id).overdue_ms == 0:
+        pass
+    tasks.expire()
+
+    expired = engine.coordinator.get(overdue.txn_id)
+    assert expired.status in {TxnStatus.ABORTING, TxnStatus.ABORTED}
+    assert expired.end_reason is EndReason.TIMEOUT
+    assert engine.coordinator.get(living.txn_id).status is TxnStatus.OPEN
+    with redis.Redis.from_url(valkey_url) as client:
+        assert client.exists("txnconsole:wake:2") == 1
+    tasks.finalize(2)
+    assert engine.coordinator.get(overdue.txn_id).status is TxnStatus.ABORTED
+
+
+def test_samples_and_snapshots_are_taken_and_may_be_asked_for_at_any_time(engine: Engine) -> None:
+    ended_transaction(engine)
+    tasks.finalize(0)
+    for _ in range(2):
+        tasks.sample_positions()
+        tasks.take_snapshots()
+    status = engine.log.status(PARTITIONS[0])
+    assert status.stable_position == status.last_offset == 1
+
+
+def test_a_beat_that_ran_shows_the_worker(engine: Engine) -> None:
+    tasks.beat.apply()
+    assert heartbeat.workers_seen() is True

@@ -1,0 +1,131 @@
+"""A real worker and a real beat, as processes, on a real queue."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from tests.support.databases import Databases
+from txnconsole.local.child import Child
+from txnconsole.local.data_directory import DataDirectory
+from txnconsole.local.programs import serving
+from txnconsole.queue import heartbeat, wakeup
+
+PARTITION = PartitionName(TopicName.parse("public/default/orders"), 0)
+SECONDS = 20
+
+Start = Callable[..., list[Child]]
+
+
+@pytest.fixture
+def start(
+    databases: Databases,
+    valkey_url: str,
+    server_directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Start]:
+    """Start the named programs as ``make serve`` does; they are gone after the test."""
+    monkeypatch.setattr(wakeup._Pause, "until", 0.0)
+    (server_directory / "log").mkdir(exist_ok=True)
+    environment = dict(os.environ) | {
+        "DATABASE_URL": databases.coordinator_url,
+        "BROKER_DATABASE_URLS": ",".join(databases.broker_urls),
+        "REDIS_URL": valkey_url,
+        "SECRET_KEY": "x" * 50,
+        "PORT": "1",
+        "TXNCONSOLE_DATA": str(server_directory),
+    }
+    started: list[Child] = []
+
+    def start(*names: str) -> list[Child]:
+        found = [
+            child
+            for child in serving(DataDirectory(server_directory), environment)
+            if child.name in names
+        ]
+        for child in found:
+            child.start()
+        started.extend(found)
+        return found
+
+    yield start
+    for child in started:
+        child.ask_to_stop()
+    for child in started:
+        child.stop()
+
+
+def commit(engine: Engine) -> TxnID:
+    engine.topics.create(PARTITION.topic, TopicSettings())
+    txn_id = engine.coordinator.open(owner="test").txn_id
+    engine.produce(PARTITION, [NewMessage(payload=b"x")], txn_id=txn_id)
+    engine.coordinator.end(txn_id, TxnAction.COMMIT)
+    return txn_id
+
+
+def committed(engine: Engine, txn_id: TxnID) -> bool:
+    transaction = engine.coordinator.wait_for_end(txn_id, wait_ms=SECONDS * 1000)
+    return transaction.status is TxnStatus.COMMITTED
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_wake_up_reaches_the_worker_without_beat(engine: Engine, start: Start) -> None:
+    start("worker")
+    txn_id = commit(engine)
+    wakeup.wake_finalizer(txn_id.tc_id)
+    assert committed(engine, txn_id)
+
+
+def test_a_lost_queue_loses_nothing(engine: Engine, start: Start, valkey_url: str) -> None:
+    txn_id = commit(engine)
+    wakeup.wake_finalizer(txn_id.tc_id)
+    with redis.Redis.from_url(valkey_url) as client:
+        client.flushall()
+    start("worker", "beat")
+    assert committed(engine, txn_id)
+
+
+def test_the_heartbeat_needs_a_worker_that_carries_out_tasks(
+    engine: Engine, start: Start, valkey_url: str
+) -> None:
+    (beat,) = start("beat")
+    with redis.Redis.from_url(valkey_url) as client:
+        assert until(lambda: int(client.llen("celery")) > 0)
+    assert heartbeat.workers_seen() is False
+    start("worker")
+    assert until(lambda: heartbeat.workers_seen() is True)
+    assert beat.tend() is None
+
+
+@pytest.mark.crash
+def test_a_killed_worker_leaves_work_that_the_next_one_does(engine: Engine, start: Start) -> None:
+    (worker, _) = start("worker", "beat")
+    assert until(lambda: heartbeat.workers_seen() is True)
+    worker_process = worker._process
+    assert worker_process is not None
+    os.killpg(worker_process.pid, signal.SIGKILL)
+    txn_id = commit(engine)
+    wakeup.wake_finalizer(txn_id.tc_id)
+
+    start("worker")
+    assert committed(engine, txn_id)
