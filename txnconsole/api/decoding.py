@@ -1,0 +1,148 @@
+"""Bodies and query strings into typed structs, strictly.
+
+Refused with ``InvalidRequest`` and the field's path: a field that the struct does not know, a
+missing one, another type, a number out of range, a lone surrogate, NaN, a JSON member that occurs
+twice (parsers disagree on which one counts), nesting without end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, get_origin
+
+import msgspec
+from django.http import HttpRequest, QueryDict
+from rest_framework.exceptions import UnsupportedMediaType
+
+from engine.model.errors import InvalidRequest, PayloadTooLarge
+
+JSON = "application/json"
+MSGPACK = "application/msgpack"
+
+T = TypeVar("T")
+V = TypeVar("V")
+R = TypeVar("R")
+
+#: How msgspec ends a message: where in the body it went wrong.
+_WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
+_UNKNOWN = re.compile(r"unknown field `(.*?)`")
+_MISSING = re.compile(r"missing required field `(.*?)`")
+
+
+class BodyDecoder(Generic[T]):
+    """Reads the bodies of one call.
+
+    ``packed`` is the struct of a MessagePack body; without one the call takes JSON only.
+    """
+
+    def __init__(self, kind: type[T], *, packed: type[Any] | None, limit: int) -> None:
+        self._json = msgspec.json.Decoder(kind)
+        self._msgpack = None if packed is None else msgspec.msgpack.Decoder(packed)
+        self._limit = limit
+
+    def decode(self, request: HttpRequest) -> T:
+        """Read the request's body; an absent one counts as ``{}``.
+
+        Raises:
+            InvalidRequest: the body is malformed.
+            PayloadTooLarge: it is above the call's limit.
+            UnsupportedMediaType: it is neither of the media types that the call takes.
+        """
+        body = self._read(request)
+        media_type = request.content_type
+        if not body:
+            return _guarded(self._json.decode, b"{}")
+        if media_type == MSGPACK and self._msgpack is not None:
+            packed: T = _guarded(self._msgpack.decode, body)
+            return packed
+        if media_type != JSON:
+            raise UnsupportedMediaType(media_type or "without Content-Type")
+        decoded = _guarded(self._json.decode, body)
+        _guarded(_refuse_duplicates, body)
+        return decoded
+
+    def _read(self, request: HttpRequest) -> bytes:
+        declared = request.META.get("CONTENT_LENGTH") or "0"
+        if declared.isdigit() and int(declared) > self._limit:
+            raise self._too_large()
+        body = request.body
+        if len(body) > self._limit:
+            raise self._too_large()
+        return body
+
+    def _too_large(self) -> PayloadTooLarge:
+        return PayloadTooLarge(
+            f"The body of this call takes at most {self._limit} bytes.", limit_bytes=self._limit
+        )
+
+
+class QueryDecoder(Generic[T]):
+    """Reads the query strings of one call; only list fields may be repeated."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._kind = kind
+        self._lists = frozenset(
+            field.encode_name
+            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
+            if get_origin(field.type) is list
+        )
+
+    def decode(self, query: QueryDict) -> T:
+        """Read a query string.
+
+        Raises:
+            InvalidRequest: a parameter is unknown, malformed or given twice.
+        """
+        values: dict[str, str | list[str]] = {}
+        for name, given in query.lists():
+            if name in self._lists:
+                values[name] = given
+            elif len(given) > 1:
+                raise invalid(name, "is given more than once")
+            else:
+                values[name] = given[0]
+        return _guarded(self._convert, values)
+
+    def _convert(self, values: object) -> T:
+        return msgspec.convert(values, self._kind, strict=False)
+
+
+def invalid(field: str, message: str) -> InvalidRequest:
+    """An InvalidRequest that names its one field."""
+    return InvalidRequest(f"{field}: {message}.", errors=[{"field": field, "message": message}])
+
+
+def _guarded(decode: Callable[[V], R], value: V) -> R:
+    try:
+        return decode(value)
+    except msgspec.ValidationError as error:
+        raise _located(str(error)) from error
+    except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
+        raise invalid("", f"The body cannot be read: {error}") from error
+    except RecursionError as error:
+        raise invalid("", "The body is nested too deep") from error
+
+
+def _located(text: str) -> InvalidRequest:
+    """Take msgspec's message apart: the field it is about, and what is wrong with it."""
+    found = _WHERE.search(text)
+    path = "" if found is None else found[1]
+    message = text if found is None else text[: found.start()]
+    for pattern, problem in ((_UNKNOWN, "is unknown"), (_MISSING, "is missing")):
+        named = pattern.search(message)
+        if named is not None:
+            return invalid(".".join(part for part in (path, named[1]) if part), problem)
+    return invalid(path, message)
+
+
+def _refuse_duplicates(body: bytes) -> None:
+    json.loads(body, object_pairs_hook=_unique)
+
+
+def _unique(pairs: Sequence[tuple[str, object]]) -> None:
+    if len(pairs) > 1 and len(dict(pairs)) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:60]!r} occurs twice in one object")

@@ -1,0 +1,69 @@
+"""The contract, published: OpenAPI 3.1 at ``schema`` and a page to browse it at ``docs``.
+
+Both are open to everybody, as the contract is. The page brings its assets along, so it works
+without a network, and a content security policy of its own: Swagger UI sets inline styles.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+from django.http import HttpResponse
+from django.shortcuts import render
+from drf_spectacular.generators import SchemaGenerator
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+
+from txnconsole.access.requests import django_request
+from txnconsole.api.decoding import JSON
+from txnconsole.api.endpoint import Endpoint
+from txnconsole.api.renderers import HTMLRenderer, JSONRenderer
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "font-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+
+class Schema(Endpoint):
+    """The OpenAPI document of this server."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    renderer_classes = (JSONRenderer,)
+    schema = None
+
+    def get(self, request: Request) -> HttpResponse:
+        return HttpResponse(_document(), content_type=JSON)
+
+
+class Docs(Endpoint):
+    """The document as a page."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    renderer_classes = (HTMLRenderer,)
+    schema = None
+
+    def get(self, request: Request) -> HttpResponse:
+        response = render(django_request(request), "api/docs.html")
+        response["Content-Security-Policy"] = _POLICY
+        return response
+
+
+@lru_cache(maxsize=1)
+def _document() -> bytes:
+    """The same for everybody, and it changes with the code only."""
+    generator = SchemaGenerator()  # type: ignore[no-untyped-call]
+    schema = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    return msgspec.json.encode(schema)

@@ -1,0 +1,153 @@
+"""What every endpoint does before its operation: rights, and the names in its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import BasePermission
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import Transaction
+from engine.model.txn_id import TxnID
+from txnconsole.access.authentication import ConsoleAuthentication, TokenAuthentication
+from txnconsole.access.requests import principal_behind, principal_of_request
+from txnconsole.api.decoding import invalid
+from txnconsole.api.operation import Operation
+from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer
+from txnconsole.api.throttling import PrincipalThrottle
+from txnconsole.audit.chain import Actor
+from txnconsole.enginedb.wiring import engine
+
+T = TypeVar("T")
+
+
+class HasPermission(BasePermission):
+    """The caller's roles grant what the method's operation needs."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        needed = operation_of(view, request.method or "")
+        if needed is None:  # The method is not one of this address; 405 follows.
+            return True
+        principal = principal_behind(request)
+        return principal is not None and principal.may(needed.needs)
+
+
+class Endpoint(APIView):
+    """An address of the API; its methods carry ``@operation``."""
+
+    authentication_classes: Sequence[type[BaseAuthentication]] = (
+        TokenAuthentication,
+        ConsoleAuthentication,
+    )
+    permission_classes: Sequence[type[BasePermission]] = (HasPermission,)
+    throttle_classes: Sequence[type[BaseThrottle]] = (PrincipalThrottle,)
+    renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
+    metadata_class = None
+
+    def topic_named(self, text: str) -> TopicName:
+        """A topic that the caller named outside the path.
+
+        Raises:
+            InvalidRequest: the name is malformed.
+            PermissionDenied: none of the caller's patterns matches it.
+        """
+        topic = TopicName.parse(text)
+        self.allow_topic(topic)
+        return topic
+
+    def allow_topic(self, topic: TopicName) -> None:
+        """Let the request go on if the caller may touch the topic.
+
+        A topic outside its patterns is refused whether it exists or not, so nothing is told.
+        """
+        principal = principal_of_request(self.request)
+        if not principal.may_use(topic):
+            raise PermissionDenied(
+                f"The token is for {', '.join(principal.topics)}; {topic} is none of them."
+            )
+
+    def actor(self) -> Actor:
+        """The caller, as the audit log knows it."""
+        principal = principal_of_request(self.request)
+        request_id = str(self.request.META.get("REQUEST_ID", ""))
+        return Actor(principal.name, principal.token_id, request_id)
+
+
+class TransactionEndpoint(Endpoint):
+    """An address with ``{txn_id}`` in its path."""
+
+    txn_id: TxnID
+
+    def initial(self, request: Request, *args: object, **path: str) -> None:
+        super().initial(request, *args, **path)
+        self.txn_id = _named("txn_id", lambda: TxnID.parse(path["txn_id"]))
+
+    def visible(self) -> Transaction:
+        """The transaction; another's does not exist for a program (semantics §2).
+
+        Raises:
+            TransactionNotFound: there is none that the caller may see.
+        """
+        principal = principal_of_request(self.request)
+        return engine().coordinator.get(self.txn_id, owner=principal.owner_filter)
+
+
+class TopicEndpoint(Endpoint):
+    """An address with a topic in its path, which one of the caller's patterns matches."""
+
+    topic: TopicName
+
+    def initial(self, request: Request, *args: object, **path: str) -> None:
+        super().initial(request, *args, **path)
+        text = f"{path['tenant']}/{path['namespace']}/{path['topic']}"
+        self.topic = _named("topic", lambda: TopicName.parse(text))
+        self.allow_topic(self.topic)
+
+
+class PartitionEndpoint(TopicEndpoint):
+    """An address with a partition in its path."""
+
+    partition: PartitionName
+
+    def initial(self, request: Request, *args: object, **path: str) -> None:
+        super().initial(request, *args, **path)
+        text = f"{self.topic}:{path['partition']}"
+        self.partition = _named("partition", lambda: PartitionName.parse(text))
+
+
+class SubscriptionEndpoint(TopicEndpoint):
+    """An address with a subscription in its path."""
+
+    subscription: SubscriptionName
+
+    def initial(self, request: Request, *args: object, **path: str) -> None:
+        super().initial(request, *args, **path)
+        name = path["subscription"]
+        self.subscription = _named("subscription", lambda: SubscriptionName(self.topic, name))
+
+
+class PackingEndpoint(Endpoint):
+    """Mixed in where answers may be MessagePack."""
+
+    renderer_classes = (JSONRenderer, MessagePackRenderer)
+
+
+def operation_of(view: APIView | type[APIView], method: str) -> Operation | None:
+    """The operation behind a method of an endpoint; HEAD is answered by GET's."""
+    name = "get" if method == "HEAD" else method.lower()
+    return getattr(getattr(view, name, None), "operation", None)
+
+
+def _named(field: str, parse: Callable[[], T]) -> T:
+    try:
+        return parse()
+    except InvalidRequest as error:
+        raise invalid(field, error.message.rstrip(".")) from error

@@ -1,0 +1,174 @@
+"""Every error as an RFC 9457 answer with a stable code (design/api.md, Error codes).
+
+Four kinds of errors meet here: the engine's, the framework's, Django's own before or after any
+view, and those that nobody expected. All of them leave as ``application/problem+json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import structlog
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import exceptions
+
+from engine.model.errors import EngineError
+from txnconsole.access.requests import django_request
+from txnconsole.api.limits import BODY_BYTES
+
+PROBLEM_JSON = "application/problem+json"
+RETRY_AFTER_SECONDS = 1
+
+_log = structlog.get_logger(__name__)
+
+#: HTTP statuses of the engine's codes. A code that is missing here answers 500.
+STATUS_OF_CODE: Mapping[str, int] = {
+    "InvalidRequest": 400,
+    "NotAuthenticated": 401,
+    "PermissionDenied": 403,
+    "NotFound": 404,
+    "TransactionNotFound": 404,
+    "CoordinatorNotFound": 404,
+    "TopicNotFound": 404,
+    "PartitionNotFound": 404,
+    "SubscriptionNotFound": 404,
+    "MessageNotFound": 404,
+    "MethodNotAllowed": 405,
+    "NotAcceptable": 406,
+    "InvalidTxnStatus": 409,
+    "TransactionConflict": 409,
+    "TopicConflict": 409,
+    "TopicInUse": 409,
+    "SubscriptionConflict": 409,
+    "ProducerFenced": 409,
+    "SequenceOutOfOrder": 409,
+    "PayloadTooLarge": 413,
+    "UnsupportedMediaType": 415,
+    "LimitExceeded": 429,
+    "InternalError": 500,
+    "PartitionUnavailable": 503,
+    "CoordinatorUnavailable": 503,
+}
+
+#: Codes of the framework's errors, the first that matches.
+_CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
+    (exceptions.NotAuthenticated, "NotAuthenticated"),
+    (exceptions.AuthenticationFailed, "NotAuthenticated"),
+    (exceptions.PermissionDenied, "PermissionDenied"),
+    (PermissionDenied, "PermissionDenied"),
+    (exceptions.NotFound, "NotFound"),
+    (Http404, "NotFound"),
+    (exceptions.MethodNotAllowed, "MethodNotAllowed"),
+    (exceptions.NotAcceptable, "NotAcceptable"),
+    (exceptions.UnsupportedMediaType, "UnsupportedMediaType"),
+    (exceptions.Throttled, "LimitExceeded"),
+    (exceptions.ParseError, "InvalidRequest"),
+    (RequestDataTooBig, "PayloadTooLarge"),
+    (SuspiciousOperation, "InvalidRequest"),
+)
+
+_TITLES = {
+    "InvalidRequest": "The request is malformed",
+    "NotAuthenticated": "The request says not who it is from",
+    "PermissionDenied": "This is not allowed to the caller",
+    "NotFound": "There is nothing at this address",
+    "MethodNotAllowed": "This address does not know the method",
+    "NotAcceptable": "The answer cannot be given in the form asked for",
+    "UnsupportedMediaType": "The body's form is not understood here",
+    "PayloadTooLarge": "The message, the batch or the body is above its limit",
+    "LimitExceeded": "Too much at a time",
+    "InternalError": "The server failed",
+}
+
+
+def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
+    """Turn what a view raised into an answer (DRF's ``EXCEPTION_HANDLER``)."""
+    request: HttpRequest = django_request(context["request"])
+    if isinstance(error, EngineError):
+        return _answer_engine_error(request, error)
+    code = code_of(error)
+    if code == "InternalError":
+        _log.error("request failed", path=request.path, exc_info=error)
+        return problem(request, code, "The server failed; its log tells more.")
+    response = problem(request, code, _detail_of(code, error))
+    challenge = getattr(error, "auth_header", None)
+    if challenge:
+        response["WWW-Authenticate"] = challenge
+    wait = getattr(error, "wait", None)
+    if code == "LimitExceeded":
+        response["Retry-After"] = str(max(RETRY_AFTER_SECONDS, int(wait or 0)))
+    return response
+
+
+def code_of(error: Exception) -> str:
+    """The stable code of an error that is not the engine's."""
+    for kind, code in _CODE_OF_EXCEPTION:
+        if isinstance(error, kind):
+            return code
+    return "InternalError"
+
+
+def problem(
+    request: HttpRequest,
+    code: str,
+    detail: str,
+    *,
+    retryable: bool = False,
+    data: Mapping[str, object] | None = None,
+) -> HttpResponse:
+    """A problem document; ``data`` adds fields that the code defines."""
+    status = STATUS_OF_CODE.get(code, 500)
+    body = {
+        "type": f"urn:txnconsole:problem:{code}",
+        "title": _TITLES.get(code, HTTPStatus(status).phrase),
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "retryable": retryable,
+        "request_id": request.META.get("REQUEST_ID", ""),
+        **(data or {}),
+    }
+    response = HttpResponse(
+        msgspec.json.encode(body, enc_hook=str), status=status, content_type=PROBLEM_JSON
+    )
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refused before any view saw it, e.g. a host that is not ours."""
+    return problem(request, "InvalidRequest", "The request is malformed.", data={"errors": []})
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """An address that no view serves."""
+    return problem(request, "NotFound", "There is nothing at this address.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """A failure outside any view; Django has logged it."""
+    return problem(request, "InternalError", "The server failed; its log tells more.")
+
+
+def _answer_engine_error(request: HttpRequest, error: EngineError) -> HttpResponse:
+    data: dict[str, object] = dict(error.data)
+    if error.code == "InvalidRequest":
+        data.setdefault("errors", [])
+    if error.code not in STATUS_OF_CODE:
+        _log.error("engine failed", path=request.path, code=error.code, exc_info=error)
+    response = problem(request, error.code, error.message, retryable=error.retryable, data=data)
+    if response.status_code in (429, 503):
+        response["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return response
+
+
+def _detail_of(code: str, error: Exception) -> str:
+    if isinstance(error, RequestDataTooBig):
+        return f"The body is larger than this call takes ({BODY_BYTES} bytes)."
+    if isinstance(error, exceptions.APIException):
+        return str(error.detail)
+    return _TITLES[code] + "."

@@ -1,0 +1,25 @@
+"""What a request may ask for; bytes, milliseconds, items. An answer to one above names it."""
+
+from __future__ import annotations
+
+MEBIBYTE = 1024 * 1024
+
+#: One message's payload.
+MESSAGE_BYTES = 5 * MEBIBYTE
+#: All payloads of one produce call.
+BATCH_BYTES = 16 * MEBIBYTE
+#: The body of a produce call: a full batch in base64, with keys and properties.
+PRODUCE_BODY_BYTES = 24 * MEBIBYTE
+#: The body of any other call.
+BODY_BYTES = MEBIBYTE
+
+BATCH_MESSAGES = 10_000
+PAGE_ITEMS = 500
+FETCH_MESSAGES = 10_000
+FETCH_BYTES = 16 * MEBIBYTE
+RECEIVE_MESSAGES = 10_000
+ACK_MESSAGES = 10_000
+GROUP_TRANSACTIONS = 1_000
+
+#: How long a call may wait for something to happen.
+WAIT_MS = 30_000

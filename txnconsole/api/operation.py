@@ -1,0 +1,156 @@
+"""One operation of the API: what it needs, what it takes, what it answers.
+
+``@operation`` stands on an endpoint's method and says all of it in one place: the permission that
+the endpoint checks, the structs that the request is decoded into, the structs that it answers,
+and with them the operation's part of the OpenAPI schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+
+from txnconsole.access.principal import Principal
+from txnconsole.access.requests import django_request, principal_of_request
+from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import JSON, MSGPACK, BodyDecoder, QueryDecoder
+from txnconsole.api.errors import PROBLEM_JSON
+from txnconsole.api.limits import BODY_BYTES
+from txnconsole.api.structs.fields import Body, Query
+from txnconsole.api.structs.problem import Problem
+
+BodyT = TypeVar("BodyT")
+QueryT = TypeVar("QueryT")
+
+
+class NoBody(Body):
+    """A call whose body, if any, must be empty."""
+
+
+class NoQuery(Query):
+    """A call without parameters in its query string."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[BodyT, QueryT]):
+    """A decoded request."""
+
+    request: Request
+    principal: Principal
+    body: BodyT
+    query: QueryT
+
+    @property
+    def packed(self) -> bool:
+        """Whether the answer goes out as MessagePack."""
+        return bool(self.request.accepted_renderer.media_type == MSGPACK)
+
+    @property
+    def request_id(self) -> str:
+        return str(self.request.META.get("REQUEST_ID", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with another status than 200."""
+
+    body: msgspec.Struct
+    status: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What an operation takes and answers.
+
+    ``packed_body`` is the MessagePack form of ``body``; a call that has one, or whose
+    ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape.
+    """
+
+    body: type[msgspec.Struct] = NoBody
+    packed_body: type[msgspec.Struct] | None = None
+    body_limit: int = BODY_BYTES
+    query: type[msgspec.Struct] = NoQuery
+    answer: type[msgspec.Struct] | None = None
+    packed_answer: type[msgspec.Struct] | None = None
+    statuses: tuple[int, ...] = (200,)
+
+
+Handler = Callable[[Any, Call[Any, Any]], msgspec.Struct | Reply | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the endpoint and the tests read off a decorated method."""
+
+    name: str
+    needs: Permission
+    shape: Shape = field(repr=False)
+
+
+def operation(
+    name: str, needs: Permission, shape: Shape, *, summary: str
+) -> Callable[[Handler], Callable[..., HttpResponse]]:
+    """Make an endpoint's method an operation; its docstring becomes the description."""
+    read_body = BodyDecoder(shape.body, packed=shape.packed_body, limit=shape.body_limit).decode
+    read_query = QueryDecoder(shape.query).decode
+
+    def decorate(handler: Handler) -> Callable[..., HttpResponse]:
+        @wraps(handler)
+        def run(view: Any, request: Request, **_path: object) -> HttpResponse:
+            http = django_request(request)
+            body = None if http.method in ("GET", "HEAD") else read_body(http)
+            call = Call(request, principal_of_request(request), body, read_query(http.GET))
+            return _answer(handler(view, call), packed=call.packed)
+
+        run.operation = Operation(name, needs, shape)  # type: ignore[attr-defined]
+        return extend_schema(
+            operation_id=name,
+            summary=summary,
+            request=_media_types(shape.body, shape.packed_body),
+            responses=_responses(shape),
+            parameters=_parameters(shape),
+        )(run)
+
+    return decorate
+
+
+def _answer(result: msgspec.Struct | Reply | None, *, packed: bool) -> HttpResponse:
+    if result is None:
+        return HttpResponse(status=204)
+    body, status = (result.body, result.status) if isinstance(result, Reply) else (result, 200)
+    encode = msgspec.msgpack.encode if packed else msgspec.json.encode
+    return HttpResponse(encode(body), status=status, content_type=MSGPACK if packed else JSON)
+
+
+def _parameters(shape: Shape) -> list[Any]:
+    return [] if shape.query is NoQuery else [shape.query]
+
+
+def _media_types(
+    plain: type[msgspec.Struct], packed: type[msgspec.Struct] | None
+) -> Mapping[str, type[msgspec.Struct]] | None:
+    if plain is NoBody:
+        return None
+    return {JSON: plain} if packed is None else {JSON: plain, MSGPACK: packed}
+
+
+def _responses(shape: Shape) -> dict[Any, Any]:
+    responses: dict[Any, Any] = {
+        ("4XX", PROBLEM_JSON): Problem,
+        ("5XX", PROBLEM_JSON): Problem,
+    }
+    if shape.answer is None:
+        responses[204] = None
+    else:
+        for status in shape.statuses:
+            responses[(status, JSON)] = shape.answer
+            if shape.packed_answer is not None:
+                responses[(status, MSGPACK)] = shape.packed_answer
+    return responses

@@ -1,0 +1,115 @@
+"""Probes and figures; they stand at the root (design/api.md, Coordinators, operations).
+
+Readiness and figures are for this machine without authentication; for others they need a token
+or a session that may read them, unless ``TXNCONSOLE_OPERATIONS_OPEN`` is set. A request that a
+proxy passed on comes from another machine, wherever the proxy runs.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+import msgspec
+from django.conf import settings
+from django.http import HttpResponse
+from django.urls import path
+from rest_framework.permissions import AllowAny, BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from txnconsole.access.requests import principal_behind
+from txnconsole.access.roles import Permission
+from txnconsole.api import metrics
+from txnconsole.api.decoding import JSON
+from txnconsole.api.endpoint import Endpoint
+from txnconsole.api.structs.operations import Health, PartState, Readiness
+from txnconsole.enginedb.wiring import engine
+from txnconsole.queue import connection, heartbeat
+
+_FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_VIA")
+
+
+class FromThisMachineOrGranted(BasePermission):
+    """Loopback, a caller who may read operations, or anybody where that is configured."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        principal = principal_behind(request)
+        if principal is not None:
+            return principal.may(Permission.OPERATION_READ)
+        return bool(settings.TXNCONSOLE_OPERATIONS_OPEN) or _from_this_machine(request)
+
+
+class Healthz(Endpoint):
+    """Whether the process serves at all."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    throttle_classes = ()
+    schema = None
+
+    def get(self, request: Request) -> HttpResponse:
+        return _answer(Health(), 200)
+
+
+class Readyz(Endpoint):
+    """Whether every part that serving takes is up; 503 names those that are not."""
+
+    permission_classes = (FromThisMachineOrGranted,)
+    throttle_classes = ()
+    schema = None
+
+    def get(self, request: Request) -> HttpResponse:
+        readiness = _readiness()
+        return _answer(readiness, 200 if readiness.status == "ready" else 503)
+
+
+class Metrics(Endpoint):
+    """Figures for Prometheus."""
+
+    permission_classes = (FromThisMachineOrGranted,)
+    throttle_classes = ()
+    schema = None
+
+    def get(self, request: Request) -> HttpResponse:
+        return HttpResponse(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+
+def _readiness() -> Readiness:
+    databases = [_part(name, problem) for name, problem in engine().ping().items()]
+    queue = _part("redis", connection.ping())
+    seen = heartbeat.workers_seen()
+    silence = "unknown without the queue" if seen is None else "none was seen of late"
+    workers = _part("workers", None if seen else silence)
+    ready = all(part.state == "up" for part in (*databases, queue, workers))
+    return Readiness(
+        status="ready" if ready else "not ready",
+        databases=databases,
+        queue=queue,
+        workers=workers,
+    )
+
+
+def _part(name: str, problem: str | None) -> PartState:
+    return PartState(name=name, state="down" if problem else "up", detail=problem or "")
+
+
+def _answer(body: msgspec.Struct, status: int) -> HttpResponse:
+    response = HttpResponse(msgspec.json.encode(body), status=status, content_type=JSON)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _from_this_machine(request: Request) -> bool:
+    if any(header in request.META for header in _FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:  # A Unix socket has no address: a proxy's, or nobody knows whose.
+        return False
+
+
+urlpatterns = [
+    path("healthz", Healthz.as_view()),
+    path("readyz", Readyz.as_view()),
+    path("metrics", Metrics.as_view()),
+]

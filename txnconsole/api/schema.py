@@ -1,0 +1,66 @@
+"""Teaches drf-spectacular to describe msgspec structs, tokens and this API's endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
+
+_REFERENCE = "#/components/schemas/{name}"
+
+
+class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """A struct is described by msgspec itself; the structs that it uses become components."""
+
+    target_class = "msgspec.Struct"
+    match_subclasses = True
+
+    def get_name(self, auto_schema: AutoSchema, direction: str) -> str:
+        return str(self.target.__name__)
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
+        (reference,), components = msgspec.json.schema_components(
+            [self.target], ref_template=_REFERENCE
+        )
+        own = self.target.__name__
+        classes = {each.__name__: each for each in _structs(msgspec.Struct)}
+        for name, description in components.items():
+            if name != own:
+                auto_schema.registry.register_on_missing(
+                    ResolvedComponent(  # type: ignore[no-untyped-call]
+                        name=name,
+                        type=ResolvedComponent.SCHEMA,
+                        object=classes.get(name, name),
+                        schema=description,
+                    )
+                )
+        schema: dict[str, Any] = components.get(own, reference)
+        return schema
+
+
+def _structs(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """Every struct of this API; drf-spectacular tells components apart by class."""
+    for each in base.__subclasses__():
+        if each.__module__.startswith("txnconsole.api."):
+            yield each
+        yield from _structs(each)
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "txnconsole.access.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "txnconsole.access.authentication.ConsoleAuthentication"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": "sessionid"}

@@ -1,0 +1,92 @@
+"""Field types that several bodies and answers share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from txnconsole.api.limits import PAGE_ITEMS, WAIT_MS
+
+#: PostgreSQL's text cannot hold NUL.
+NO_NUL = r"^[^\x00]*$"
+INT64_MAX = 2**63 - 1
+
+#: Free text of a user, e.g. a reason.
+Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=NO_NUL)]
+#: The name of a client, consumer, producer, group.
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=NO_NUL)]
+Properties = Annotated[dict[Name, Text], msgspec.Meta(max_length=64)]
+
+TxnIDText = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^\d{1,5}:\d{1,19}$", description="`<coordinator>:<sequence>`", examples=["3:42"]
+    ),
+]
+TopicText = Annotated[
+    str, msgspec.Meta(max_length=400, pattern=NO_NUL, examples=["public/default/flights"])
+]
+PartitionText = Annotated[
+    str, msgspec.Meta(max_length=400, pattern=NO_NUL, examples=["public/default/flights:0"])
+]
+MessageIDText = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=64,
+        description="`<ledger_id>:<entry_id>:<partition>:<batch_index>`",
+        examples=["0:17:0:2"],
+    ),
+]
+
+Offset = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX // 1000)]
+TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX // 1000)]
+WaitMs = Annotated[int, msgspec.Meta(ge=0, le=WAIT_MS, description="How long to wait at most.")]
+CoordinatorID = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=PAGE_ITEMS)]
+Cursor = Annotated[
+    str,
+    msgspec.Meta(min_length=1, max_length=1000, pattern=NO_NUL, description="An answer's cursor."),
+]
+
+#: RFC 3339 in UTC with microseconds.
+Time = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$",
+        examples=["2026-01-31T12:00:00.000000Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+
+
+class Body(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request."""
+
+
+class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A query string."""
+
+
+class PageQuery(Query):
+    """The query string of a list (design/api.md, Conventions)."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """The body of an answer."""
+
+
+def time_text(moment: datetime) -> str:
+    """A moment in UTC as RFC 3339 with microseconds."""
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def optional_time(moment: datetime | None) -> str | None:
+    return None if moment is None else time_text(moment)

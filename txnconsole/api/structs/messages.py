@@ -1,0 +1,291 @@
+"""Messages: produced, fetched, received (design/api.md, Topics, partitions, messages).
+
+JSON and MessagePack carry the same shape, but for the payload: text or base64 in JSON, told by
+``payload_encoding``, and raw bytes in MessagePack, where ``payload_encoding`` is ``bytes``.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from engine.model.errors import InvalidRequest
+from engine.model.message import (
+    EntryKind,
+    Isolation,
+    MessageID,
+    NewMessage,
+    StoredMessage,
+    Visibility,
+)
+from engine.model.partition import Appended, Fetched
+from engine.model.topic_name import PartitionName
+from txnconsole.api.limits import BATCH_MESSAGES, FETCH_BYTES, FETCH_MESSAGES
+from txnconsole.api.structs.fields import (
+    Answer,
+    Body,
+    MessageIDText,
+    Moment,
+    Name,
+    Offset,
+    Query,
+    Time,
+    TxnIDText,
+    WaitMs,
+    optional_time,
+    time_text,
+)
+
+_NOTHING: Mapping[str, Any] = {}
+_Batch = msgspec.Meta(min_length=1, max_length=BATCH_MESSAGES)
+_Properties = Annotated[dict[str, str], msgspec.Meta(max_length=64)]
+
+
+class MessageIn(Body):
+    payload: str
+    payload_encoding: Literal["utf-8", "base64"] = "utf-8"
+    key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
+    properties: _Properties = msgspec.field(default_factory=dict)
+    event_time: Moment | None = None
+
+    def raw(self) -> bytes:
+        if self.payload_encoding == "utf-8":
+            return self.payload.encode()
+        return binascii.a2b_base64(self.payload, strict_mode=True)
+
+
+class PackedMessageIn(Body):
+    payload: bytes
+    payload_encoding: Literal["bytes"] = "bytes"
+    key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
+    properties: _Properties = msgspec.field(default_factory=dict)
+    event_time: Moment | None = None
+
+    def raw(self) -> bytes:
+        return self.payload
+
+
+class _Produce(Body, kw_only=True):
+    txn_id: TxnIDText | None = None
+    producer_name: Name | None = None
+    sequence_id: Offset | None = None
+
+
+class Produce(_Produce, kw_only=True):
+    messages: Annotated[list[MessageIn], _Batch]
+
+
+class PackedProduce(_Produce, kw_only=True):
+    messages: Annotated[list[PackedMessageIn], _Batch]
+
+
+def new_messages(messages: Iterable[MessageIn | PackedMessageIn]) -> list[NewMessage]:
+    """The engine's messages.
+
+    Raises:
+        InvalidRequest: a payload is not base64 although it says so, or a text holds NUL.
+    """
+    return [_new_message(index, message) for index, message in enumerate(messages)]
+
+
+def _new_message(index: int, message: MessageIn | PackedMessageIn) -> NewMessage:
+    try:
+        payload = message.raw()
+    except binascii.Error as error:
+        raise _invalid(f"messages[{index}].payload", f"is not base64: {error}") from error
+    if message.key is not None and "\0" in message.key:
+        raise _invalid(f"messages[{index}].key", "must not hold NUL")
+    if any("\0" in name or "\0" in value for name, value in message.properties.items()):
+        raise _invalid(f"messages[{index}].properties", "must not hold NUL")
+    return NewMessage(
+        payload=payload,
+        key=message.key,
+        properties=message.properties,
+        event_time=message.event_time,
+    )
+
+
+def _invalid(field: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{field} {problem}.", errors=[{"field": field, "message": problem}])
+
+
+class Produced(Answer):
+    """Where the batch stands; ``duplicate`` when it stood there before."""
+
+    first_offset: int
+    last_offset: int
+    first_message_id: MessageIDText
+    last_message_id: MessageIDText
+    duplicate: bool
+
+    @classmethod
+    def of(cls, partition: PartitionName, appended: Appended) -> Produced:
+        size = appended.last_offset - appended.first_offset
+        first = MessageID(appended.ledger_id, appended.first_offset, partition.number, 0)
+        last = MessageID(appended.ledger_id, appended.first_offset, partition.number, size)
+        return cls(
+            first_offset=appended.first_offset,
+            last_offset=appended.last_offset,
+            first_message_id=str(first),
+            last_message_id=str(last),
+            duplicate=appended.duplicate,
+        )
+
+
+class FetchQuery(Query):
+    from_offset: Offset = 0
+    max_messages: Annotated[int, msgspec.Meta(ge=1, le=FETCH_MESSAGES)] = 500
+    max_bytes: Annotated[int, msgspec.Meta(ge=1, le=FETCH_BYTES)] | None = None
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    order: Literal["published"] = "published"
+    filter: (
+        Annotated[
+            Literal["client"],
+            msgspec.Meta(description="Leave aborted messages in; the client filters them."),
+        ]
+        | None
+    ) = None
+    view: (
+        Annotated[
+            Literal["log"], msgspec.Meta(description="The log as it stands, markers included.")
+        ]
+        | None
+    ) = None
+    wait_ms: WaitMs = 0
+
+    @property
+    def engine_isolation(self) -> Isolation:
+        return Isolation(self.isolation)
+
+
+class _MessageHead(Answer, kw_only=True):
+    message_id: MessageIDText
+    offset: int
+    partition: int
+    kind: EntryKind
+    txn_id: TxnIDText | None
+    key: str | None
+    properties: dict[str, str]
+    event_time: Time | None
+    publish_time: Time
+    producer_name: str | None
+    sequence_id: int | None
+    visibility: Annotated[
+        Visibility | msgspec.UnsetType, msgspec.Meta(description="With `view=log`.")
+    ] = msgspec.UNSET
+    redelivery_count: Annotated[
+        int | msgspec.UnsetType, msgspec.Meta(description="When received.")
+    ] = msgspec.UNSET
+
+
+class Message(_MessageHead, kw_only=True):
+    """A payload that is valid UTF-8 is given as it is, another in base64."""
+
+    payload: str
+    payload_encoding: Literal["utf-8", "base64"]
+
+
+class PackedMessage(_MessageHead, kw_only=True):
+    """A message in MessagePack, its payload as it is."""
+
+    payload: bytes
+    payload_encoding: Literal["bytes"] = "bytes"
+
+
+class AbortedTransaction(Answer):
+    txn_id: TxnIDText
+    first_offset: int
+
+
+class _Positions(Answer):
+    """``aborted_transactions`` is null for READ_UNCOMMITTED, and never for READ_COMMITTED."""
+
+    aborted_transactions: list[AbortedTransaction] | None
+    stable_position: int
+    last_offset: int
+    next_offset: int
+
+
+class FetchedMessages(_Positions):
+    messages: list[Message]
+
+
+class PackedFetchedMessages(_Positions):
+    messages: list[PackedMessage]
+
+
+class ReceivedMessages(Answer):
+    messages: list[Message]
+
+
+class PackedReceivedMessages(Answer):
+    messages: list[PackedMessage]
+
+
+def fetched(answer: Fetched, *, packed: bool, view_log: bool) -> Answer:
+    """A fetch's answer; with ``view_log`` each entry tells its visibility."""
+    positions = _positions(answer)
+    extras = [{"visibility": each.visibility} if view_log else _NOTHING for each in answer.messages]
+    pairs = zip(answer.messages, extras, strict=True)
+    if packed:
+        packed_messages = [_packed_message(each, extra) for each, extra in pairs]
+        return PackedFetchedMessages(messages=packed_messages, **positions)
+    return FetchedMessages(messages=[_message(each, extra) for each, extra in pairs], **positions)
+
+
+def received(messages: Sequence[StoredMessage], *, packed: bool) -> Answer:
+    """The answer to a receive call."""
+    pairs = [(each, {"redelivery_count": each.redelivery_count}) for each in messages]
+    if packed:
+        return PackedReceivedMessages(
+            messages=[_packed_message(each, extra) for each, extra in pairs]
+        )
+    return ReceivedMessages(messages=[_message(each, extra) for each, extra in pairs])
+
+
+def _positions(answer: Fetched) -> dict[str, Any]:
+    aborted = answer.aborted_transactions
+    return {
+        "aborted_transactions": None
+        if aborted is None
+        else [
+            AbortedTransaction(txn_id=str(each.txn_id), first_offset=each.first_offset)
+            for each in aborted
+        ],
+        "stable_position": answer.stable_position,
+        "last_offset": answer.last_offset,
+        "next_offset": answer.next_offset,
+    }
+
+
+def _message(message: StoredMessage, extra: Mapping[str, Any]) -> Message:
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+    try:
+        payload = message.payload.decode()
+    except UnicodeDecodeError:
+        payload = binascii.b2a_base64(message.payload, newline=False).decode()
+        encoding = "base64"
+    return Message(payload=payload, payload_encoding=encoding, **_head(message), **extra)
+
+
+def _packed_message(message: StoredMessage, extra: Mapping[str, Any]) -> PackedMessage:
+    return PackedMessage(payload=message.payload, **_head(message), **extra)
+
+
+def _head(message: StoredMessage) -> dict[str, Any]:
+    return {
+        "message_id": str(message.message_id),
+        "offset": message.offset,
+        "partition": message.partition,
+        "kind": message.kind,
+        "txn_id": None if message.txn_id is None else str(message.txn_id),
+        "key": message.key,
+        "properties": message.properties,
+        "event_time": optional_time(message.event_time),
+        "publish_time": time_text(message.publish_time),
+        "producer_name": message.producer_name,
+        "sequence_id": message.sequence_id,
+    }

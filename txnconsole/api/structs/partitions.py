@@ -1,0 +1,224 @@
+"""Partitions: positions, the aborted-transaction index, segments."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from engine.inspect.inspector import Blocker as EngineBlocker
+from engine.model.partition import IndexedTxn, PartitionState, PartitionStatus, SnapshotInfo
+from engine.model.partition import Segment as EngineSegment
+from engine.model.transaction import Transaction
+from engine.model.txn_status import Outcome, TxnStatus
+from txnconsole.api.structs.fields import (
+    Answer,
+    Limit,
+    Offset,
+    PartitionText,
+    Query,
+    Time,
+    TxnIDText,
+    time_text,
+)
+
+
+class IndexQuery(Query):
+    segment: Offset | None = None
+    limit: Limit = 500
+
+
+class Snapshot(Answer):
+    position: int
+    taken_at: Time
+    age_ms: int
+    entries_after: int
+
+    @classmethod
+    def of(cls, info: SnapshotInfo) -> Snapshot:
+        return cls(
+            position=info.position,
+            taken_at=time_text(info.taken_at),
+            age_ms=info.age_ms,
+            entries_after=info.entries_after,
+        )
+
+
+class Segment(Answer):
+    ledger_id: int
+    first_offset: int
+    last_offset: int
+    entries: int
+    bytes: int
+    sealed: bool
+    created_at: Time
+
+    @classmethod
+    def of(cls, segment: EngineSegment) -> Segment:
+        return cls(
+            ledger_id=segment.ledger_id,
+            first_offset=segment.first_offset,
+            last_offset=segment.last_offset,
+            entries=segment.entries,
+            bytes=segment.bytes,
+            sealed=segment.sealed,
+            created_at=time_text(segment.created_at),
+        )
+
+
+class PartitionBlocker(Answer):
+    """The transaction that holds the stable position; owner and client are its coordinator's."""
+
+    txn_id: TxnIDText
+    first_offset: int
+    age_ms: int
+    owner: str | None
+    client: str | None
+    hidden_messages: int
+
+    @classmethod
+    def of(
+        cls, status: PartitionStatus, transaction: Transaction | None
+    ) -> PartitionBlocker | None:
+        """The blocker of a partition; ``transaction`` is None when no coordinator knows it."""
+        ongoing = status.blocker
+        if ongoing is None:
+            return None
+        age_ms = int((status.now - ongoing.first_append_at).total_seconds() * 1000)
+        return cls(
+            txn_id=str(ongoing.txn_id),
+            first_offset=ongoing.first_offset,
+            age_ms=age_ms if transaction is None else transaction.age_ms,
+            owner=None if transaction is None else transaction.owner,
+            client=None if transaction is None else transaction.client,
+            hidden_messages=status.hidden_messages,
+        )
+
+
+class PartitionSummary(Answer):
+    """A partition's positions, without what takes another question to answer."""
+
+    partition: PartitionText
+    broker: str
+    state: PartitionState
+    log_start_offset: int
+    last_offset: int
+    stable_position: int
+    last_stable_offset: int
+    ongoing_txns: int
+    aborted_txns: int
+
+    @classmethod
+    def of(cls, status: PartitionStatus) -> PartitionSummary:
+        return cls(**_positions(status))
+
+
+class PartitionSummaries(Answer):
+    items: list[PartitionSummary]
+
+
+class Partition(PartitionSummary):
+    low_water_marks: Annotated[
+        dict[str, int], msgspec.Meta(description="The highest seen, by coordinator.")
+    ]
+    segments: list[Segment]
+    snapshot: Snapshot | None
+    blocker: PartitionBlocker | None
+
+    @classmethod
+    def whole(
+        cls,
+        status: PartitionStatus,
+        *,
+        segments: tuple[EngineSegment, ...],
+        blocking: Transaction | None,
+    ) -> Partition:
+        return cls(
+            **_positions(status),
+            low_water_marks={str(tc_id): mark for tc_id, mark in status.low_water_marks.items()},
+            segments=[Segment.of(segment) for segment in segments],
+            snapshot=None if status.snapshot is None else Snapshot.of(status.snapshot),
+            blocker=PartitionBlocker.of(status, blocking),
+        )
+
+
+class IndexEntry(Answer):
+    """A row of the index. ``last_stable_offset`` is inclusive here, as the seed writes it."""
+
+    version: int
+    txn_id: TxnIDText
+    outcome: Outcome
+    ledger_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    @classmethod
+    def of(cls, row: IndexedTxn) -> IndexEntry:
+        return cls(
+            version=row.version,
+            txn_id=str(row.txn_id),
+            outcome=row.outcome,
+            ledger_id=row.ledger_id,
+            first_offset=row.first_offset,
+            last_offset=row.last_offset,
+            last_stable_offset=row.last_stable_offset - 1,
+        )
+
+
+class AbortedIndex(Answer):
+    items: list[IndexEntry]
+
+
+class BlockersQuery(Query):
+    limit: Limit = 50
+
+
+class Blocker(Answer):
+    """A transaction under the stable position, and what ending it (and those before it) frees.
+
+    What its coordinator knows of it is null when no coordinator knows it.
+    """
+
+    txn_id: TxnIDText
+    first_offset: int
+    age_ms: int | None
+    owner: str | None
+    client: str | None
+    status: TxnStatus | None
+    deadline: Time | None
+    stable_position_after: int
+    messages_freed: int
+
+    @classmethod
+    def of(cls, blocker: EngineBlocker) -> Blocker:
+        transaction = blocker.transaction
+        return cls(
+            txn_id=str(blocker.ongoing.txn_id),
+            first_offset=blocker.ongoing.first_offset,
+            age_ms=None if transaction is None else transaction.age_ms,
+            owner=None if transaction is None else transaction.owner,
+            client=None if transaction is None else transaction.client,
+            status=None if transaction is None else transaction.status,
+            deadline=None if transaction is None else time_text(transaction.deadline),
+            stable_position_after=blocker.stable_position_after,
+            messages_freed=blocker.messages_freed,
+        )
+
+
+class Blockers(Answer):
+    items: list[Blocker]
+
+
+def _positions(status: PartitionStatus) -> dict[str, Any]:
+    return {
+        "partition": str(status.partition),
+        "broker": status.broker,
+        "state": status.state,
+        "log_start_offset": status.log_start_offset,
+        "last_offset": status.last_offset,
+        "stable_position": status.stable_position,
+        "last_stable_offset": status.last_stable_offset,
+        "ongoing_txns": status.ongoing_txns,
+        "aborted_txns": status.aborted_txns,
+    }

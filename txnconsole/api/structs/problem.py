@@ -1,0 +1,29 @@
+"""Errors as RFC 9457 problem details (design/api.md, Conventions)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class FieldError(msgspec.Struct, kw_only=True):
+    """What is wrong with one field; its path is written ``messages[0].payload``."""
+
+    field: str
+    message: str
+
+
+class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """``code`` is stable and for programs, ``detail`` is for people. Codes may add fields."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retryable: bool = False
+    request_id: str = ""
+    errors: list[FieldError] = []
+    current_status: str = ""
+    conflicts: list[dict[str, Any]] = []

@@ -1,0 +1,174 @@
+"""Subscriptions (design/api.md, Subscriptions)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from engine.model.message import MessageID
+from engine.model.ranges import Ranges
+from engine.model.subscription import (
+    AckAnswer,
+    AckType,
+    CursorStatus,
+    InitialPosition,
+    SubscriptionSettings,
+    SubscriptionStatus,
+    SubscriptionType,
+)
+from engine.model.subscription import Subscription as EngineSubscription
+from txnconsole.api.limits import ACK_MESSAGES, RECEIVE_MESSAGES
+from txnconsole.api.structs.fields import (
+    Answer,
+    Body,
+    MessageIDText,
+    Name,
+    TopicText,
+    TxnIDText,
+    WaitMs,
+)
+
+_MessageIDs = Annotated[list[MessageIDText], msgspec.Meta(min_length=1, max_length=ACK_MESSAGES)]
+
+
+class PutSubscription(Body):
+    type: Literal["EXCLUSIVE", "FAILOVER", "SHARED", "KEY_SHARED"] = "SHARED"
+    initial_position: Literal["earliest", "latest"] = "earliest"
+    ack_timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=86_400_000)] = 30_000
+
+    def settings(self) -> SubscriptionSettings:
+        return SubscriptionSettings(
+            type=SubscriptionType(self.type),
+            initial_position=InitialPosition(self.initial_position),
+            ack_timeout_ms=self.ack_timeout_ms,
+        )
+
+
+class Receive(Body):
+    consumer: Name
+    max_messages: Annotated[int, msgspec.Meta(ge=1, le=RECEIVE_MESSAGES)] = 100
+    wait_ms: WaitMs = 0
+
+
+class Acknowledge(Body):
+    consumer: Name
+    message_ids: _MessageIDs
+    txn_id: TxnIDText | None = None
+    ack_type: Literal["INDIVIDUAL", "CUMULATIVE"] = "INDIVIDUAL"
+
+    @property
+    def engine_ack_type(self) -> AckType:
+        return AckType(self.ack_type)
+
+
+class NegativeAcknowledge(Body):
+    consumer: Name
+    message_ids: _MessageIDs
+
+
+class OffsetRange(Answer):
+    """Offsets from ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+
+class PendingAck(Answer):
+    txn_id: TxnIDText
+    ack_type: AckType
+    ranges: list[OffsetRange]
+
+
+class Cursor(Answer):
+    """Where the subscription stands in one partition."""
+
+    partition: int
+    mark_delete_offset: int
+    acked: list[OffsetRange]
+    pending_acks: list[PendingAck]
+    delivered: Annotated[
+        dict[str, list[OffsetRange]], msgspec.Meta(description="In flight, by consumer.")
+    ]
+    backlog: int
+    blocked: int
+
+    @classmethod
+    def of(cls, status: CursorStatus) -> Cursor:
+        return cls(
+            partition=status.partition,
+            mark_delete_offset=status.mark_delete_offset,
+            acked=_ranges(status.acked),
+            pending_acks=[
+                PendingAck(
+                    txn_id=str(pending.txn_id),
+                    ack_type=pending.ack_type,
+                    ranges=_ranges(pending.ranges),
+                )
+                for pending in status.pending_acks
+            ],
+            delivered={who: _ranges(ranges) for who, ranges in status.delivered.items()},
+            backlog=status.backlog,
+            blocked=status.blocked,
+        )
+
+
+class SubscriptionSummary(Answer):
+    topic: TopicText
+    subscription: str
+    type: SubscriptionType
+    initial_position: InitialPosition
+    ack_timeout_ms: int
+
+    @classmethod
+    def of(cls, subscription: EngineSubscription) -> SubscriptionSummary:
+        return cls(
+            topic=str(subscription.name.topic),
+            subscription=subscription.name.name,
+            type=subscription.settings.type,
+            initial_position=subscription.settings.initial_position,
+            ack_timeout_ms=subscription.settings.ack_timeout_ms,
+        )
+
+
+class SubscriptionSummaries(Answer):
+    items: list[SubscriptionSummary]
+
+
+class Subscription(SubscriptionSummary):
+    partitions: list[Cursor]
+
+    @classmethod
+    def whole(cls, status: SubscriptionStatus) -> Subscription:
+        return cls(
+            topic=str(status.name.topic),
+            subscription=status.name.name,
+            type=status.settings.type,
+            initial_position=status.settings.initial_position,
+            ack_timeout_ms=status.settings.ack_timeout_ms,
+            partitions=[Cursor.of(each) for each in status.partitions],
+        )
+
+
+class Acknowledged(Answer):
+    """What became of each message: final, pending its transaction, or dropped (PIP-31)."""
+
+    acked: list[MessageIDText]
+    pending: list[MessageIDText]
+    dropped: list[MessageIDText]
+
+    @classmethod
+    def of(cls, answer: AckAnswer) -> Acknowledged:
+        return cls(
+            acked=_texts(answer.acked),
+            pending=_texts(answer.pending),
+            dropped=_texts(answer.dropped),
+        )
+
+
+def _texts(message_ids: tuple[MessageID, ...]) -> list[str]:
+    return [str(message_id) for message_id in message_ids]
+
+
+def _ranges(ranges: Ranges) -> list[OffsetRange]:
+    return [OffsetRange(first=lower, last=upper - 1) for lower, upper in ranges.runs]

@@ -1,0 +1,334 @@
+"""Transactions (design/api.md, Transactions)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from engine.inspect.inspector import Impact as EngineImpact
+from engine.model.transaction import (
+    MetadataOp,
+    PartitionParticipant,
+    SubscriptionParticipant,
+    TransactionFilter,
+    TransactionOrder,
+)
+from engine.model.transaction import Transaction as EngineTransaction
+from engine.model.transaction import TransactionLogEntry as EngineLogEntry
+from engine.model.txn_status import EndReason, Outcome, TxnAction, TxnStatus
+from txnconsole.api.limits import GROUP_TRANSACTIONS
+from txnconsole.api.structs.fields import (
+    Answer,
+    Body,
+    CoordinatorID,
+    Milliseconds,
+    Moment,
+    Name,
+    PageQuery,
+    PartitionText,
+    Properties,
+    Query,
+    Text,
+    Time,
+    TimeoutMs,
+    TopicText,
+    TxnIDText,
+    WaitMs,
+    optional_time,
+    time_text,
+)
+
+_Group = Annotated[list[TxnIDText], msgspec.Meta(max_length=GROUP_TRANSACTIONS)]
+_Participants = msgspec.Meta(min_length=1, max_length=1000)
+
+
+class OpenTransaction(Body):
+    timeout_ms: TimeoutMs | None = None
+    coordinator_id: CoordinatorID | None = None
+    client: Text = ""
+    properties: Properties = msgspec.field(default_factory=dict)
+
+
+class ListTransactions(PageQuery):
+    status: list[TxnStatus] = msgspec.field(default_factory=list)
+    coordinator_id: CoordinatorID | None = None
+    owner: Name | None = None
+    client: Text | None = None
+    topic: TopicText | None = None
+    min_age_ms: Milliseconds | None = None
+    overdue: bool = False
+    opened_after: Moment | None = None
+    opened_before: Moment | None = None
+    order: Literal["newest", "oldest", "overdue"] = "newest"
+
+    def filter(self, owner: str | None) -> TransactionFilter:
+        """The engine's filter; ``owner``, when given, replaces the one asked for."""
+        return TransactionFilter(
+            statuses=tuple(self.status),
+            tc_id=self.coordinator_id,
+            owner=owner or self.owner,
+            client=self.client,
+            topic=self.topic,
+            min_age_ms=self.min_age_ms,
+            overdue=self.overdue,
+            opened_after=self.opened_after,
+            opened_before=self.opened_before,
+        )
+
+    @property
+    def engine_order(self) -> TransactionOrder:
+        return TransactionOrder(self.order)
+
+
+class SlowTransactions(PageQuery):
+    min_age_ms: Milliseconds = 60_000
+
+
+class AddPartitions(Body):
+    partitions: Annotated[list[PartitionText], _Participants]
+
+
+class SubscriptionOfTopic(Body):
+    topic: TopicText
+    subscription: Name
+
+
+class AddSubscriptions(Body):
+    subscriptions: Annotated[list[SubscriptionOfTopic], _Participants]
+
+
+class CommitTransaction(Body):
+    wait_ms: WaitMs = 0
+
+
+class AbortTransaction(Body):
+    reason: Text = ""
+    wait_ms: WaitMs = 0
+
+
+class ExtendTransaction(Body):
+    timeout_ms: TimeoutMs
+
+
+class EndGroup(Body):
+    group: Name
+    guard: Name
+    commit: _Group = msgspec.field(default_factory=list)
+    abort: _Group = msgspec.field(default_factory=list)
+
+
+class ImpactQuery(Query):
+    action: Literal["commit", "abort"] = "abort"
+
+    @property
+    def engine_action(self) -> TxnAction:
+        return TxnAction(self.action.upper())
+
+
+class PartitionOfTransaction(Answer):
+    partition: PartitionText
+    first_offset: int | None
+    last_offset: int | None
+    messages: int | None
+    state: Literal["pending", "committed", "aborted"]
+    attempts: int
+    last_error: str | None
+
+    @classmethod
+    def of(cls, participant: PartitionParticipant) -> PartitionOfTransaction:
+        return cls(
+            partition=str(participant.partition),
+            first_offset=participant.first_offset,
+            last_offset=participant.last_offset,
+            messages=participant.messages,
+            state=participant.state.value,
+            attempts=participant.attempts,
+            last_error=participant.last_error,
+        )
+
+
+class SubscriptionOfTransaction(Answer):
+    topic: TopicText
+    subscription: str
+    acked_messages: int | None
+    state: Literal["pending", "committed", "aborted"]
+    attempts: int
+    last_error: str | None
+
+    @classmethod
+    def of(cls, participant: SubscriptionParticipant) -> SubscriptionOfTransaction:
+        return cls(
+            topic=str(participant.subscription.topic),
+            subscription=participant.subscription.name,
+            acked_messages=participant.acked_messages,
+            state=participant.state.value,
+            attempts=participant.attempts,
+            last_error=participant.last_error,
+        )
+
+
+class TransactionHeader(Answer):
+    """A transaction without its participants; the 128-bit id of PIP-31 beside the short one."""
+
+    txn_id: TxnIDText
+    txnid_most_bits: str
+    txnid_least_bits: str
+    coordinator_id: int
+    status: TxnStatus
+    owner: str
+    client: str
+    properties: dict[str, str]
+    opened_at: Time
+    timeout_ms: int
+    deadline: Time
+    age_ms: int
+    overdue_ms: int
+    decided_at: Time | None
+    ended_at: Time | None
+    end_reason: EndReason | None
+    end_detail: str | None
+
+    @classmethod
+    def of_header(cls, transaction: EngineTransaction) -> TransactionHeader:
+        return TransactionHeader(**_header(transaction))
+
+
+class Transaction(TransactionHeader):
+    """A transaction with its participants."""
+
+    partitions: list[PartitionOfTransaction]
+    subscriptions: list[SubscriptionOfTransaction]
+
+    @classmethod
+    def of(cls, transaction: EngineTransaction) -> Transaction:
+        return cls(
+            **_header(transaction),
+            partitions=[PartitionOfTransaction.of(each) for each in transaction.partitions],
+            subscriptions=[
+                SubscriptionOfTransaction.of(each) for each in transaction.subscriptions
+            ],
+        )
+
+
+class TransactionPage(Answer):
+    items: list[TransactionHeader]
+    next_cursor: str | None
+
+
+class TransactionLogEntry(Answer):
+    metadata_op: MetadataOp
+    expected_status: TxnStatus | None
+    new_status: TxnStatus | None
+    partitions: list[str]
+    subscriptions: list[str]
+    at: Time
+
+    @classmethod
+    def of(cls, entry: EngineLogEntry) -> TransactionLogEntry:
+        return cls(
+            metadata_op=entry.metadata_op,
+            expected_status=entry.expected_status,
+            new_status=entry.new_status,
+            partitions=list(entry.partitions),
+            subscriptions=list(entry.subscriptions),
+            at=time_text(entry.at),
+        )
+
+
+class TransactionLog(Answer):
+    items: list[TransactionLogEntry]
+
+
+class TransactionOutcome(Answer):
+    txn_id: TxnIDText
+    outcome: Outcome
+
+
+class PartitionImpact(Answer):
+    """What an end would do in one partition; ``next_blocker`` holds it afterwards."""
+
+    partition: PartitionText
+    stable_position: int
+    stable_position_after: int
+    messages_visible: int
+    messages_discarded: int
+    next_blocker: TxnIDText | None
+
+
+class SubscriptionImpact(Answer):
+    topic: TopicText
+    subscription: str
+    acks_final: int
+    acks_given_back: int
+
+
+class Impact(Answer):
+    """What an end would change; nothing has been changed."""
+
+    txn_id: TxnIDText
+    action: Literal["commit", "abort"]
+    partitions: list[PartitionImpact]
+    subscriptions: list[SubscriptionImpact]
+
+    @classmethod
+    def of(cls, impact: EngineImpact) -> Impact:
+        return cls(
+            txn_id=str(impact.txn_id),
+            action="commit" if impact.action is TxnAction.COMMIT else "abort",
+            partitions=[
+                PartitionImpact(
+                    partition=str(each.partition),
+                    stable_position=each.stable_position,
+                    stable_position_after=each.stable_position_after,
+                    messages_visible=each.messages_visible,
+                    messages_discarded=each.messages_discarded,
+                    next_blocker=None if each.next_blocker is None else str(each.next_blocker),
+                )
+                for each in impact.partitions
+            ],
+            subscriptions=[
+                SubscriptionImpact(
+                    topic=str(each.subscription.topic),
+                    subscription=each.subscription.name,
+                    acks_final=each.acks_final,
+                    acks_given_back=each.acks_given_back,
+                )
+                for each in impact.subscriptions
+            ],
+        )
+
+
+class EndedTransaction(Answer):
+    txn_id: TxnIDText
+    status: TxnStatus
+
+
+class EndedGroup(Answer):
+    """``duplicate`` when the group had been ended before; nothing was changed then."""
+
+    group: str
+    transactions: list[EndedTransaction]
+    duplicate: bool
+
+
+def _header(transaction: EngineTransaction) -> dict[str, Any]:
+    return {
+        "txn_id": str(transaction.txn_id),
+        "txnid_most_bits": str(transaction.txn_id.most_bits),
+        "txnid_least_bits": str(transaction.txn_id.least_bits),
+        "coordinator_id": transaction.txn_id.tc_id,
+        "status": transaction.status,
+        "owner": transaction.owner,
+        "client": transaction.client,
+        "properties": dict(transaction.properties),
+        "opened_at": time_text(transaction.opened_at),
+        "timeout_ms": transaction.timeout_ms,
+        "deadline": time_text(transaction.deadline),
+        "age_ms": transaction.age_ms,
+        "overdue_ms": transaction.overdue_ms,
+        "decided_at": optional_time(transaction.decided_at),
+        "ended_at": optional_time(transaction.ended_at),
+        "end_reason": transaction.end_reason,
+        "end_detail": transaction.end_detail,
+    }

@@ -1,0 +1,56 @@
+"""Addresses under ``/api/v1/``."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path, re_path
+
+from txnconsole.api.docs import Docs, Schema
+from txnconsole.api.views import (
+    audit,
+    coordinators,
+    messages,
+    partitions,
+    subscriptions,
+    topics,
+    transaction_ends,
+    transactions,
+)
+from txnconsole.api.views.nowhere import Nowhere
+
+_TXN = "transactions/<str:txn_id>"
+_TOPIC = "topics/<str:tenant>/<str:namespace>/<str:topic>"
+_PARTITION = f"{_TOPIC}/partitions/<str:partition>"
+_SUBSCRIPTION = f"{_TOPIC}/subscriptions/<str:subscription>"
+
+urlpatterns: list[URLPattern] = [
+    path("transactions", transactions.Transactions.as_view()),
+    path("transactions/end-group", transaction_ends.Groups.as_view()),
+    path(_TXN, transactions.OneTransaction.as_view()),
+    path(f"{_TXN}/log", transactions.LogOfTransaction.as_view()),
+    path(f"{_TXN}/outcome", transactions.OutcomeOfTransaction.as_view()),
+    path(f"{_TXN}/impact", transactions.ImpactOfTransaction.as_view()),
+    path(f"{_TXN}/partitions", transaction_ends.PartitionsOfTransaction.as_view()),
+    path(f"{_TXN}/subscriptions", transaction_ends.SubscriptionsOfTransaction.as_view()),
+    path(f"{_TXN}/commit", transaction_ends.CommitOfTransaction.as_view()),
+    path(f"{_TXN}/abort", transaction_ends.AbortOfTransaction.as_view()),
+    path(f"{_TXN}/extend", transaction_ends.DeadlineOfTransaction.as_view()),
+    path("slow-transactions", transactions.SlowTransactionsOfAll.as_view()),
+    path("topics", topics.Topics.as_view()),
+    path(_TOPIC, topics.OneTopic.as_view()),
+    path(f"{_TOPIC}/partitions", partitions.Partitions.as_view()),
+    path(_PARTITION, partitions.OnePartition.as_view()),
+    path(f"{_PARTITION}/messages", messages.Messages.as_view()),
+    path(f"{_PARTITION}/aborted-index", partitions.IndexOfPartition.as_view()),
+    path(f"{_PARTITION}/blockers", partitions.BlockersOfPartition.as_view()),
+    path(f"{_TOPIC}/subscriptions", subscriptions.Subscriptions.as_view()),
+    path(_SUBSCRIPTION, subscriptions.OneSubscription.as_view()),
+    path(f"{_SUBSCRIPTION}/receive", subscriptions.Deliveries.as_view()),
+    path(f"{_SUBSCRIPTION}/ack", subscriptions.Acknowledgements.as_view()),
+    path(f"{_SUBSCRIPTION}/nack", subscriptions.NegativeAcknowledgements.as_view()),
+    path("coordinators", coordinators.AllCoordinators.as_view()),
+    path("coordinators/<int:coordinator_id>", coordinators.OneCoordinator.as_view()),
+    path("audit", audit.AuditLog.as_view()),
+    path("schema", Schema.as_view()),
+    path("docs", Docs.as_view()),
+    re_path(r"", Nowhere.as_view()),
+]

@@ -1,0 +1,114 @@
+"""Messages: producing and fetching, the hot calls (design/api.md)."""
+
+from __future__ import annotations
+
+from rest_framework.exceptions import PermissionDenied
+
+from engine.model.errors import PayloadTooLarge
+from engine.model.message import NewMessage
+from engine.model.partition import Fetched
+from engine.model.txn_id import TxnID
+from txnconsole.access.roles import Permission
+from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
+from txnconsole.api.limits import BATCH_BYTES, MESSAGE_BYTES, PRODUCE_BODY_BYTES
+from txnconsole.api.long_poll import wait_until
+from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.fields import Answer
+from txnconsole.api.structs.messages import (
+    FetchedMessages,
+    FetchQuery,
+    PackedFetchedMessages,
+    PackedProduce,
+    Produce,
+    Produced,
+    fetched,
+    new_messages,
+)
+from txnconsole.enginedb.wiring import engine
+
+
+class Messages(PackingEndpoint, PartitionEndpoint):
+    @operation(
+        "produceMessages",
+        Permission.MESSAGE_PRODUCE,
+        Shape(
+            body=Produce,
+            packed_body=PackedProduce,
+            body_limit=PRODUCE_BODY_BYTES,
+            answer=Produced,
+            packed_answer=Produced,
+            statuses=(200, 201),
+        ),
+        summary="Produce a batch of messages",
+    )
+    def post(self, call: Call[Produce | PackedProduce, NoQuery]) -> Reply:
+        """All of them or none, at contiguous offsets; in a transaction when `txn_id` is given.
+
+        With `producer_name` and `sequence_id` it is exactly once: the same pair again answers 200
+        with `duplicate: true` and the first positions, and appends nothing.
+        """
+        if self.topic.is_system:
+            raise PermissionDenied(f"{self.topic} is the engine's own; it can only be read.")
+        body = call.body
+        messages = new_messages(body.messages)
+        _check_sizes(messages)
+        appended = engine().produce(
+            self.partition,
+            messages,
+            txn_id=None if body.txn_id is None else TxnID.parse(body.txn_id),
+            owner=call.principal.name,
+            producer_name=body.producer_name,
+            sequence_id=body.sequence_id,
+        )
+        return Reply(Produced.of(self.partition, appended), 200 if appended.duplicate else 201)
+
+    @operation(
+        "fetchMessages",
+        Permission.MESSAGE_READ,
+        Shape(query=FetchQuery, answer=FetchedMessages, packed_answer=PackedFetchedMessages),
+        summary="Fetch messages from an offset on",
+    )
+    def get(self, call: Call[None, FetchQuery]) -> Answer:
+        """Messages, list of aborted transactions and positions are of one moment.
+
+        With `wait_ms` the call waits until there is something from `from_offset` on; go on at
+        `next_offset`. `view=log` shows every entry as it stands, markers too.
+        """
+        query = call.query
+        answer = wait_until(
+            lambda found: bool(found.messages) or found.next_offset > query.from_offset,
+            lambda: self._fetch(query),
+            wait_ms=query.wait_ms,
+        )
+        return fetched(answer, packed=call.packed, view_log=query.view == "log")
+
+    def _fetch(self, query: FetchQuery) -> Fetched:
+        log = engine().log
+        if query.view == "log":
+            return log.browse(self.partition, query.from_offset, query.max_messages)
+        return log.fetch(
+            self.partition,
+            query.from_offset,
+            query.max_messages,
+            query.max_bytes,
+            query.engine_isolation,
+            keep_aborted=query.filter == "client",
+        )
+
+
+def _check_sizes(messages: list[NewMessage]) -> None:
+    """Refuse what is above the limits, naming them.
+
+    Raises:
+        PayloadTooLarge: a message or the batch is too large.
+    """
+    sizes = [len(message.payload) for message in messages]
+    if max(sizes) > MESSAGE_BYTES:
+        raise PayloadTooLarge(
+            f"messages[{sizes.index(max(sizes))}] has more than {MESSAGE_BYTES} bytes.",
+            limit_bytes=MESSAGE_BYTES,
+        )
+    if sum(sizes) > BATCH_BYTES:
+        raise PayloadTooLarge(
+            f"The batch has more than {BATCH_BYTES} bytes.", limit_bytes=BATCH_BYTES
+        )

@@ -1,0 +1,80 @@
+"""Partitions: positions, index, blockers (design/api.md, Topics, partitions, messages)."""
+
+from __future__ import annotations
+
+from txnconsole.access.roles import Permission
+from txnconsole.api.endpoint import PartitionEndpoint, TopicEndpoint
+from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.api.structs.partitions import (
+    AbortedIndex,
+    Blocker,
+    Blockers,
+    BlockersQuery,
+    IndexEntry,
+    IndexQuery,
+    Partition,
+    PartitionSummaries,
+    PartitionSummary,
+)
+from txnconsole.enginedb.wiring import engine
+
+
+class Partitions(TopicEndpoint):
+    @operation(
+        "listPartitions",
+        Permission.TOPIC_READ,
+        Shape(answer=PartitionSummaries),
+        summary="List a topic's partitions",
+    )
+    def get(self, call: Call[None, NoQuery]) -> PartitionSummaries:
+        """Where each of them stands."""
+        statuses = engine().log.statuses(self.topic)
+        return PartitionSummaries(items=[PartitionSummary.of(each) for each in statuses])
+
+
+class OnePartition(PartitionEndpoint):
+    @operation(
+        "getPartition",
+        Permission.TOPIC_READ,
+        Shape(answer=Partition),
+        summary="Show a partition",
+    )
+    def get(self, call: Call[None, NoQuery]) -> Partition:
+        """Its positions, segments and newest snapshot, and the transaction that holds it back."""
+        status = engine().log.status(self.partition)
+        blocking = None
+        if status.blocker is not None:
+            txn_id = status.blocker.txn_id
+            blocking = engine().coordinator.get_many([txn_id]).get(txn_id)
+        return Partition.whole(
+            status, segments=engine().log.segments(self.partition), blocking=blocking
+        )
+
+
+class IndexOfPartition(PartitionEndpoint):
+    @operation(
+        "getAbortedIndex",
+        Permission.TOPIC_READ,
+        Shape(query=IndexQuery, answer=AbortedIndex),
+        summary="Show the aborted-transaction index",
+    )
+    def get(self, call: Call[None, IndexQuery]) -> AbortedIndex:
+        """Its rows, of one segment or of all."""
+        rows = engine().log.aborted_index(
+            self.partition, ledger_id=call.query.segment, limit=call.query.limit
+        )
+        return AbortedIndex(items=[IndexEntry.of(row) for row in rows])
+
+
+class BlockersOfPartition(PartitionEndpoint):
+    @operation(
+        "getBlockers",
+        Permission.TOPIC_READ,
+        Shape(query=BlockersQuery, answer=Blockers),
+        summary="Show what holds the stable position",
+    )
+    def get(self, call: Call[None, BlockersQuery]) -> Blockers:
+        """The ongoing transactions in the order in which they hold the stable position, each
+        with what ending it, and those before it, would free."""
+        blockers = engine().inspect.blockers(self.partition, limit=call.query.limit)
+        return Blockers(items=[Blocker.of(each) for each in blockers])

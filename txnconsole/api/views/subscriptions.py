@@ -1,0 +1,149 @@
+"""Subscriptions (design/api.md, Subscriptions)."""
+
+from __future__ import annotations
+
+from engine.model.message import MessageID
+from engine.model.txn_id import TxnID
+from txnconsole.access.roles import Permission
+from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
+from txnconsole.api.long_poll import wait_until
+from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.fields import Answer
+from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMessages, received
+from txnconsole.api.structs.subscriptions import (
+    Acknowledge,
+    Acknowledged,
+    NegativeAcknowledge,
+    PutSubscription,
+    Receive,
+    Subscription,
+    SubscriptionSummaries,
+    SubscriptionSummary,
+)
+from txnconsole.audit.chain import Change, recorded
+from txnconsole.enginedb.wiring import engine
+
+
+class Subscriptions(TopicEndpoint):
+    @operation(
+        "listSubscriptions",
+        Permission.TOPIC_READ,
+        Shape(answer=SubscriptionSummaries),
+        summary="List a topic's subscriptions",
+    )
+    def get(self, call: Call[None, NoQuery]) -> SubscriptionSummaries:
+        """With their settings; each one's own address tells where it stands."""
+        found = engine().subscriptions.list(self.topic)
+        return SubscriptionSummaries(items=[SubscriptionSummary.of(each) for each in found])
+
+
+class OneSubscription(SubscriptionEndpoint):
+    @operation(
+        "getSubscription",
+        Permission.TOPIC_READ,
+        Shape(answer=Subscription),
+        summary="Show a subscription",
+    )
+    def get(self, call: Call[None, NoQuery]) -> Subscription:
+        """Where it stands in each partition."""
+        return Subscription.whole(engine().subscriptions.describe(self.subscription))
+
+    @operation(
+        "putSubscription",
+        Permission.SUBSCRIPTION_CREATE,
+        Shape(body=PutSubscription, answer=Subscription, statuses=(200, 201)),
+        summary="Create a subscription",
+    )
+    def put(self, call: Call[PutSubscription, NoQuery]) -> Reply:
+        """201 when it was created, 200 when it stands; of another type: 409."""
+        settings = call.body.settings()
+        change = Change(self.actor(), "subscription.put", f"subscription:{self.subscription}")
+        with recorded(change) as recording:
+            subscription, created = engine().subscriptions.create(self.subscription, settings)
+            recording.after = {"created": created, "type": subscription.settings.type}
+        status = engine().subscriptions.describe(self.subscription)
+        return Reply(Subscription.whole(status), 201 if created else 200)
+
+    @operation(
+        "deleteSubscription",
+        Permission.SUBSCRIPTION_DELETE,
+        Shape(),
+        summary="Delete a subscription",
+    )
+    def delete(self, call: Call[NoBody, NoQuery]) -> None:
+        """With everything that it knows; its topic's messages stay."""
+        change = Change(self.actor(), "subscription.delete", f"subscription:{self.subscription}")
+        with recorded(change):
+            engine().subscriptions.delete(self.subscription)
+
+
+class Deliveries(PackingEndpoint, SubscriptionEndpoint):
+    @operation(
+        "receiveMessages",
+        Permission.MESSAGE_CONSUME,
+        Shape(
+            body=Receive,
+            packed_body=Receive,
+            answer=ReceivedMessages,
+            packed_answer=PackedReceivedMessages,
+        ),
+        summary="Receive messages",
+    )
+    def post(self, call: Call[Receive, NoQuery]) -> Answer:
+        """They are the consumer's until acknowledged, given back, or timed out.
+
+        With `wait_ms` the call waits until there is at least one.
+        """
+        body = call.body
+        messages = wait_until(
+            bool,
+            lambda: engine().receive(
+                self.subscription, body.consumer, max_messages=body.max_messages
+            ),
+            wait_ms=body.wait_ms,
+        )
+        return received(messages, packed=call.packed)
+
+
+class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
+    @operation(
+        "acknowledgeMessages",
+        Permission.MESSAGE_CONSUME,
+        Shape(
+            body=Acknowledge,
+            packed_body=Acknowledge,
+            answer=Acknowledged,
+            packed_answer=Acknowledged,
+        ),
+        summary="Acknowledge messages",
+    )
+    def post(self, call: Call[Acknowledge, NoQuery]) -> Acknowledged:
+        """At once, or with `txn_id` when that transaction commits. All of them or none: 409
+        `TransactionConflict` names the messages that another transaction holds."""
+        body = call.body
+        return Acknowledged.of(
+            engine().acknowledge(
+                self.subscription,
+                body.consumer,
+                [MessageID.parse(text) for text in body.message_ids],
+                ack_type=body.engine_ack_type,
+                txn_id=None if body.txn_id is None else TxnID.parse(body.txn_id),
+                owner=call.principal.name,
+            )
+        )
+
+
+class NegativeAcknowledgements(SubscriptionEndpoint):
+    @operation(
+        "giveBackMessages",
+        Permission.MESSAGE_CONSUME,
+        Shape(body=NegativeAcknowledge),
+        summary="Give messages back",
+    )
+    def post(self, call: Call[NegativeAcknowledge, NoQuery]) -> None:
+        """They are delivered again; those that a transaction has acknowledged stay with it."""
+        engine().nack(
+            self.subscription,
+            call.body.consumer,
+            [MessageID.parse(text) for text in call.body.message_ids],
+        )

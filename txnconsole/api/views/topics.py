@@ -1,0 +1,71 @@
+"""Topics (design/api.md, Topics, partitions, messages)."""
+
+from __future__ import annotations
+
+from txnconsole.access.roles import Permission
+from txnconsole.api.endpoint import Endpoint, TopicEndpoint
+from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.topics import ListTopics, PutTopic, Topic, TopicPage
+from txnconsole.audit.chain import Change, recorded
+from txnconsole.enginedb.wiring import engine
+
+
+class Topics(Endpoint):
+    @operation(
+        "listTopics",
+        Permission.TOPIC_READ,
+        Shape(query=ListTopics, answer=TopicPage),
+        summary="List topics",
+    )
+    def get(self, call: Call[None, ListTopics]) -> TopicPage:
+        """By name. Topics outside the caller's patterns are left out, so a page may be short."""
+        page = engine().topics.list(
+            limit=call.query.limit,
+            cursor=call.query.cursor,
+            include_system=call.query.include_system,
+        )
+        return TopicPage(
+            items=[Topic.of(each) for each in page.items if call.principal.may_use(each.name)],
+            next_cursor=page.next_cursor,
+        )
+
+
+class OneTopic(TopicEndpoint):
+    @operation("getTopic", Permission.TOPIC_READ, Shape(answer=Topic), summary="Show a topic")
+    def get(self, call: Call[None, NoQuery]) -> Topic:
+        """Its settings, and the broker of each of its partitions."""
+        return Topic.of(engine().topics.get(self.topic))
+
+    @operation(
+        "putTopic",
+        Permission.TOPIC_CHANGE,
+        Shape(body=PutTopic, answer=Topic, statuses=(200, 201)),
+        summary="Create a topic",
+    )
+    def put(self, call: Call[PutTopic, NoQuery]) -> Reply:
+        """201 when it was created, 200 when it stands as asked for.
+
+        `partitions` may grow; anything that would change data is 409 `TopicConflict`.
+        """
+        settings = call.body.settings()
+        with recorded(Change(self.actor(), "topic.put", f"topic:{self.topic}")) as recording:
+            topic, created = engine().topics.create(self.topic, settings)
+            answer = Topic.of(topic)
+            recording.after = {
+                "created": created,
+                "partitions": answer.partitions,
+                "buffer": answer.buffer,
+            }
+        return Reply(answer, 201 if created else 200)
+
+    @operation(
+        "deleteTopic",
+        Permission.TOPIC_CHANGE,
+        Shape(),
+        summary="Delete a topic",
+    )
+    def delete(self, call: Call[NoBody, NoQuery]) -> None:
+        """With its messages and subscriptions; 409 `TopicInUse` while a transaction holds it."""
+        change = Change(self.actor(), "topic.delete", f"topic:{self.topic}")
+        with recorded(change):
+            engine().topics.delete(self.topic)

@@ -1,0 +1,208 @@
+"""What a transaction's owner does to it, and what an operator may do instead.
+
+Every end that a token or an operator makes is in the audit log, refused ones too.
+"""
+
+from __future__ import annotations
+
+from rest_framework.exceptions import PermissionDenied
+
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.transaction import Transaction as EngineTransaction
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from txnconsole.access.principal import Principal
+from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import invalid
+from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
+from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.api.structs.transactions import (
+    AbortTransaction,
+    AddPartitions,
+    AddSubscriptions,
+    CommitTransaction,
+    EndedGroup,
+    EndedTransaction,
+    EndGroup,
+    ExtendTransaction,
+    Transaction,
+)
+from txnconsole.audit.chain import Change, recorded
+from txnconsole.enginedb.wiring import engine
+from txnconsole.queue.wakeup import wake_finalizer
+
+_ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
+
+
+class PartitionsOfTransaction(TransactionEndpoint):
+    @operation(
+        "addPartitions",
+        Permission.TRANSACTION_USE,
+        Shape(body=AddPartitions, answer=Transaction),
+        summary="Add partitions to a transaction",
+    )
+    def post(self, call: Call[AddPartitions, NoQuery]) -> Transaction:
+        """AddPartitionToTxn. Producing in the transaction does it by itself."""
+        partitions = [PartitionName.parse(text) for text in call.body.partitions]
+        for partition in partitions:
+            self.allow_topic(partition.topic)
+        return Transaction.of(
+            engine().coordinator.add_partitions(self.txn_id, partitions, owner=call.principal.name)
+        )
+
+
+class SubscriptionsOfTransaction(TransactionEndpoint):
+    @operation(
+        "addSubscriptions",
+        Permission.TRANSACTION_USE,
+        Shape(body=AddSubscriptions, answer=Transaction),
+        summary="Add subscriptions to a transaction",
+    )
+    def post(self, call: Call[AddSubscriptions, NoQuery]) -> Transaction:
+        """AddSubscriptionToTxn. Acknowledging in the transaction does it by itself."""
+        subscriptions = [
+            SubscriptionName(self.topic_named(each.topic), each.subscription)
+            for each in call.body.subscriptions
+        ]
+        return Transaction.of(
+            engine().coordinator.add_subscriptions(
+                self.txn_id, subscriptions, owner=call.principal.name
+            )
+        )
+
+
+class CommitOfTransaction(TransactionEndpoint):
+    @operation(
+        "commitTransaction",
+        Permission.TRANSACTION_USE,
+        Shape(body=CommitTransaction, answer=Transaction),
+        summary="Commit a transaction",
+    )
+    def post(self, call: Call[CommitTransaction, NoQuery]) -> Transaction:
+        """Answers once COMMITTING is durable; with `wait_ms` it waits that long for COMMITTED.
+
+        Only the owner may commit. Repeating a commit is success; after an abort it answers 409
+        `InvalidTxnStatus`.
+        """
+        with recorded(self._change("transaction.commit")) as recording:
+            if call.principal.owner_filter is None:
+                _require_owner(self.visible(), call.principal)
+            decided = engine().coordinator.end(
+                self.txn_id, TxnAction.COMMIT, owner=call.principal.name
+            )
+            recording.after = {"status": decided.status}
+        return _carry_out(decided, call.body.wait_ms)
+
+    def _change(self, action: str) -> Change:
+        return Change(self.actor(), action, f"transaction:{self.txn_id}")
+
+
+class AbortOfTransaction(TransactionEndpoint):
+    @operation(
+        "abortTransaction",
+        Permission.TRANSACTION_ABORT,
+        Shape(body=AbortTransaction, answer=Transaction),
+        summary="Abort a transaction",
+    )
+    def post(self, call: Call[AbortTransaction, NoQuery]) -> Transaction:
+        """Answers once ABORTING is durable; with `wait_ms` it waits that long for ABORTED.
+
+        An operator may abort anybody's transaction and must give a `reason`. Repeating an abort
+        is success; after a commit it answers 409 `InvalidTxnStatus`.
+        """
+        reason = call.body.reason.strip()
+        change = Change(
+            self.actor(), "transaction.abort", f"transaction:{self.txn_id}", reason=reason
+        )
+        with recorded(change) as recording:
+            before = self.visible()
+            recording.before = {"status": before.status, "owner": before.owner}
+            decided = engine().coordinator.end(
+                self.txn_id,
+                TxnAction.ABORT,
+                reason=_end_reason(before, call.principal, reason),
+                detail=reason or None,
+                owner=call.principal.owner_filter,
+            )
+            recording.after = {"status": decided.status}
+        return _carry_out(decided, call.body.wait_ms)
+
+
+class DeadlineOfTransaction(TransactionEndpoint):
+    @operation(
+        "extendTransaction",
+        Permission.TRANSACTION_USE,
+        Shape(body=ExtendTransaction, answer=Transaction),
+        summary="Move a transaction's deadline",
+    )
+    def post(self, call: Call[ExtendTransaction, NoQuery]) -> Transaction:
+        """To now + `timeout_ms`, up to the configured maximum, while it is OPEN."""
+        return Transaction.of(
+            engine().coordinator.extend(
+                self.txn_id, call.body.timeout_ms, owner=call.principal.name
+            )
+        )
+
+
+class Groups(Endpoint):
+    @operation(
+        "endGroup",
+        Permission.TRANSACTION_USE,
+        Shape(body=EndGroup, answer=EndedGroup),
+        summary="End several transactions by one decision",
+    )
+    def post(self, call: Call[EndGroup, NoQuery]) -> EndedGroup:
+        """All of them or none, once for each `group`: the same group again changes nothing.
+
+        Another `guard` than the group was decided under answers 409 `ProducerFenced`.
+        """
+        body = call.body
+        change = Change(self.actor(), "transaction.end_group", f"group:{body.group}")
+        with recorded(change) as recording:
+            ended = engine().groups.end(
+                body.group,
+                body.guard,
+                commit=[TxnID.parse(text) for text in body.commit],
+                abort=[TxnID.parse(text) for text in body.abort],
+                owner=call.principal.name,
+            )
+            recording.after = {
+                "duplicate": ended.duplicate,
+                "statuses": {str(txn_id): status for txn_id, status in ended.statuses.items()},
+            }
+        for tc_id in {txn_id.tc_id for txn_id in ended.statuses}:
+            wake_finalizer(tc_id)
+        return EndedGroup(
+            group=body.group,
+            transactions=[
+                EndedTransaction(txn_id=str(txn_id), status=status)
+                for txn_id, status in ended.statuses.items()
+            ],
+            duplicate=ended.duplicate,
+        )
+
+
+def _require_owner(transaction: EngineTransaction, principal: Principal) -> None:
+    if transaction.owner != principal.name:
+        raise PermissionDenied(f"Only its owner may commit {transaction.txn_id}.")
+
+
+def _end_reason(before: EngineTransaction, principal: Principal, reason: str) -> EndReason:
+    """Why an abort is decided: by its owner, or by an operator, who must say why."""
+    if before.owner == principal.name:
+        return EndReason.CLIENT
+    if not principal.may(Permission.TRANSACTION_ABORT_ANY):
+        raise PermissionDenied(f"Only its owner or an operator may abort {before.txn_id}.")
+    if not reason:
+        raise invalid("reason", "is required to abort another's transaction")
+    return EndReason.OPERATOR
+
+
+def _carry_out(decided: EngineTransaction, wait_ms: int) -> Transaction:
+    """Have the decision carried out, and wait for that if the caller wants to."""
+    if decided.status in _ENDED:
+        return Transaction.of(decided)
+    wake_finalizer(decided.txn_id.tc_id)
+    if wait_ms == 0:
+        return Transaction.of(decided)
+    return Transaction.of(engine().coordinator.wait_for_end(decided.txn_id, wait_ms=wait_ms))

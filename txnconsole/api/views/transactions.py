@@ -1,0 +1,142 @@
+"""Transactions: opening, listing, looking at them (design/api.md, Transactions)."""
+
+from __future__ import annotations
+
+from engine.model.page import Page
+from engine.model.transaction import Transaction as EngineTransaction
+from engine.model.transaction import TransactionFilter, TransactionOrder
+from engine.model.txn_status import TxnStatus
+from txnconsole.access.roles import Permission
+from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
+from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.transactions import (
+    Impact,
+    ImpactQuery,
+    ListTransactions,
+    OpenTransaction,
+    SlowTransactions,
+    Transaction,
+    TransactionHeader,
+    TransactionLog,
+    TransactionLogEntry,
+    TransactionOutcome,
+    TransactionPage,
+)
+from txnconsole.enginedb.wiring import engine
+
+_UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
+
+
+class Transactions(Endpoint):
+    @operation(
+        "listTransactions",
+        Permission.TRANSACTION_READ,
+        Shape(query=ListTransactions, answer=TransactionPage),
+        summary="List transactions",
+    )
+    def get(self, call: Call[None, ListTransactions]) -> TransactionPage:
+        """Programs see their own transactions, people everybody's."""
+        query = call.query
+        page = engine().coordinator.list(
+            query.filter(call.principal.owner_filter),
+            order=query.engine_order,
+            limit=query.limit,
+            cursor=query.cursor,
+        )
+        return _page(page)
+
+    @operation(
+        "openTransaction",
+        Permission.TRANSACTION_USE,
+        Shape(body=OpenTransaction, answer=Transaction, statuses=(201,)),
+        summary="Open a transaction",
+    )
+    def post(self, call: Call[OpenTransaction, NoQuery]) -> Reply:
+        """Its owner is the caller. `timeout_ms` defaults to 60000 and has a configured maximum."""
+        opened = engine().coordinator.open(
+            owner=call.principal.name,
+            timeout_ms=call.body.timeout_ms,
+            tc_id=call.body.coordinator_id,
+            client=call.body.client,
+            properties=call.body.properties,
+        )
+        return Reply(Transaction.of(opened), 201)
+
+
+class SlowTransactionsOfAll(Endpoint):
+    @operation(
+        "listSlowTransactions",
+        Permission.TRANSACTION_READ_ANY,
+        Shape(query=SlowTransactions, answer=TransactionPage),
+        summary="List transactions that take long",
+    )
+    def get(self, call: Call[None, SlowTransactions]) -> TransactionPage:
+        """Transactions that have not ended `min_age_ms` after they were opened, oldest first."""
+        page = engine().coordinator.list(
+            TransactionFilter(statuses=_UNFINISHED, min_age_ms=call.query.min_age_ms),
+            order=TransactionOrder.OLDEST,
+            limit=call.query.limit,
+            cursor=call.query.cursor,
+        )
+        return _page(page)
+
+
+class OneTransaction(TransactionEndpoint):
+    @operation(
+        "getTransaction",
+        Permission.TRANSACTION_READ,
+        Shape(answer=Transaction),
+        summary="Show a transaction",
+    )
+    def get(self, call: Call[None, NoQuery]) -> Transaction:
+        """The transaction with its participants."""
+        return Transaction.of(self.visible())
+
+
+class LogOfTransaction(TransactionEndpoint):
+    @operation(
+        "getTransactionLog",
+        Permission.TRANSACTION_READ,
+        Shape(answer=TransactionLog),
+        summary="Show a transaction's log",
+    )
+    def get(self, call: Call[None, NoQuery]) -> TransactionLog:
+        """What its coordinator recorded about it, in order."""
+        self.visible()
+        entries = engine().coordinator.log(self.txn_id)
+        return TransactionLog(items=[TransactionLogEntry.of(entry) for entry in entries])
+
+
+class OutcomeOfTransaction(TransactionEndpoint):
+    @operation(
+        "getTransactionOutcome",
+        Permission.TRANSACTION_READ,
+        Shape(answer=TransactionOutcome),
+        summary="Tell a transaction's outcome",
+    )
+    def get(self, call: Call[None, NoQuery]) -> TransactionOutcome:
+        """Answers for every id ever issued, for ever; a program asks about its own only."""
+        if call.principal.owner_filter is not None:
+            self.visible()
+        outcome = engine().coordinator.outcome(self.txn_id)
+        return TransactionOutcome(txn_id=str(self.txn_id), outcome=outcome)
+
+
+class ImpactOfTransaction(TransactionEndpoint):
+    @operation(
+        "getTransactionImpact",
+        Permission.TRANSACTION_READ,
+        Shape(query=ImpactQuery, answer=Impact),
+        summary="Tell what ending a transaction would do",
+    )
+    def get(self, call: Call[None, ImpactQuery]) -> Impact:
+        """A dry run: changes nothing."""
+        self.visible()
+        return Impact.of(engine().inspect.impact(self.txn_id, call.query.engine_action))
+
+
+def _page(page: Page[EngineTransaction]) -> TransactionPage:
+    return TransactionPage(
+        items=[TransactionHeader.of_header(each) for each in page.items],
+        next_cursor=page.next_cursor,
+    )
