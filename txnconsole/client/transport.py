@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from txnconsole.client.retries import RetryPolicy, is_retryable
 from txnconsole.client.wire import Call
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 API = "/api/v1"
 _CONNECT_SECONDS = 5.0
@@ -79,6 +82,7 @@ class Transport:
                 )
                 if wait is None:
                     raise
+                _log.info("%s; again in %.2f s", error, wait)
             self._options.sleep(wait)
 
     def _exchange(self, call: Call[T]) -> T:
