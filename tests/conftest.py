@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _NOWHERE = "/nonexistent"
 
+pytest_plugins = ["tests.server"]
+
 
 def pytest_configure() -> None:
     """Point the settings away from any product that runs on this machine."""
@@ -106,7 +108,7 @@ def valkey(server_directory: Path) -> Iterator[EmbeddedValkey]:
         server_directory, sockets=server_directory / "run", log=server_directory / "valkey.log"
     )
     server.start()
-    app.conf.broker_url = server.url.replace("unix://", "redis+socket://")
+    app.conf["broker_url"] = server.url.replace("unix://", "redis+socket://")
     yield server
     server.stop()
 

@@ -11,6 +11,7 @@ import secrets
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 import django
 
@@ -26,7 +27,11 @@ def main(file: Path) -> None:
     django.setup()
     _migrate()
     login = json.loads(file.read_text()) if file.exists() else {}
-    write_private(file, json.dumps(_login(login) | _tokens(login), indent=2))
+    login.setdefault("user", ADMIN)
+    login.setdefault("password", secrets.token_urlsafe(9))
+    write_private(file, json.dumps(login))  # Before the database knows it: never lost.
+    login["password_changed"] = not _has_password(login["password"])
+    write_private(file, json.dumps(login | _tokens(login), indent=2))
 
 
 def _migrate() -> None:
@@ -37,22 +42,20 @@ def _migrate() -> None:
     call_command("collectstatic", verbosity=0, interactive=False)
 
 
-def _login(known: dict[str, str]) -> dict[str, str]:
-    """The administrator; a password that was changed since is not touched, and not shown."""
+def _has_password(password: str) -> bool:
+    """Whether the administrator, made when missing, still has this first password."""
     from django.contrib.auth.models import User  # noqa: PLC0415
 
     user, created = User.objects.get_or_create(
         username=ADMIN, defaults={"is_superuser": True, "is_staff": True}
     )
-    password = known.get("password", "")
-    if created or not user.has_usable_password():
-        password = secrets.token_urlsafe(9)
+    if created or not user.password:
         user.set_password(password)
         user.save(update_fields=["password"])
-    return {"user": ADMIN, "password": password if user.check_password(password) else ""}
+    return user.check_password(password)
 
 
-def _tokens(known: dict[str, str]) -> dict[str, str]:
+def _tokens(known: dict[str, Any]) -> dict[str, str]:
     from django.contrib.auth.models import User  # noqa: PLC0415
 
     from txnconsole.access.roles import Role  # noqa: PLC0415

@@ -21,6 +21,7 @@ def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
             *("--host", HOST, "--port", environment["PORT"]),
             *("--timeout-graceful-shutdown", "3"),
             *("--lifespan", "off", "--no-access-log", "--no-server-header"),
+            *("--log-level", "warning"),
         ],
         "worker": [
             *(*celery, "worker", "--concurrency", str(_WORKER_PROCESSES)),

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 from txnconsole.environment import data_directory
 from txnconsole.local import process, programs
@@ -115,11 +116,11 @@ def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, 
     )
 
 
-def _for_programs(login: dict[str, str]) -> dict[str, str]:
+def _for_programs(login: dict[str, Any]) -> dict[str, str]:
     return {"TXNCONSOLE_TOKEN": login["demo_token"]}
 
 
-def _prepare(data: DataDirectory, environment: dict[str, str]) -> dict[str, str]:
+def _prepare(data: DataDirectory, environment: dict[str, str]) -> dict[str, Any]:
     file = data.path / "login.json"
     log = data.log("prepare")
     log.unlink(missing_ok=True)
@@ -134,7 +135,7 @@ def _prepare(data: DataDirectory, environment: dict[str, str]) -> dict[str, str]
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         said = lines[-1] if lines else f"exit code {preparation.returncode}"
         raise CannotStart(f"The databases cannot be prepared: {said} (see {log})")
-    login: dict[str, str] = json.loads(file.read_text())
+    login: dict[str, Any] = json.loads(file.read_text())
     return login
 
 
@@ -149,8 +150,8 @@ def _await_ready(port: int, children: list[Child]) -> None:
     raise CannotStart(f"The web server is not ready after {_READY_SECONDS} s: see its log.")
 
 
-def _greet(data: DataDirectory, url: str, login: dict[str, str]) -> None:
-    password = login["password"] or "(as you have set it)"
+def _greet(data: DataDirectory, url: str, login: dict[str, Any]) -> None:
+    password = "(as you have set it)" if login["password_changed"] else login["password"]
     print(
         f"""
 txnconsole is open at {url}
