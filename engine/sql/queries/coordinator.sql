@@ -60,8 +60,8 @@ SELECT coalesce(max(log_id), 0) AS log_id FROM coordinator.transaction_log
 -- Looks at scan_limit headers from the cursor on, then filters: a page's cost is bounded whatever
 -- the filter. The last one looked at is answered even when it does not match, to go on from.
 WITH scanned AS (
-    SELECT t AS header, row_number() OVER () AS place FROM (
-        SELECT * FROM coordinator.transaction
+    SELECT header, row_number() OVER () AS place FROM (
+        SELECT t AS header FROM coordinator.transaction t
         WHERE (%(statuses)s::text[] IS NULL
             OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
         AND (%(owner)s::text IS NULL OR owner = %(owner)s)
@@ -72,7 +72,7 @@ WITH scanned AS (
             < (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
         ORDER BY opened_at DESC, tc_id DESC, sequence DESC
         LIMIT %(scan_limit)s
-    ) t
+    ) looked_at
 ), judged AS (
     SELECT *, coordinator.matches(
         header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
@@ -85,8 +85,8 @@ ORDER BY place LIMIT %(limit)s
 -- list_oldest --
 -- As list_newest, the other way round.
 WITH scanned AS (
-    SELECT t AS header, row_number() OVER () AS place FROM (
-        SELECT * FROM coordinator.transaction
+    SELECT header, row_number() OVER () AS place FROM (
+        SELECT t AS header FROM coordinator.transaction t
         WHERE (%(statuses)s::text[] IS NULL
             OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
         AND (%(owner)s::text IS NULL OR owner = %(owner)s)
@@ -97,7 +97,7 @@ WITH scanned AS (
             > (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
         ORDER BY opened_at, tc_id, sequence
         LIMIT %(scan_limit)s
-    ) t
+    ) looked_at
 ), judged AS (
     SELECT *, coordinator.matches(
         header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
@@ -110,8 +110,8 @@ ORDER BY place LIMIT %(limit)s
 -- list_overdue --
 -- As list_newest: OPEN ones by their deadline.
 WITH scanned AS (
-    SELECT t AS header, row_number() OVER () AS place FROM (
-        SELECT * FROM coordinator.transaction
+    SELECT header, row_number() OVER () AS place FROM (
+        SELECT t AS header FROM coordinator.transaction t
         WHERE status = 'OPEN' AND (%(statuses)s::text[] IS NULL
             OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
         AND (%(owner)s::text IS NULL OR owner = %(owner)s)
@@ -122,7 +122,7 @@ WITH scanned AS (
             > (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
         ORDER BY deadline, tc_id, sequence
         LIMIT %(scan_limit)s
-    ) t
+    ) looked_at
 ), judged AS (
     SELECT *, coordinator.matches(
         header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
