@@ -65,7 +65,8 @@ def principal_of(user: AbstractBaseUser | AnonymousUser) -> Principal | None:
 
 def roles_named(names: Iterable[str]) -> frozenset[Role]:
     """The roles among the names of groups; other groups grant nothing."""
-    return frozenset(Role(name) for name in names if name in Role)
+    given = frozenset(names)
+    return frozenset(role for role in Role if role in given)
 
 
 @lru_cache(maxsize=4096)

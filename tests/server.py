@@ -1,0 +1,182 @@
+"""A running product for tests: web server, worker and beat on databases of their own.
+
+Nothing of it is shared with the ``engine`` fixture, which empties its databases between tests
+under the feet of any process that remembers what was in them. Tests on ``server`` keep apart by
+choosing topics of their own (:meth:`Served.topic`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from txnconsole.local.address import HOST
+from txnconsole.local.child import Child
+from txnconsole.local.data_directory import DataDirectory
+from txnconsole.local.postgres import EmbeddedPostgres
+from txnconsole.local.programs import serving
+from txnconsole.local.valkey import EmbeddedValkey
+
+_DATABASES = ("served_coordinator", "served_broker_1", "served_broker_2")
+_READY_SECONDS = 60.0
+
+
+@dataclass
+class Served:
+    """The product at ``url``.
+
+    Attributes:
+        url: without a path, e.g. ``http://127.0.0.1:34567``.
+        user, password: of the administrator, for the console's login.
+        environment: what its programs run with; ``manage.py`` reaches the same servers with it.
+        logs: a directory with one file for each program.
+    """
+
+    url: str
+    user: str
+    password: str
+    environment: Mapping[str, str]
+    logs: Path
+    _tokens: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def token(self, role: str, topics: str = "*", user: str | None = None) -> str:
+        """A token with a role (or several: ``producer,consumer``), as ``create_token`` prints it.
+
+        Without ``user`` it belongs to one of its own for each role.
+        """
+        key = (role, topics, user or f"test-{role.replace(',', '-')}")
+        if key not in self._tokens:
+            self._tokens[key] = self.manage(
+                "create_token",
+                *(part for name in role.split(",") for part in ("--role", name)),
+                *("--user", key[2]),
+                *("--topics", topics),
+            ).strip()
+        return self._tokens[key]
+
+    def client(self, role: str, topics: str = "*", user: str | None = None) -> httpx.Client:
+        """An HTTP client at ``/api/v1`` with a token."""
+        return httpx.Client(
+            base_url=f"{self.url}/api/v1",
+            headers={"Authorization": f"Bearer {self.token(role, topics, user)}"},
+            timeout=60,
+        )
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic that no other test knows."""
+        name = f"public/default/t-{secrets.token_hex(6)}"
+        with self.client("admin") as client:
+            answer = client.put(f"/topics/{name}", json={"partitions": partitions})
+            answer.raise_for_status()
+        return name
+
+    def manage(self, *arguments: str) -> str:
+        """Run ``manage.py`` beside the product and return what it prints."""
+        command = [sys.executable, "manage.py", *arguments]
+        result = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+
+@pytest.fixture(scope="session")
+def server(postgres: EmbeddedPostgres, server_directory: Path) -> Iterator[Served]:
+    """A real web server, a Celery worker and beat, shared by the tests of this process."""
+    with (
+        DataDirectory.held(server_directory / "served") as data,
+        _valkey(data) as redis_url,
+    ):
+        postgres.create_databases(_DATABASES)
+        coordinator, *brokers = (postgres.url(name) for name in _DATABASES)
+        environment = dict(os.environ) | {
+            "DATABASE_URL": coordinator,
+            "BROKER_DATABASE_URLS": ",".join(brokers),
+            "REDIS_URL": redis_url,
+            "SECRET_KEY": secrets.token_urlsafe(48),
+            "TXNCONSOLE_DATA": str(data.path),
+            "TXNCONSOLE_HTTPS": "0",
+            "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
+            "PORT": str(_free_port()),
+        }
+        login = _prepare(data, environment)
+        children = serving(data, environment)
+        with _running(children):
+            url = f"http://{HOST}:{environment['PORT']}"
+            _await_ready(url, data)
+            yield Served(url, login["user"], login["password"], environment, data.path / "log")
+
+
+@contextlib.contextmanager
+def _valkey(data: DataDirectory) -> Iterator[str]:
+    server = EmbeddedValkey(data.path, sockets=data.sockets, log=data.log("valkey"))
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _running(children: list[Child]) -> Iterator[None]:
+    try:
+        for child in children:
+            child.start()
+        yield
+    finally:
+        for child in children:
+            child.ask_to_stop()
+        for child in children:
+            child.stop()
+
+
+def _prepare(data: DataDirectory, environment: Mapping[str, str]) -> dict[str, str]:
+    """Migrate and make the login, exactly as a real start does."""
+    file = data.path / "login.json"
+    command = [sys.executable, "-m", "txnconsole.local.prepare", str(file)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    login: dict[str, str] = json.loads(file.read_text())
+    return login
+
+
+def _await_ready(url: str, data: DataDirectory) -> None:
+    """Until every part is up; a worker's first heartbeat comes last."""
+
+    def ready() -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{url}/readyz", timeout=5).status_code == 200
+        return False
+
+    if not eventually(ready, seconds=_READY_SECONDS):
+        logs = [f"--- {log.name}\n{log.read_text()[-3000:]}" for log in data.path.glob("log/*")]
+        raise AssertionError("The product did not become ready:\n" + "\n".join(logs))
+
+
+def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> bool:
+    """Ask until it holds or the time is over; whether it held."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
