@@ -1,0 +1,96 @@
+# `make` lists the targets. Everything is installed into .venv, everything is kept in .data.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# The first of these that is Python 3.11 makes the virtual environment.
+PYTHON ?= $(shell for p in python3.11 python3 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+UV_VERSION := 0.13.9
+# Where the home directory cannot be written, the checkout can.
+export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || echo "$(CURDIR)/.cache/uv")
+export UV_LINK_MODE ?= copy
+FAST := not browser and not spark and not acceptance and not crash
+SECONDS ?= 600
+
+.PHONY: help setup lock run serve test test-fast chromium lint types imports format bench \
+	bench-engine bench-http bench-pipeline soak docs clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
+		while IFS="$$(printf '\t')" read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
+
+setup: $(STAMP) ## Install everything into .venv (again only when the lock has changed)
+
+$(STAMP): requirements.lock
+	@test -n "$(PYTHON)" || { echo "Python 3.11 is needed and was not found (set PYTHON to it)."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv)."; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/uv --version 2>/dev/null | grep -q '^uv $(UV_VERSION)' || \
+		$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip sync --quiet --require-hashes requirements.lock
+	@touch $(STAMP)
+
+lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew
+	@$(VENV)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --no-header \
+		--universal --group dev pyproject.toml -o requirements.lock
+
+run: setup ## Run the console with its demo on http://127.0.0.1:$PORT (8000), data in $TXNCONSOLE_DATA (.data)
+	@exec $(PY) -m txnconsole.local run
+
+serve: setup ## Run the console without the demo
+	@exec $(PY) -m txnconsole.local serve
+
+test: setup chromium lint types imports ## Run all checks and all tests
+	@exec $(PY) -m pytest
+
+test-fast: setup ## Run the tests that need no browser, no JVM and no whole product
+	@exec $(PY) -m pytest -q -n 2 -m "$(FAST)"
+
+# Browser tests drive Debian's Chromium. Outside CI they are skipped where it cannot be installed.
+chromium:
+	@command -v chromium >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ]; then as=; elif sudo -n true 2>/dev/null; then as="sudo -n"; \
+	else echo "Chromium is missing and only root may install it: browser tests are skipped."; \
+		test "$$CI" != true; exit; fi; \
+	echo "Installing Chromium for the browser tests…"; \
+	{ $$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends chromium; } >/dev/null || \
+	{ echo "Chromium could not be installed: browser tests are skipped."; test "$$CI" != true; }
+
+lint: setup ## Check style with ruff
+	@$(VENV)/bin/ruff check --quiet . && $(VENV)/bin/ruff format --quiet --check .
+
+types: setup ## Check types with mypy
+	@$(VENV)/bin/mypy --no-error-summary
+
+imports: setup ## Check the layers with import-linter
+	@$(VENV)/bin/lint-imports --no-logo >$(VENV)/imports.log 2>&1 || { cat $(VENV)/imports.log; exit 1; }
+
+format: setup ## Format the code
+	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
+
+bench: bench-engine bench-http bench-pipeline ## Run all benchmarks (minutes)
+
+bench-engine: setup ## The engine beside pgmq, INSERT and COPY
+	@$(PY) -m benchmarks.engine
+
+bench-http: setup ## The REST API beside a bare view
+	@$(PY) -m benchmarks.http
+
+bench-pipeline: setup ## The Spark data source and sink
+	@$(PY) -m benchmarks.pipeline
+
+soak: setup ## Run clients and faults for $SECONDS (600) and check the history
+	@$(PY) -m tests.soak --seconds $(SECONDS)
+
+docs: setup ## Write the REST contract of the code to build/openapi.json
+	@mkdir -p build
+	@SECRET_KEY=documentation-only $(PY) manage.py spectacular --format openapi-json --file build/openapi.json
+
+clean: ## Remove what can be made again; data (.data) and .venv stay
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build *.egg-info
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
