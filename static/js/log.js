@@ -1,0 +1,157 @@
+// The page of a partition's log: puts its parts together and feeds them from the live channel.
+
+import { all, one, setText } from "./dom.js";
+import { live } from "./live.js";
+import { Charts } from "./log/charts.js";
+import { Inspector, showEntries } from "./log/details.js";
+import { PartitionLog } from "./log/model.js";
+import { Strip } from "./log/strip.js";
+import { refreshAll } from "./regions.js";
+import { showFigures } from "./shell.js";
+
+const NAMES = { rc: "READ_COMMITTED", ru: "READ_UNCOMMITTED" };
+const RESYNC_MS = 2000;
+
+const element = one("#strip");
+const { window: windowAddress, entry: entryAddress, transaction: transactionAddress } = element.dataset;
+const links = {
+  entry: (offset) => entryAddress.replace(/0$/, offset),
+  transaction: (id) => transactionAddress.replace(/0:0$/, id),
+};
+const query = new URLSearchParams(location.search);
+const log = new PartitionLog(JSON.parse(one("#window").textContent), element.dataset.iso);
+const strip = new Strip(element, log);
+const inspector = new Inspector(one("#inspector"), log, links);
+const charts = new Charts(log);
+
+function showPositions() {
+  const { last, stable, ongoing, aborted } = log.summary;
+  showFigures({ last, stable, held: last - stable, ongoing, aborted });
+}
+
+function showAll() {
+  strip.build();
+  showPositions();
+  showEntries(one("#entries"), log, links);
+  charts.draw();
+}
+
+/* The stream */
+
+const waiting = [];
+let frame = 0;
+
+function flush() {
+  frame = 0;
+  const blocker = log.summary.blocker;
+  const stable = log.summary.stable;
+  const changed = new Set();
+  for (const delta of waiting.splice(0)) {
+    const offsets = log.apply(delta);
+    if (offsets === null) return resync();
+    offsets.forEach((offset) => changed.add(offset));
+  }
+  if (!strip.update(changed)) return resync();
+  showPositions();
+  inspector.update(changed);
+  if (stable !== log.summary.stable || [...changed].some((offset) => Math.abs(offset - log.summary.stable) < 10)) {
+    showEntries(one("#entries"), log, links);
+  }
+  if (blocker !== log.summary.blocker) refreshAll();
+  charts.draw();
+}
+
+let resyncing = 0;
+
+/** Reads the window again, at most every two seconds however often it is asked for. */
+function resync(now = false) {
+  if (resyncing) return;
+  resyncing = setTimeout(async () => {
+    try {
+      await readWindow();
+    } catch (error) {
+      showFault(error.message);
+    } finally {
+      resyncing = 0;
+    }
+  }, now ? 0 : Math.max(0, lastRead + RESYNC_MS - performance.now()));
+}
+
+let lastRead = -RESYNC_MS;
+
+async function readWindow() {
+  lastRead = performance.now();
+  const at = query.get("at");
+  const address = at ? `${windowAddress}?at=${encodeURIComponent(at)}` : windowAddress;
+  const answer = await fetch(address, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(answer.status === 401 ? "You are signed out. Reload the page to sign in." : `The server answered ${answer.status}.`);
+  const read = await answer.json();
+  waiting.length = 0;
+  log.load(read);
+  live.moveTo(read.seq);
+  live.seen();
+  showFault("");
+  showAll();
+}
+
+function showFault(message) {
+  const fault = one("#log-fault");
+  fault.hidden = !message;
+  setText(one("span", fault), message);
+}
+
+live.addEventListener("delta", ({ detail }) => {
+  showFault("");
+  waiting.push(detail);
+  frame ||= requestAnimationFrame(flush);
+});
+live.addEventListener("tick", () => showFault(""));
+live.addEventListener("resync", () => resync());
+live.addEventListener("fault", ({ detail }) => showFault(detail.message));
+document.body.addEventListener("aborted", () => resync(true));
+
+/* What the reader chooses; it stands in the address. */
+
+function remember() {
+  const text = query.toString();
+  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+}
+
+function setIsolation(isolation) {
+  log.isolation = isolation;
+  if (isolation === "rc") query.delete("iso");
+  else query.set("iso", isolation);
+  remember();
+  setText(one("#isolation-name"), NAMES[isolation]);
+  strip.repaint();
+  showEntries(one("#entries"), log, links);
+}
+
+async function goTo(offset) {
+  if (offset === null) query.delete("at");
+  else query.set("at", offset);
+  remember();
+  one("#follow").hidden = offset === null;
+  one("#at").value = offset ?? "";
+  try {
+    await readWindow();
+  } catch (error) {
+    return showFault(error.message);
+  }
+  if (offset !== null) strip.focus(offset);
+}
+
+for (const input of all('input[name="iso"]')) input.addEventListener("change", () => setIsolation(input.value));
+one("#follow").addEventListener("click", () => goTo(null));
+one("#reading").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const digits = one("#at").value.replace(/\D/g, "");
+  goTo(digits ? Number(digits) : null);
+});
+strip.addEventListener("inspect", ({ detail }) => inspector.show(detail));
+strip.addEventListener("open", ({ detail }) => htmx.ajax("GET", links.entry(detail), { target: "#dialog", swap: "innerHTML" }));
+
+showPositions();
+showEntries(one("#entries"), log, links);
+inspector.show(log.summary.stable + 1);
+if (query.has("at")) strip.focus(Number(query.get("at")));

@@ -1,0 +1,166 @@
+// The two charts of the log page. The server gives traces and axes; data comes from the log and
+// colours from the style sheet. Drawn at most once a frame, only in sight, one chart a task.
+
+import { one, setText } from "../dom.js";
+import { count } from "../format.js";
+import { ENDED, FIRST, LAST, STATE } from "./model.js";
+
+const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
+const MAX_SPANS = 11;
+const SLOW_DRAW_MS = 100;
+const EVERY_MS = 1000;
+const EVERY_MS_SLOW = 5000;
+
+const probe = document.createElement("span");
+probe.hidden = true;
+document.body.append(probe);
+
+/** A colour of the style sheet as the current theme resolves it. */
+function colour(token) {
+  probe.style.color = `var(--${token})`;
+  return getComputedStyle(probe).color;
+}
+
+function transparent(rgb, alpha) {
+  return rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
+}
+
+function font(token = "ink-3") {
+  return { family: getComputedStyle(document.body).fontFamily, size: 11, color: colour(token) };
+}
+
+function dressed(layout) {
+  const axis = { gridcolor: colour("line"), linecolor: colour("line-2"), zeroline: false, ticks: "", tickfont: font() };
+  return {
+    ...layout,
+    font: font(),
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line-2"), font: { ...font("ink"), size: 12 } },
+    uirevision: "keep",
+    xaxis: { ...layout.xaxis, ...axis },
+    yaxis: { ...layout.yaxis, ...axis },
+  };
+}
+
+function note(text, y, token, more = {}) {
+  return { x: 1, xref: "paper", y, yref: "y", text, xanchor: "left", xshift: 6, showarrow: false, font: font(token), ...more };
+}
+
+function positionsFigure(figure, log) {
+  const history = log.history;
+  const trace = Object.fromEntries(figure.data.map((one) => [one.meta, one]));
+  trace.stable.x = trace.last.x = history.map(([now]) => now);
+  trace.stable.y = history.map(([, , stable]) => stable);
+  trace.last.y = history.map(([, last]) => last);
+  trace.stable.line.color = colour("committed-fill");
+  trace.last.line.color = colour("ink");
+  trace.last.fillcolor = transparent(colour("open-fill"), 0.16);
+  const layout = dressed(figure.layout);
+  const [, last, stable] = history.at(-1);
+  const share = (last - stable) / Math.max(1, last - history[0][2]);
+  layout.annotations = [note("Last position", last, "ink"), note("Stable position", stable, "committed-ink", { yshift: share < 0.08 ? -13 : 0 })];
+  if (share > 0.3) layout.annotations.push(note(`held back<br>${count(last - stable)}`, (last + stable) / 2, "open-ink", { align: "left" }));
+  return layout;
+}
+
+/** Unfinished transactions first, then those that ended last; the lowest first offset on top. */
+function spanRows(log) {
+  const spans = [...log.txns].filter(([, txn]) => txn[FIRST] !== null);
+  const unfinished = spans.filter(([, txn]) => !ENDED.has(txn[STATE])).slice(0, MAX_SPANS);
+  const ended = spans.filter(([, txn]) => ENDED.has(txn[STATE])).sort((a, b) => b[1][LAST] - a[1][LAST]);
+  return [...unfinished, ...ended.slice(0, MAX_SPANS - unfinished.length)].sort((a, b) => b[1][FIRST] - a[1][FIRST]);
+}
+
+function spansFigure(figure, log) {
+  const rows = spanRows(log);
+  const { last, stable } = log.summary;
+  for (const trace of figure.data) {
+    const state = trace.meta;
+    const open = state === "OPEN";
+    const name = state.toLowerCase();
+    const own = rows.filter(([, txn]) => txn[STATE] === state);
+    const end = (txn) => (open ? last : txn[LAST]);
+    trace.y = own.map(([id]) => id);
+    trace.base = own.map(([, txn]) => txn[FIRST] - 0.5);
+    trace.x = own.map(([, txn]) => end(txn) - txn[FIRST] + 1);
+    trace.customdata = own.map(([, txn]) => [txn[FIRST], end(txn)]);
+    trace.marker.color = colour(`${name}-${open ? "soft" : "fill"}`);
+    trace.marker.line = { color: colour(`${name}-${state.endsWith("ING") ? "ink" : "fill"}`), width: open ? 1.5 : 1 };
+    trace.marker.pattern.fgcolor = colour("surface");
+  }
+  const layout = dressed(figure.layout);
+  layout.yaxis.tickfont = { ...font(), family: getComputedStyle(one(".mono")).fontFamily };
+  layout.yaxis.categoryorder = "array";
+  layout.yaxis.categoryarray = rows.map(([id]) => id);
+  const fence = stable + 0.5;
+  layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: fence, x1: fence, y0: 0, y1: 1, line: { color: colour("ink"), width: 1.5 } }];
+  layout.annotations = [{ x: fence, xref: "x", y: 1, yref: "paper", yanchor: "bottom", xanchor: "left", xshift: -2, text: `stable ${count(stable)}`, showarrow: false, font: font("ink") }];
+  return layout;
+}
+
+export class Charts {
+  #figures = null;
+  #visible = true;
+  #drawing = false;
+  #next = 0;
+  #slow = 0;
+  #revision = 0;
+
+  constructor(log) {
+    this.log = log;
+    this.positions = one("#positions");
+    this.spans = one("#spans");
+    new IntersectionObserver((seen) => {
+      this.#visible = seen.some((one) => one.isIntersecting);
+      this.draw();
+    }, { rootMargin: "120px" }).observe(this.positions);
+    document.addEventListener("theme", () => this.draw({ now: true }));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw({ now: true }));
+    this.#load();
+  }
+
+  async #load() {
+    try {
+      const answer = await fetch(this.positions.dataset.figures, { headers: { Accept: "application/json" } });
+      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      this.#figures = await answer.json();
+    } catch (error) {
+      for (const chart of [this.positions, this.spans]) {
+        chart.classList.add("failed");
+        chart.removeAttribute("aria-busy");
+        chart.textContent = `The chart could not be loaded. ${error.message}`;
+      }
+      return;
+    }
+    this.draw({ now: true });
+  }
+
+  async draw({ now = false } = {}) {
+    const early = !now && performance.now() < this.#next;
+    if (early || this.#drawing || !this.#visible || document.hidden || !this.#figures) return;
+    this.#drawing = true;
+    const started = performance.now();
+    await this.#react(this.positions, this.#figures.positions, positionsFigure);
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    await this.#react(this.spans, this.#figures.spans, spansFigure);
+    this.#slow = performance.now() - started > 2 * SLOW_DRAW_MS ? this.#slow + 1 : 0;
+    this.#next = started + (this.#slow >= 2 ? EVERY_MS_SLOW : EVERY_MS) - 100;
+    this.#drawing = false;
+    this.#describe();
+  }
+
+  async #react(element, figure, fill) {
+    const layout = fill(figure, this.log);
+    layout.datarevision = this.#revision += 1;
+    await Plotly.react(element, figure.data, layout, CONFIG);
+    element.removeAttribute("aria-busy");
+  }
+
+  #describe() {
+    const { last, stable } = this.log.summary;
+    setText(one("#positions-text"), `Last position ${count(last)}, stable position ${count(stable)}, ${count(last - stable)} offsets held back.`);
+    const rows = spanRows(this.log).map(([id, txn]) => `${id} ${txn[STATE].toLowerCase()} from ${count(txn[FIRST])} to ${count(txn[LAST])}`);
+    setText(one("#spans-text"), rows.join("; "));
+  }
+}

@@ -1,0 +1,141 @@
+// The part of a partition's log that the page knows: entries, transactions, positions.
+//
+// An entry is [offset, kind, txn, key, publishMs, bytes] with kind "m" message, "c" commit marker,
+// "a" abort marker; a transaction is [state, first, last, messages, owner, openedMs, timeoutMs].
+
+export const OFFSET = 0, KIND = 1, TXN = 2, KEY = 3, BYTES = 5;
+export const STATE = 0, FIRST = 1, LAST = 2, MESSAGES = 3;
+
+const ENDED_BY = { c: "COMMITTED", a: "ABORTED" };
+const HISTORY_POINTS = 300;
+const TABLE_BEFORE = 12;
+
+export class PartitionLog {
+  constructor(window, isolation) {
+    this.isolation = isolation;
+    this.load(window);
+  }
+
+  /** Forgets everything and takes what a window says. */
+  load(window) {
+    this.columns = window.columns;
+    this.rows = window.rows;
+    this.base = window.base;
+    this.following = window.at === null;
+    this.summary = window.summary;
+    this.entries = new Map(window.entries.map((entry) => [entry[OFFSET], entry]));
+    this.txns = new Map(Object.entries(window.txns));
+    this.history = window.history;
+    if (!this.history.length) this.#remember(this.summary);
+  }
+
+  /** The first offset that the strip has no place for. */
+  get end() {
+    return this.base + this.rows * this.columns;
+  }
+
+  /** The first offset of the row in which the stable position stands. */
+  get fenceRow() {
+    return Math.floor((this.summary.stable + 1) / this.columns) * this.columns;
+  }
+
+  /**
+   * Takes a frame. Returns the offsets whose look may have changed, or null when entries in
+   * between are missing and a window must be read.
+   */
+  apply(frame) {
+    const known = this.summary.last;
+    if (frame.from > known + 1 || frame.summary.last < known) return null;
+    const changed = this.#applyTxns(frame.txns);
+    for (const entry of frame.entries) {
+      if (entry[OFFSET] > known) this.#append(entry, changed);
+    }
+    this.#moveStable(frame.summary, changed);
+    this.#remember(frame.summary);
+    return changed;
+  }
+
+  /** "NONE" or the state of the entry's transaction. */
+  stateOf(entry) {
+    return entry[TXN] === null ? "NONE" : (this.txns.get(entry[TXN])?.[STATE] ?? "OPEN");
+  }
+
+  /** What a reader gets of an entry: "delivered", "held" or "filtered". */
+  reading(entry) {
+    if (entry[KIND] !== "m") return "filtered";
+    if (this.isolation === "ru") return "delivered";
+    if (entry[OFFSET] > this.summary.stable) return "held";
+    return this.stateOf(entry) === "ABORTED" ? "filtered" : "delivered";
+  }
+
+  /** Why, in words. */
+  reason(entry) {
+    if (entry[KIND] !== "m") return "Control record, never delivered";
+    const reading = this.reading(entry);
+    if (reading === "delivered") return "Delivered";
+    return reading === "held" ? "Held back: at or past the first unfinished transaction" : "Filtered: its transaction aborted";
+  }
+
+  /** Moves the strip's rows down until the end of the log has a place; returns by how many rows. */
+  follow() {
+    let moved = 0;
+    while (this.following && this.summary.last >= this.end) {
+      this.base += this.columns;
+      moved += 1;
+    }
+    if (moved) this.#prune();
+    return moved;
+  }
+
+  #applyTxns(txns) {
+    const changed = new Set();
+    for (const [id, txn] of Object.entries(txns)) {
+      if (this.txns.get(id)?.[STATE] !== txn[STATE]) this.#touch(id, changed);
+      this.txns.set(id, txn);
+    }
+    return changed;
+  }
+
+  #append(entry, changed) {
+    const [offset, kind, id] = entry;
+    this.entries.set(offset, entry);
+    changed.add(offset);
+    if (id === null) return;
+    const txn = this.txns.get(id) ?? ["OPEN", offset, offset, 0, null, null, null];
+    this.txns.set(id, txn);
+    txn[LAST] = Math.max(txn[LAST], offset);
+    if (ENDED_BY[kind]) {
+      txn[STATE] = ENDED_BY[kind];
+      this.#touch(id, changed);
+    }
+  }
+
+  #touch(id, changed) {
+    for (const entry of this.entries.values()) if (entry[TXN] === id) changed.add(entry[OFFSET]);
+  }
+
+  #moveStable(summary, changed) {
+    const from = Math.min(this.summary.stable, summary.stable);
+    const to = Math.max(this.summary.stable, summary.stable) + 1;
+    this.summary = summary;
+    if (from + 1 === to) return;
+    for (const offset of this.entries.keys()) if (offset >= from && offset <= to) changed.add(offset);
+  }
+
+  #remember({ now, last, stable }) {
+    this.history.push([now, last, stable]);
+    if (this.history.length > HISTORY_POINTS) this.history.shift();
+  }
+
+  // Entries above the strip are forgotten, except for those around the stable position.
+  #prune() {
+    const fence = this.fenceRow;
+    const kept = (offset) => offset >= this.base || (offset >= fence - TABLE_BEFORE && offset < fence + this.columns);
+    for (const offset of this.entries.keys()) if (!kept(offset)) this.entries.delete(offset);
+    for (const [id, txn] of this.txns) {
+      if (ENDED.has(txn[STATE]) && txn[LAST] < Math.min(this.base, fence)) this.txns.delete(id);
+    }
+  }
+}
+
+export const ENDED = new Set(["COMMITTED", "ABORTED"]);

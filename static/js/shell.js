@@ -1,0 +1,136 @@
+// What every page has: theme, live button, dialogs, keyboard, copy buttons, live regions.
+// A page with a script of its own loads that instead, which imports this.
+
+import { all, announce, icon, one, setText } from "./dom.js";
+import { count } from "./format.js";
+import { live } from "./live.js";
+import { startRegions } from "./regions.js";
+
+const THEMES = ["system", "light", "dark"];
+const GO = { o: "/", t: "/transactions", p: "/topics", s: "/subscriptions" };
+const GO_MS = 1200;
+
+/* Theme */
+
+function theme() {
+  return document.documentElement.dataset.theme ?? "system";
+}
+
+function showTheme() {
+  const button = one("[data-theme-switch]");
+  const name = theme();
+  button.replaceChildren(icon(name), Object.assign(document.createElement("span"), {
+    className: "vh",
+    textContent: `Theme: ${name}. Switch`,
+  }));
+  button.title = `Theme: ${name}`;
+}
+
+function switchTheme() {
+  const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+  if (next === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+  try {
+    if (next === "system") localStorage.removeItem("theme");
+    else localStorage.setItem("theme", next);
+  } catch {
+    // Storage is refused in some private windows: the choice lasts as long as the page.
+  }
+  showTheme();
+  document.dispatchEvent(new Event("theme"));
+}
+
+/* Live button */
+
+function showLive() {
+  const button = one("[data-live]");
+  if (!button || !live) return;
+  const seconds = live.age === null ? null : live.age / 1000;
+  const age = seconds === null ? "" : seconds < 1.95 ? "1 s tick" : `${Math.round(seconds)} s ago`;
+  setText(one(".age", button), live.state === "paused" ? "" : age);
+}
+
+function showLiveState({ state, word }) {
+  const button = one("[data-live]");
+  button.dataset.state = state;
+  button.setAttribute("aria-pressed", String(state === "paused"));
+  const label = one("b", button);
+  const first = label.textContent === "Connecting";
+  setText(label, word);
+  if (!(first && state === "live")) announce(`Updates: ${word}`);
+  showLive();
+}
+
+/** Writes a frame's figures into the elements that carry their names. */
+export function showFigures(figures) {
+  for (const [name, value] of Object.entries(figures)) {
+    all(`[data-figure="${name}"]`).forEach((element) => setText(element, count(value)));
+  }
+}
+
+/* Dialogs: the content is loaded into #dialog, which stands outside every live region. */
+
+function openLoaded(event) {
+  const dialog = one("#dialog");
+  if (event.detail.ctx?.target !== dialog || !dialog.childElementCount) return;
+  if (!dialog.open) dialog.showModal();
+  one("textarea, input:not([type=hidden])", dialog)?.focus();
+}
+
+function closeFrom(event) {
+  const dialog = event.target.closest("[data-close]")?.closest("dialog");
+  if (!dialog) return;
+  event.preventDefault();
+  dialog.close();
+}
+
+// A dialog that cannot be loaded becomes a page, which says why.
+function openAsPage(event) {
+  const { sourceElement, target } = event.detail.ctx ?? {};
+  if (target === one("#dialog") && sourceElement?.matches("a[href]")) location.assign(sourceElement.href);
+}
+
+/* Keyboard */
+
+let goUntil = 0;
+
+function onKey(event) {
+  if (event.metaKey || event.ctrlKey || event.altKey) return;
+  if (event.target.matches("input, textarea, select, [contenteditable]") || one("dialog[open]")) return;
+  if (performance.now() < goUntil && GO[event.key]) location.assign(GO[event.key]);
+  else if (event.key === "g") goUntil = performance.now() + GO_MS;
+  else if (event.key === "/") one(".search input").focus();
+  else if (event.key === "r") live?.toggle();
+  else if (event.key === "?") one("#shortcuts").showModal();
+  else return;
+  event.preventDefault();
+}
+
+async function copy(event) {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    announce("Copied");
+    button.title = "Copied";
+  } catch {
+    announce("The browser refused to copy");
+  }
+}
+
+showTheme();
+startRegions();
+one("[data-theme-switch]").addEventListener("click", switchTheme);
+one("[data-live]")?.addEventListener("click", () => live.toggle());
+live?.addEventListener("state", (event) => showLiveState(event.detail));
+live?.addEventListener("clock", showLive);
+live?.addEventListener("delta", ({ detail }) => detail.figures && showFigures(detail.figures));
+document.body.addEventListener("htmx:after:swap", openLoaded);
+document.body.addEventListener("htmx:response:error", openAsPage);
+document.body.addEventListener("aborted", () => {
+  one("#dialog").close();
+  announce("The transaction is aborting");
+});
+document.addEventListener("click", closeFrom);
+document.addEventListener("click", copy);
+document.addEventListener("keydown", onKey);

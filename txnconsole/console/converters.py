@@ -1,0 +1,37 @@
+"""Parts of the console's addresses: topics and transaction ids."""
+
+from __future__ import annotations
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import TopicName
+from engine.model.txn_id import TxnID
+
+
+class TopicConverter:
+    """``tenant/namespace/topic``; anything else is no address of the console."""
+
+    regex = "[^/]+/[^/]+/[^/]+"
+
+    def to_python(self, value: str) -> TopicName:
+        try:
+            return TopicName.parse(value)
+        except InvalidRequest as error:
+            raise ValueError(error.message) from error
+
+    def to_url(self, value: TopicName) -> str:
+        return str(value)
+
+
+class TxnIDConverter:
+    """``<coordinator>:<sequence>``."""
+
+    regex = r"[0-9]{1,5}:[0-9]{1,19}"
+
+    def to_python(self, value: str) -> TxnID:
+        try:
+            return TxnID.parse(value)
+        except InvalidRequest as error:
+            raise ValueError(error.message) from error
+
+    def to_url(self, value: TxnID) -> str:
+        return str(value)

@@ -1,0 +1,46 @@
+"""The names of channels: ``overview``, ``txns``, ``txn:<id>``, ``part:<topic>:<partition>``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from txnconsole.access.roles import Permission
+from txnconsole.console.live.feed import Feed
+from txnconsole.console.live.overview_feed import OverviewFeed
+from txnconsole.console.live.partition_feed import PartitionFeed
+from txnconsole.console.live.transaction_feeds import TransactionFeed, TransactionsFeed
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel by its canonical name, who may listen to it, and what reads it."""
+
+    name: str
+    permission: Permission
+    make_feed: Callable[[], Feed]
+
+
+def channel_named(text: str) -> Channel:
+    """Find a channel.
+
+    Raises:
+        InvalidRequest: the text names none.
+    """
+    kind, _, rest = text.partition(":")
+    if text == "overview":
+        return Channel(text, Permission.TOPIC_READ, OverviewFeed)
+    if text == "txns":
+        return Channel(text, Permission.TRANSACTION_READ_ANY, TransactionsFeed)
+    if kind == "txn":
+        txn_id = TxnID.parse(rest)
+        return Channel(
+            f"txn:{txn_id}", Permission.TRANSACTION_READ_ANY, lambda: TransactionFeed(txn_id)
+        )
+    if kind == "part":
+        partition = PartitionName.parse(rest)
+        return Channel(f"part:{partition}", Permission.TOPIC_READ, lambda: PartitionFeed(partition))
+    raise InvalidRequest(f"{text[:80]!r} is not a channel.")

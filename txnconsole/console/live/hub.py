@@ -1,0 +1,156 @@
+"""One hub per process: reads each channel once a second and hands its frames to the listeners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from engine.model.errors import EngineError
+from txnconsole.console.live.feed import Feed
+from txnconsole.console.live.frames import frame
+
+_log = structlog.get_logger(__name__)
+
+#: Seconds between two readings of a channel, and between two that fail.
+INTERVAL = 1.0
+INTERVAL_FAILING = 3.0
+#: Frames that may wait for a browser; then it is told to read the page's data again.
+QUEUE_FRAMES = 16
+#: Open streams of one process (design/console.md §1.4).
+MAX_STREAMS = 500
+
+
+class TooManyStreams(Exception):
+    """This process serves as many streams as it may."""
+
+
+class Listener:
+    """One open stream's place in a channel."""
+
+    def __init__(self) -> None:
+        self._frames: asyncio.Queue[str] = asyncio.Queue(QUEUE_FRAMES)
+
+    def put(self, text: str, *, position: str) -> None:
+        """Queue a frame; a full queue is emptied and replaced by the advice to read again."""
+        try:
+            self._frames.put_nowait(text)
+        except asyncio.QueueFull:
+            while not self._frames.empty():
+                self._frames.get_nowait()
+            self._frames.put_nowait(frame("resync", position=position))
+
+    async def next(self, timeout: float) -> str | None:
+        """The next frame; None when none came within ``timeout`` seconds."""
+        try:
+            return await asyncio.wait_for(self._frames.get(), timeout)
+        except TimeoutError:
+            return None
+
+
+@dataclass(slots=True)
+class _Channel:
+    feed: Feed
+    listeners: set[Listener] = field(default_factory=set)
+    position: str | None = None
+    task: asyncio.Task[None] | None = None
+
+    def broadcast(self, text: str) -> None:
+        for listener in self.listeners:
+            listener.put(text, position=self.position or "")
+
+
+class Hub:
+    """The channels of one event loop. All methods are called on that loop."""
+
+    def __init__(self, *, interval: float = INTERVAL, max_streams: int = MAX_STREAMS) -> None:
+        self._interval = interval
+        self._max_streams = max_streams
+        self._streams = 0
+        self._channels: dict[str, _Channel] = {}
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return self._streams
+
+    @property
+    def is_full(self) -> bool:
+        return self._streams >= self._max_streams
+
+    def join(self, name: str, make_feed: Callable[[], Feed]) -> Listener:
+        """Start to listen to a channel, which starts to be read if it was not.
+
+        Raises:
+            TooManyStreams: the process is at its limit; nothing was joined.
+        """
+        if self.is_full:
+            raise TooManyStreams
+        channel = self._channels.get(name)
+        if channel is None:
+            channel = self._channels[name] = _Channel(make_feed())
+            channel.task = asyncio.get_running_loop().create_task(self._run(channel), name=name)
+        listener = Listener()
+        channel.listeners.add(listener)
+        self._streams += 1
+        if channel.position is not None:
+            listener.put(_hello(channel.position), position=channel.position)
+        return listener
+
+    def leave(self, name: str, listener: Listener) -> None:
+        """Stop listening; the last one out stops the channel's reading."""
+        channel = self._channels.get(name)
+        if channel is None or listener not in channel.listeners:
+            return
+        channel.listeners.discard(listener)
+        self._streams -= 1
+        if not channel.listeners:
+            del self._channels[name]
+            if channel.task is not None:
+                channel.task.cancel()
+
+    async def _run(self, channel: _Channel) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            pause = self._interval if await self._read(channel) else INTERVAL_FAILING
+            await asyncio.sleep(max(0.0, started + pause - loop.time()))
+
+    async def _read(self, channel: _Channel) -> bool:
+        try:
+            reading = await asyncio.to_thread(channel.feed.read)
+        except EngineError as error:
+            _log.warning("live.read_failed", code=error.code, error=error.message)
+            channel.broadcast(frame("fault", {"code": error.code, "message": error.message}))
+            return False
+        except Exception:
+            # A defect in one feed must not end the channel silently: its pages would look alive.
+            _log.exception("live.read_broken")
+            channel.broadcast(frame("fault", {"code": "Internal", "message": "Reading failed."}))
+            return False
+        first = channel.position is None
+        channel.position = reading.position
+        if first:
+            channel.broadcast(_hello(reading.position))
+        elif reading.change is None:
+            channel.broadcast(frame("tick"))
+        else:
+            channel.broadcast(frame("delta", reading.change, position=reading.position))
+        return True
+
+
+def _hello(position: str) -> str:
+    return frame("hello", {"every_ms": int(INTERVAL * 1000)}, position=position)
+
+
+_hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
+
+
+def hub() -> Hub:
+    """The hub of the running event loop; a server process has one."""
+    loop = asyncio.get_running_loop()
+    for known in [known for known in _hubs if known.is_closed()]:
+        del _hubs[known]
+    return _hubs.setdefault(loop, Hub())

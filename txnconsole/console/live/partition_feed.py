@@ -1,0 +1,58 @@
+"""The channel of one partition: the entries that were added and what they changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import Engine
+from engine.model.partition import PartitionStatus
+from engine.model.topic_name import PartitionName
+from txnconsole.console.live.feed import Reading
+from txnconsole.console.log_window import (
+    packed,
+    position_of,
+    read_entries,
+    read_ongoing,
+    summary_of,
+)
+from txnconsole.enginedb.wiring import engine
+
+#: With more new entries than this the page reads its window again instead.
+MAX_ENTRIES = 256
+
+
+class PartitionFeed:
+    """Sends new entries, the ongoing transactions with their states, and the positions.
+
+    A frame says from which offset on it is complete (``from``). A page applies it when it knows
+    everything below, also when it knows more; else it reads its window again. Ends of transactions
+    need no telling: their markers are among the entries.
+    """
+
+    def __init__(self, partition: PartitionName) -> None:
+        self._partition = partition
+        self._last: int | None = None
+        self._position = ""
+
+    def read(self) -> Reading:
+        """Look once.
+
+        Raises:
+            EngineError: the partition does not exist or its broker cannot be read.
+        """
+        source = engine()
+        status = source.log.status(self._partition)
+        ongoing = read_ongoing(source, status)
+        position = position_of(status, ongoing)
+        if position == self._position:
+            return Reading(position, None)
+        change = self._change(source, status) | {"txns": ongoing, "summary": summary_of(status)}
+        self._last, self._position = status.last_offset, position
+        return Reading(position, change)
+
+    def _change(self, source: Engine, status: PartitionStatus) -> dict[str, Any]:
+        if self._last is None or not 0 <= status.last_offset - self._last <= MAX_ENTRIES:
+            return {"from": status.last_offset + 1, "entries": []}
+        start = self._last + 1
+        new = read_entries(source, status, start, status.last_offset - self._last)
+        return {"from": start, "entries": [packed(message) for message in new]}

@@ -1,0 +1,77 @@
+"""The channels of the list of transactions and of one transaction."""
+
+from __future__ import annotations
+
+from engine.model.transaction import Transaction
+from engine.model.txn_id import TxnID
+from txnconsole.console.live.feed import Reading, digest
+from txnconsole.console.summary import issued
+from txnconsole.enginedb.wiring import engine
+
+
+class TransactionsFeed:
+    """Sends how many transactions are live and how many were ever opened.
+
+    The page keeps its rows in place: it asks for those that were not final, and says how many
+    transactions were opened since.
+    """
+
+    def __init__(self) -> None:
+        self._position = ""
+
+    def read(self) -> Reading:
+        """Look once.
+
+        Raises:
+            CoordinatorUnavailable: the coordinators' database cannot be read.
+        """
+        figures = live_figures()
+        position = digest(figures)
+        changed = position != self._position
+        self._position = position
+        return Reading(position, {"figures": figures} if changed else None)
+
+
+class TransactionFeed:
+    """Tells when a transaction or one of its participants has moved on."""
+
+    def __init__(self, txn_id: TxnID) -> None:
+        self._txn_id = txn_id
+        self._position = ""
+
+    def read(self) -> Reading:
+        """Look once.
+
+        Raises:
+            TransactionNotFound: its records are gone.
+            CoordinatorUnavailable: the coordinators' database cannot be read.
+        """
+        transaction = engine().coordinator.get(self._txn_id)
+        position = transaction_position(transaction)
+        changed = position != self._position
+        self._position = position
+        return Reading(position, {"status": str(transaction.status)} if changed else None)
+
+
+def live_figures() -> dict[str, int]:
+    """Live transactions by state, and the number ever opened."""
+    figures = {
+        str(status).lower(): number for status, number in engine().coordinator.counts().items()
+    }
+    return figures | {"issued": issued(engine().coordinator.stats())}
+
+
+def transaction_position(transaction: Transaction) -> str:
+    """Changes with the header and with every participant."""
+    return digest(
+        transaction.status,
+        transaction.deadline.isoformat(),
+        [
+            [str(one.partition), one.state, one.attempts, one.last_error]
+            for one in transaction.partitions
+        ],
+        [
+            [str(one.subscription), one.broker, one.state, one.attempts, one.last_error]
+            for one in transaction.subscriptions
+        ],
+    )

@@ -1,0 +1,93 @@
+"""The charts of the log page as plotly figures without data and without colours.
+
+The page fills both: data comes from its window and its stream, colours from the style sheet, so
+that a chart follows the theme. Each trace carries a stable handle in ``meta``.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from engine.model.txn_status import TxnStatus
+
+_PATTERN = {
+    TxnStatus.COMMITTING: "/",
+    TxnStatus.ABORTING: "\\",
+    TxnStatus.ABORTED: "x",
+}
+
+
+@cache
+def figure_templates() -> dict[str, Any]:
+    """Both figures as JSON values."""
+    return {"positions": _positions(), "spans": _spans()}
+
+
+def _positions() -> dict[str, Any]:
+    """Last and stable position over time; the area between them is what is held back."""
+    figure = _figure()
+    common = {"mode": "lines", "hovertemplate": "%{y:,d}"}
+    figure.add_scatter(
+        **common, name="Stable position", meta="stable", line={"width": 2, "shape": "hv"}
+    )
+    figure.add_scatter(
+        **common,
+        name="Last position",
+        meta="last",
+        line={"width": 1.75, "shape": "hv"},
+        fill="tonexty",
+    )
+    figure.update_layout(
+        hovermode="x unified",
+        margin={"l": 62, "r": 104, "t": 10, "b": 28},
+        xaxis={"type": "date", "tickformat": "%H:%M:%S", "nticks": 5, "showgrid": False},
+        yaxis={"tickformat": ",d", "nticks": 5},
+    )
+    return _json(figure)
+
+
+def _spans() -> dict[str, Any]:
+    """Transactions as spans of offsets, one trace a state.
+
+    plotly.js 4.1.1 warns on every draw about an array of colours together with a pattern; one
+    trace a state needs no array (design/console.md §1.2).
+    """
+    figure = _figure()
+    for status in TxnStatus:
+        figure.add_bar(
+            orientation="h",
+            name=status.capitalize(),
+            meta=str(status),
+            width=0.62,
+            marker={
+                "pattern": {
+                    "shape": _PATTERN.get(status, ""),
+                    "size": 6,
+                    "fillmode": "overlay",
+                    "solidity": 0.3,
+                },
+            },
+            hovertemplate="%{y} %{fullData.name}<br>"
+            "offsets %{customdata[0]:,d} to %{customdata[1]:,d}<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="overlay",
+        hovermode="closest",
+        margin={"l": 70, "r": 14, "t": 20, "b": 28},
+        xaxis={"tickformat": ",d", "nticks": 6},
+        yaxis={"type": "category", "fixedrange": True, "showgrid": False},
+    )
+    return _json(figure)
+
+
+def _figure() -> Any:
+    # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
+    from plotly.graph_objects import Figure  # noqa: PLC0415
+
+    return Figure(layout={"template": "none", "showlegend": False})
+
+
+def _json(figure: Any) -> dict[str, Any]:
+    return dict(json.loads(figure.to_json()))

@@ -1,0 +1,199 @@
+"""The part of a partition's log that the log page draws, and what is added to it every second.
+
+Everything is in the compact form that the page's script reads. An entry is
+``[offset, kind, txn_id, key, publish_ms, bytes]`` with kind ``m`` (message), ``c`` (commit
+marker) or ``a`` (abort marker); a transaction is
+``[state, first_offset, last_offset, messages, owner, opened_ms, timeout_ms]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from engine import Engine
+from engine.model.message import EntryKind, StoredMessage, Visibility
+from engine.model.partition import PartitionStatus
+from engine.model.topic_name import PartitionName
+from txnconsole.console.live.feed import digest
+
+COLUMNS = 64
+ROWS = 6
+#: How far before the stable position the table of entries begins, and how many it shows.
+TABLE_BEFORE, TABLE_ENTRIES = 3, 9
+#: How long back the chart of positions goes.
+HISTORY = timedelta(minutes=5)
+#: Ongoing transactions told to the page, lowest first offset first.
+MAX_ONGOING = 50
+#: Ended transactions drawn as spans.
+MAX_ENDED = 40
+
+_KIND = {EntryKind.DATA: "m", EntryKind.TXN_COMMIT: "c", EntryKind.TXN_ABORT: "a"}
+_STATE = {
+    EntryKind.TXN_COMMIT: "COMMITTED",
+    EntryKind.TXN_ABORT: "ABORTED",
+    Visibility.OPEN: "OPEN",
+    Visibility.ABORTED: "ABORTED",
+    Visibility.BLOCKED: "COMMITTED",
+    Visibility.VISIBLE: "COMMITTED",
+}
+
+Entry = list[Any]
+Span = list[Any]
+
+
+def read_window(engine: Engine, partition: PartitionName, *, at: int | None) -> dict[str, Any]:
+    """The rows at the end of the log, or those around the offset ``at``.
+
+    The status is read first, and entries past it are left out: they come with the next frame.
+
+    Raises:
+        EngineError: the partition does not exist or its broker cannot be read.
+    """
+    status = engine.log.status(partition)
+    base = _base(status, at)
+    fence = (status.stable_position + 1) // COLUMNS * COLUMNS
+    table = max(status.log_start_offset, status.stable_position - TABLE_BEFORE)
+    ranges = merged([(base, ROWS * COLUMNS), (fence, COLUMNS), (table, TABLE_ENTRIES)])
+    messages = [
+        message
+        for start, number in ranges
+        for message in read_entries(engine, status, start, number)
+    ]
+    ongoing = read_ongoing(engine, status)
+    return {
+        "seq": position_of(status, ongoing),
+        "columns": COLUMNS,
+        "rows": ROWS,
+        "base": base,
+        "at": at,
+        "pinned": at is None and fence + COLUMNS < base,
+        "entries": [packed(message) for message in messages],
+        "txns": _states(messages) | _ended(engine, status, base) | ongoing,
+        "summary": summary_of(status),
+        "history": read_history(engine, partition),
+    }
+
+
+def position_of(status: PartitionStatus, ongoing: dict[str, Span]) -> str:
+    """The stream position: everything in a partition moves its last offset, but for the states
+    that only the coordinators know, which the second half stands for."""
+    states = [[txn_id, span[0]] for txn_id, span in ongoing.items()]
+    return f"{status.last_offset}.{digest(status.stable_position, states)}"
+
+
+def summary_of(status: PartitionStatus) -> dict[str, Any]:
+    """The figures above the strip; ``now`` is the broker's clock, in milliseconds."""
+    return {
+        "last": status.last_offset,
+        "stable": status.stable_position,
+        "start": status.log_start_offset,
+        "ongoing": status.ongoing_txns,
+        "aborted": status.aborted_txns,
+        "blocker": status.blocker and str(status.blocker.txn_id),
+        "now": _ms(status.now),
+    }
+
+
+def read_entries(
+    engine: Engine, status: PartitionStatus, start: int, number: int
+) -> list[StoredMessage]:
+    """Up to ``number`` entries from ``start``, none past the status's last offset."""
+    start = max(start, status.log_start_offset)
+    number = min(number, status.last_offset - start + 1)
+    if number <= 0:
+        return []
+    end = start + number
+    found = engine.log.browse(status.partition, start, number).messages
+    return [message for message in found if message.offset < end]
+
+
+def read_ongoing(engine: Engine, status: PartitionStatus) -> dict[str, Span]:
+    """Transactions with data and without a marker here; nothing is read when there are none."""
+    if not status.ongoing_txns:
+        return {}
+    spans: dict[str, Span] = {}
+    for blocker in engine.inspect.blockers(status.partition, MAX_ONGOING):
+        one, header = blocker.ongoing, blocker.transaction
+        spans[str(one.txn_id)] = [
+            "OPEN" if header is None else str(header.status),
+            one.first_offset,
+            one.last_offset,
+            one.messages,
+            None if header is None else header.owner,
+            _ms(one.first_append_at if header is None else header.opened_at),
+            None if header is None else header.timeout_ms,
+        ]
+    return spans
+
+
+def read_history(engine: Engine, partition: PartitionName) -> list[list[int]]:
+    """Samples of the two positions as ``[ms, last, stable]``."""
+    samples = engine.log.history(partition, since=HISTORY)
+    return [[_ms(one.at), one.last_offset, one.stable_position] for one in samples]
+
+
+def packed(message: StoredMessage) -> Entry:
+    """An entry in the form that the page reads. It has no payload: frames are for every role."""
+    return [
+        message.offset,
+        _KIND[message.kind],
+        None if message.txn_id is None else str(message.txn_id),
+        message.key,
+        _ms(message.publish_time),
+        len(message.payload),
+    ]
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of ``(start, number)`` in order, those that meet made one."""
+    result: list[tuple[int, int]] = []
+    for start, number in sorted(ranges):
+        if result and start <= sum(result[-1]):
+            first, known = result[-1]
+            result[-1] = (first, max(known, start + number - first))
+        else:
+            result.append((start, number))
+    return result
+
+
+def _base(status: PartitionStatus, at: int | None) -> int:
+    """The first offset of the strip: whole rows, the last of them with the end of the log."""
+    last_row = max(0, status.last_offset) // COLUMNS
+    row = last_row - ROWS + 1
+    if at is not None:
+        row = min(row, at // COLUMNS - 1)
+    return max(row, status.log_start_offset // COLUMNS, 0) * COLUMNS
+
+
+def _states(messages: Iterable[StoredMessage]) -> dict[str, Span]:
+    """The transactions of the entries, as far as the entries themselves tell."""
+    spans: dict[str, Span] = {}
+    for message in messages:
+        if message.txn_id is None:
+            continue
+        is_data = message.kind is EntryKind.DATA
+        span = spans.setdefault(
+            str(message.txn_id), ["", message.offset, message.offset, 0, None, None, None]
+        )
+        span[0] = _STATE[message.visibility if is_data else message.kind]
+        span[2] = message.offset
+        span[3] += is_data
+    return spans
+
+
+def _ended(engine: Engine, status: PartitionStatus, base: int) -> dict[str, Span]:
+    """Exact spans of the transactions that ended in the drawn range, newest marker first."""
+    rows = engine.log.indexed(status.partition, base, status.last_offset + 1)
+    newest = sorted(rows, key=lambda row: row.last_offset, reverse=True)[:MAX_ENDED]
+    return {
+        str(row.txn_id): [
+            str(row.outcome), row.first_offset, row.last_offset, None, None, None, None,
+        ]
+        for row in newest
+    }  # fmt: skip
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,121 @@
+"""What every page shares: who asks, what they may, and what is said when the engine refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from urllib.parse import urlsplit
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.gzip import gzip_page
+
+from engine.model.errors import (
+    CoordinatorNotFound,
+    EngineError,
+    InvalidRequest,
+    MessageNotFound,
+    PartitionNotFound,
+    SubscriptionNotFound,
+    TopicNotFound,
+    TransactionNotFound,
+)
+from txnconsole.access.principal import Principal, principal_of
+from txnconsole.access.roles import Permission, Role
+
+P = ParamSpec("P")
+
+_NOT_FOUND = (
+    CoordinatorNotFound,
+    MessageNotFound,
+    PartitionNotFound,
+    SubscriptionNotFound,
+    TopicNotFound,
+    TransactionNotFound,
+)
+#: Who may read what messages carry; viewers see everything else of a message.
+_PAYLOAD_ROLES = frozenset({Role.OPERATOR, Role.ADMIN})
+
+
+class ConsoleRequest(HttpRequest):
+    """A request whose sender is known; what :func:`page` hands to a view."""
+
+    principal: Principal
+
+
+View = Callable[Concatenate[ConsoleRequest, P], HttpResponse]
+
+
+def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpResponse]]:
+    """Let in who holds the permission; turn the engine's errors into pages.
+
+    Anonymous requests go to the login, except those of a page's own script, which get a 401 that
+    the script understands.
+    """
+
+    def decorate(view: View[P]) -> Callable[..., HttpResponse]:
+        @gzip_page
+        @wraps(view)
+        def wrapped(request: ConsoleRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            principal = principal_of(request.user)
+            if principal is None:
+                return _to_login(request)
+            request.principal = principal
+            if not principal.may(permission):
+                return forbidden(request, permission)
+            try:
+                return view(request, *args, **kwargs)
+            except EngineError as error:
+                return failed(request, error)
+
+        return wrapped
+
+    return decorate
+
+
+def show(
+    request: HttpRequest,
+    template: str,
+    context: Mapping[str, Any],
+    *,
+    region: str | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Render a page, or only its live region when the page's own script asks for that."""
+    only_region = region is not None and "HX-Request" in request.headers
+    response = render(
+        request, region if only_region and region else template, dict(context), status=status
+    )
+    patch_vary_headers(response, ["HX-Request"])
+    return response
+
+
+def may_read_payloads(principal: Principal) -> bool:
+    return bool(principal.roles & _PAYLOAD_ROLES)
+
+
+def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:
+    """The page that names the missing permission."""
+    return render(request, "403.html", {"permission": permission}, status=403)
+
+
+def failed(request: HttpRequest, error: EngineError) -> HttpResponse:
+    """The page for a refusal or failure of the engine that concerns the whole page."""
+    if isinstance(error, _NOT_FOUND):
+        status = 404
+    elif isinstance(error, InvalidRequest):
+        status = 400
+    else:
+        status = 503 if error.retryable else 409
+    template = "404.html" if status == 404 else "console/failed.html"
+    return render(request, template, {"error": error}, status=status)
+
+
+def _to_login(request: HttpRequest) -> HttpResponse:
+    if "HX-Request" in request.headers or request.headers.get("Accept") == "application/json":
+        return HttpResponse("Signed out. Reload the page to sign in.", status=401)
+    address = urlsplit(request.get_full_path())
+    return redirect_to_login(address.path + (f"?{address.query}" if address.query else ""))

@@ -1,0 +1,29 @@
+"""What a message carries, as text that a person can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MAX_BYTES = 4096
+_HEX_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The beginning of a payload, as text or, when it is no text, as hexadecimal digits."""
+
+    text: str
+    is_text: bool
+    cut: bool
+
+
+def preview(payload: bytes) -> Preview:
+    """Show UTF-8 as it is; a character that the cut splits is left out."""
+    head = payload[:_MAX_BYTES]
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if len(payload) <= _MAX_BYTES or error.start < len(head) - 3:
+            return Preview(head[:_HEX_BYTES].hex(" "), False, len(payload) > _HEX_BYTES)
+        text = head[: error.start].decode()
+    return Preview(text, True, len(payload) > _MAX_BYTES)

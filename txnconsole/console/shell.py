@@ -1,0 +1,69 @@
+"""What the frame around every page needs (a template context processor)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+
+from txnconsole.access.principal import Principal, principal_of
+from txnconsole.access.roles import Permission, Role
+
+#: Title, address name, permission; in the order of the navigation.
+_PAGES = (
+    ("Overview", "overview", Permission.TOPIC_READ),
+    ("Transactions", "transactions", Permission.TRANSACTION_READ_ANY),
+    ("Topics", "topics", Permission.TOPIC_READ),
+    ("Subscriptions", "subscriptions", Permission.TOPIC_READ),
+)
+_GROUPS = (
+    ("Engine", (("Coordinators", "coordinators", Permission.COORDINATOR_READ),)),
+    ("Operations", (("Audit log", "audit", Permission.AUDIT_READ),)),
+)
+#: From the role that may most to the one that may least.
+_RANK = (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.PRODUCER, Role.CONSUMER)
+
+
+@dataclass(frozen=True, slots=True)
+class NavLink:
+    """One page in the navigation."""
+
+    title: str
+    icon: str
+    address: str
+    current: bool
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """The navigation of the signed-in user: only pages that exist and that they may open."""
+    user = getattr(request, "user", None)
+    principal = getattr(request, "principal", None) or (user and principal_of(user))
+    if not principal:
+        return {"principal": None}
+    return {
+        "principal": principal,
+        "role": next((role for role in _RANK if role in principal.roles), None),
+        "navigation": [
+            (title, links)
+            for title, pages in (("", _PAGES), *_GROUPS)
+            if (links := _links(request, principal, pages))
+        ],
+        "environment_name": getattr(settings, "ENVIRONMENT_NAME", ""),
+    }
+
+
+def _links(
+    request: HttpRequest, principal: Principal, pages: tuple[tuple[str, str, Permission], ...]
+) -> list[NavLink]:
+    links = []
+    for title, name, permission in pages:
+        if principal.may(permission):
+            address = reverse(f"console:{name}")
+            here = (
+                request.path == address if name == "overview" else request.path.startswith(address)
+            )
+            links.append(NavLink(title, name, address, here))
+    return links

@@ -1,0 +1,93 @@
+"""The state of the whole system in a few figures: what the overview shows and its channel sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine import Engine
+from engine.inspect.inspector import HeldBack
+from engine.model.errors import EngineError
+from engine.model.transaction import CoordinatorStats
+from engine.model.txn_status import TxnStatus
+from txnconsole.console.live.feed import digest
+from txnconsole.console.reads import Region, region
+
+#: How many held-back partitions the overview lists.
+HELD_BACK_LIMIT = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One reading of the system; each part stands on its own when another cannot be read."""
+
+    counts: Region[dict[TxnStatus, int]]
+    coordinators: Region[tuple[CoordinatorStats, ...]]
+    held_back: Region[HeldBack]
+    #: Databases that could not be reached, with the reason.
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> dict[str, int | None]:
+        """The figures by the names that the page's elements carry; None when not known."""
+        counts = self.counts.value
+        held = self.held_back.value
+        stats = self.coordinators.value
+        return {
+            "open": None if counts is None else counts.get(TxnStatus.OPEN, 0),
+            "committing": None if counts is None else counts.get(TxnStatus.COMMITTING, 0),
+            "aborting": None if counts is None else counts.get(TxnStatus.ABORTING, 0),
+            "held": None if held is None else len(held.partitions),
+            "issued": None if stats is None else issued(stats),
+        }
+
+    @property
+    def oldest_open_ms(self) -> int | None:
+        """Age of the oldest open transaction; None when there is none or it is not known."""
+        ages = [stats.oldest_open_age_ms for stats in self.coordinators.value or ()]
+        return max((age for age in ages if age is not None), default=None)
+
+    @property
+    def position(self) -> str:
+        """Changes with everything that the page shows, except for ages."""
+        return digest(
+            self.figures,
+            [
+                [
+                    str(status.partition),
+                    status.stable_position,
+                    status.last_offset,
+                    status.blocker and str(status.blocker.txn_id),
+                ]
+                for status in (self.held_back.value.partitions if self.held_back.value else ())
+            ],
+            sorted(self.unreachable),
+        )
+
+
+def issued(stats: tuple[CoordinatorStats, ...]) -> int:
+    """How many transactions were ever opened: sequences count from 0, without a gap, and a
+    coordinator that has issued none is at -1."""
+    return sum(coordinator.sequence + 1 for coordinator in stats)
+
+
+def read_summary(engine: Engine) -> Summary:
+    """Read the system once; databases are probed only when one of the reads failed."""
+    counts = region(engine.coordinator.counts)
+    coordinators = region(engine.coordinator.stats)
+    held_back = region(lambda: engine.inspect.held_back(HELD_BACK_LIMIT))
+    failed = any(part.error for part in (counts, coordinators, held_back))
+    if failed:
+        unreachable = _unreachable(engine)
+    else:
+        unreachable = held_back.value.unavailable if held_back.value else {}
+    return Summary(
+        counts=counts, coordinators=coordinators, held_back=held_back, unreachable=unreachable
+    )
+
+
+def _unreachable(engine: Engine) -> dict[str, str]:
+    try:
+        return {name: error for name, error in engine.ping().items() if error is not None}
+    except EngineError as error:
+        return {"engine": error.message}

@@ -1,0 +1,3 @@
+"""Template tags of the console."""
+
+from __future__ import annotations

@@ -1,0 +1,176 @@
+"""How values are written on a page: counts, sizes, durations, times, states."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from django import template
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from engine.model.message import StoredMessage, Visibility
+from engine.model.ranges import Ranges
+from engine.model.transaction import Transaction
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
+from txnconsole.console.txn_id_forms import txn_id_hex
+
+register = template.Library()
+
+_STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {
+    "NONE": "No transaction",
+    # A participant that has not carried out its transaction's end yet.
+    "PENDING": "Pending",
+}
+_MS_SECOND, _MS_MINUTE, _MS_HOUR, _MS_DAY = 1_000, 60_000, 3_600_000, 86_400_000
+_MAX_RUNS = 8
+_DASH = "\N{EN DASH}"
+_TRANSACTION_OBJECT = re.compile(r"(?:transaction[: ])?(\d{1,5}:\d{1,18})", re.ASCII)
+_READING = {
+    Visibility.VISIBLE: "Delivered",
+    Visibility.OPEN: "Held back: its transaction is undecided",
+    Visibility.BLOCKED: "Held back: past the first unfinished transaction",
+    Visibility.ABORTED: "Filtered: its transaction aborted",
+    Visibility.MARKER: "Filtered: a control record",
+}
+
+
+@register.filter
+def count(value: int | None) -> str:
+    """``18546`` as ``18,546``; nothing known is a dash."""
+    return _DASH if value is None else f"{value:,}"
+
+
+@register.filter
+def duration(milliseconds: float | None) -> str:
+    """``184000`` as ``3 min 04 s``: the two largest units that matter."""
+    if milliseconds is None:
+        return _DASH
+    ms = max(0, int(milliseconds))
+    if ms < _MS_SECOND:
+        return f"{ms} ms"
+    if ms < _MS_MINUTE:
+        return f"{ms // _MS_SECOND} s"
+    if ms < _MS_HOUR:
+        return f"{ms // _MS_MINUTE} min {ms % _MS_MINUTE // _MS_SECOND:02d} s"
+    if ms < _MS_DAY:
+        return f"{ms // _MS_HOUR} h {ms % _MS_HOUR // _MS_MINUTE:02d} min"
+    return f"{ms // _MS_DAY} d {ms % _MS_DAY // _MS_HOUR} h"
+
+
+@register.filter
+def size(value: int) -> str:
+    """Bytes in decimal units."""
+    if value < 1_000:
+        return f"{value} B"
+    if value < 1_000_000:
+        return f"{value / 1_000:.1f} kB"
+    return f"{value / 1_000_000:.1f} MB"
+
+
+@register.filter
+def since(later: datetime, earlier: datetime) -> str:
+    """The time between two moments of one clock, as a duration."""
+    return duration((later - earlier).total_seconds() * 1000)
+
+
+@register.filter
+def used_ms(transaction: Transaction) -> int:
+    """How much of its timeout an open transaction has used, by its coordinator's clock."""
+    left = (transaction.deadline - transaction.now).total_seconds() * 1000
+    return min(transaction.timeout_ms, max(0, int(transaction.timeout_ms - left)))
+
+
+@register.filter
+def time_left_ms(transaction: Transaction) -> int:
+    """What is left until an open transaction's deadline; 0 when it has passed."""
+    return transaction.timeout_ms - used_ms(transaction)
+
+
+@register.filter
+def txn_hex(txn_id: TxnID) -> str:
+    """The 128 bits as 32 hexadecimal digits."""
+    return txn_id_hex(txn_id)
+
+
+@register.filter
+def reading(entry: StoredMessage) -> str:
+    """What a READ_COMMITTED reader makes of an entry, and why."""
+    return _READING[entry.visibility]
+
+
+@register.filter
+def linked_object(text: str) -> SafeString:
+    """The object of an audit entry, as a link when it is a transaction."""
+    found = _TRANSACTION_OBJECT.fullmatch(text)
+    if found is None:
+        return format_html("{}", text)
+    address = reverse("console:transaction", args=[TxnID.parse(found[1])])
+    return format_html('<a href="{}">{}</a>', address, text)
+
+
+@register.filter
+def offsets(ranges: Ranges) -> str:
+    """A set of offsets as inclusive ranges, the first few of them."""
+    shown = [
+        f"{lower:,}" if upper == lower + 1 else f"{lower:,}{_DASH}{upper - 1:,}"
+        for lower, upper in ranges.runs[:_MAX_RUNS]
+    ]
+    if len(ranges.runs) > _MAX_RUNS:
+        shown.append(f"and {len(ranges.runs) - _MAX_RUNS:,} more")
+    return ", ".join(shown) or _DASH
+
+
+@register.simple_tag
+def stamp(value: datetime | None) -> SafeString:
+    """A point in time, in UTC, exact to the microsecond for whoever points at it."""
+    if value is None:
+        return format_html(_DASH)
+    utc = value.astimezone(UTC)
+    exact = utc.isoformat(sep=" ", timespec="microseconds").replace("+00:00", " UTC")
+    return format_html(
+        '<time class="num" datetime="{}" title="{}">{}</time>',
+        utc.isoformat(),
+        exact,
+        utc.strftime("%Y-%m-%d %H:%M:%S"),
+    )
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """An icon of the sprite, hidden from assistive technology: the text beside it says it all."""
+    return format_html(
+        '<svg class="i" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name
+    )
+
+
+@register.simple_tag
+def state(status: str) -> SafeString:
+    """A status as a badge: icon, word and colour."""
+    name = str(status).upper()
+    symbol = "NONE" if name == "PENDING" else name
+    return format_html(
+        '<span class="st" data-st="{}">{}{}</span>', symbol, icon(symbol), _STATE_NAMES[name]
+    )
+
+
+@register.simple_tag
+def lag_bar(start: int, stable: int, last: int) -> SafeString:
+    """How much of a partition's log readers may pass, as a bar of 120 by 8."""
+    total = max(1, last - start + 1)
+    readable = round(118 * max(0, stable - start + 1) / total)
+    held = 0 if last <= stable else max(4, 118 - readable)
+    return format_html(
+        '<svg class="lag" viewBox="0 0 120 8" role="img" aria-label="{} of {} offsets readable">'
+        '<rect class="read" x="1" y="1" width="{}" height="6"/>'
+        '<rect class="held" x="{}" y="1" width="{}" height="6"{}/></svg>',
+        f"{max(0, stable - start + 1):,}",
+        f"{max(0, last - start + 1):,}",
+        118 - held,
+        119 - held,
+        held,
+        format_html(' visibility="hidden"') if not held else "",
+    )

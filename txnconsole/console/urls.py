@@ -1,0 +1,49 @@
+"""The addresses of the console. Any of them can be pasted: filters and positions stand in them."""
+
+from __future__ import annotations
+
+from django.urls import path, register_converter
+
+from txnconsole.console.converters import TopicConverter, TxnIDConverter
+from txnconsole.console.views import (
+    abort,
+    audit,
+    coordinators,
+    live,
+    overview,
+    partition_log,
+    search,
+    session,
+    subscriptions,
+    topics,
+    transactions,
+)
+
+register_converter(TopicConverter, "topic")
+register_converter(TxnIDConverter, "txn")
+
+app_name = "console"
+_LOG = "topics/<topic:topic>/partitions/<int:number>/log"
+
+urlpatterns = [
+    path("", overview.overview, name="overview"),
+    path("login", session.Login.as_view(), name="login"),
+    path("logout", session.Logout.as_view(), name="logout"),
+    path("search", search.search, name="search"),
+    path("live", live.live, name="live"),
+    path("transactions", transactions.transactions, name="transactions"),
+    path("transactions/rows", transactions.rows, name="transaction-rows"),
+    path("transactions/<txn:txn_id>", transactions.transaction, name="transaction"),
+    path("transactions/<txn:txn_id>/abort", abort.abort, name="abort"),
+    path("topics", topics.topics, name="topics"),
+    path("topics/<topic:topic>", topics.topic, name="topic"),
+    path(_LOG, partition_log.log, name="log"),
+    path(f"{_LOG}/window", partition_log.window, name="log-window"),
+    path(f"{_LOG}/blocker", partition_log.blocker, name="log-blocker"),
+    path(f"{_LOG}/entries/<int:offset>", partition_log.entry, name="log-entry"),
+    path(f"{_LOG}/figures", partition_log.figures, name="log-figures"),
+    path("subscriptions", subscriptions.subscriptions, name="subscriptions"),
+    path("subscriptions/<topic:topic>/<str:name>", subscriptions.subscription, name="subscription"),
+    path("coordinators", coordinators.coordinators, name="coordinators"),
+    path("audit", audit.audit, name="audit"),
+]

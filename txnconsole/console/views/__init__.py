@@ -1,0 +1,3 @@
+"""The pages, one module each."""
+
+from __future__ import annotations

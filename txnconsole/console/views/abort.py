@@ -1,0 +1,81 @@
+"""Aborting a transaction: what it does is shown first, and a reason is required."""
+
+from __future__ import annotations
+
+from django import forms
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from engine.model.errors import EngineError
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
+from txnconsole.access.roles import Permission
+from txnconsole.console.operator_actions import abort_transaction
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.reads import region
+from txnconsole.enginedb.wiring import engine
+
+MIN_REASON = 8
+
+
+class AbortForm(forms.Form):
+    """Why the operator aborts; kept in the audit log."""
+
+    reason = forms.CharField(
+        min_length=MIN_REASON,
+        max_length=500,
+        error_messages={
+            "required": f"Give a reason of at least {MIN_REASON} characters.",
+            "min_length": f"Give a reason of at least {MIN_REASON} characters.",
+        },
+        widget=forms.Textarea(
+            attrs={
+                "class": "field",
+                "rows": 3,
+                "minlength": MIN_REASON,
+                "placeholder": "Kept in the audit log with your name",
+                "aria-describedby": "abort-error",
+            }
+        ),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.TRANSACTION_ABORT_ANY)
+def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """Show what aborting would do; on POST, do it.
+
+    A missing reason is 422 and a transaction that has been ended otherwise is 409, both with the
+    form, so that the dialog stays and says so.
+    """
+    if request.method == "GET":
+        return _dialog(request, txn_id, AbortForm())
+    form = AbortForm(request.POST)
+    if not form.is_valid():
+        return _dialog(request, txn_id, form, status=422)
+    try:
+        abort_transaction(request, txn_id, form.cleaned_data["reason"])
+    except EngineError as error:
+        form.add_error(None, error.message)
+        return _dialog(request, txn_id, form, status=503 if error.retryable else 409)
+    if "HX-Request" in request.headers:
+        return HttpResponse(status=204, headers={"HX-Trigger": "aborted"})
+    return HttpResponseRedirect(reverse("console:transaction", args=[txn_id]))
+
+
+def _dialog(
+    request: ConsoleRequest, txn_id: TxnID, form: AbortForm, *, status: int = 200
+) -> HttpResponse:
+    context = {
+        "transaction": engine().coordinator.get(txn_id),
+        "impact": region(lambda: engine().inspect.impact(txn_id, TxnAction.ABORT)),
+        "form": form,
+    }
+    return show(
+        request,
+        "console/abort.html",
+        context,
+        region="console/partials/abort_form.html",
+        status=status,
+    )

@@ -1,0 +1,109 @@
+"""A partition's log: what stands at each offset, and what a reader gets of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_GET
+
+from engine.model.errors import InvalidRequest, MessageNotFound
+from engine.model.message import StoredMessage
+from engine.model.partition import PartitionStatus
+from engine.model.topic_name import PartitionName, TopicName
+from txnconsole.access.roles import Permission
+from txnconsole.console.log_figures import figure_templates
+from txnconsole.console.log_window import read_window
+from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
+from txnconsole.console.payload import preview
+from txnconsole.enginedb.wiring import engine
+
+_ISOLATION = {"rc": "READ_COMMITTED", "ru": "READ_UNCOMMITTED"}
+_MAX_OFFSET_DIGITS = 18
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """The strip, the inspector, the charts and the entries around the stable position."""
+    partition = PartitionName(topic, number)
+    status = engine().log.status(partition)
+    isolation = request.GET.get("iso", "rc")
+    seen = read_window(engine(), partition, at=_offset(request))
+    context = {
+        "channel": f"part:{partition}",
+        "position": seen["seq"],
+        "partition": partition,
+        "partitions": range(len(engine().topics.get(topic).brokers)),
+        "status": status,
+        "window": seen,
+        "at": _offset(request),
+        "isolation": isolation if isolation in _ISOLATION else "rc",
+        "isolation_name": _ISOLATION.get(isolation, _ISOLATION["rc"]),
+        **_blocker(request, status),
+    }
+    return show(request, "console/log.html", context)
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def window(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """The rows that the page draws, as JSON, when it could not follow the stream."""
+    partition = PartitionName(topic, number)
+    return JsonResponse(read_window(engine(), partition, at=_offset(request)))
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def blocker(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """What holds the stable position back."""
+    status = engine().log.status(PartitionName(topic, number))
+    return show(request, "console/partials/blocker.html", _blocker(request, status))
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -> HttpResponse:
+    """Everything about one entry; its payload only for those who may read payloads."""
+    partition = PartitionName(topic, number)
+    found = _entry_at(partition, offset)
+    readable = may_read_payloads(request.principal)
+    context = {
+        "partition": partition,
+        "entry": found,
+        "may_read_payload": readable,
+        "payload": preview(found.payload) if readable else None,
+    }
+    return show(request, "console/entry.html", context, region="console/partials/entry.html")
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def figures(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """The two charts without data: traces and axes, which the page fills."""
+    return JsonResponse(figure_templates(), headers={"Cache-Control": "private, max-age=3600"})
+
+
+def _blocker(request: ConsoleRequest, status: PartitionStatus) -> dict[str, Any]:
+    stack = engine().inspect.blockers(status.partition, 1) if status.ongoing_txns else ()
+    return {
+        "status": status,
+        "blocker": stack[0] if stack else None,
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+    }
+
+
+def _entry_at(partition: PartitionName, offset: int) -> StoredMessage:
+    found = engine().log.browse(partition, offset, 1).messages
+    if not found or found[0].offset != offset:
+        raise MessageNotFound(f"{partition} has no entry at offset {offset}.")
+    return found[0]
+
+
+def _offset(request: HttpRequest) -> int | None:
+    text = request.GET.get("at", "").replace(",", "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_OFFSET_DIGITS:
+        raise InvalidRequest(f"{text[:30]!r} is not an offset.")
+    return int(text)
