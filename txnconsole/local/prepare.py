@@ -11,15 +11,14 @@ import secrets
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
 import django
 
 from txnconsole.local.data_directory import write_private
 
 ADMIN = "admin"
-#: Tokens of this run's own programs by name: the roles that each needs.
-_TOKENS = {"token": ("admin",), "demo_token": ("admin",)}
+#: Who gets a token: the user, and this run's own programs. The programs also make their topics.
+_TOKENS = (ADMIN, "demo", "pipeline")
 
 
 def main(file: Path) -> None:
@@ -31,7 +30,8 @@ def main(file: Path) -> None:
     login.setdefault("password", secrets.token_urlsafe(9))
     write_private(file, json.dumps(login))  # Before the database knows it: never lost.
     login["password_changed"] = not _has_password(login["password"])
-    write_private(file, json.dumps(login | _tokens(login), indent=2))
+    login["tokens"] = _tokens(login.get("tokens", {}))
+    write_private(file, json.dumps(login, indent=2))
 
 
 def _migrate() -> None:
@@ -55,20 +55,20 @@ def _has_password(password: str) -> bool:
     return user.check_password(password)
 
 
-def _tokens(known: dict[str, Any]) -> dict[str, str]:
+def _tokens(known: dict[str, str]) -> dict[str, str]:
+    """A token that works for each owner: the known one, or a new one."""
     from django.contrib.auth.models import User  # noqa: PLC0415
 
     from txnconsole.access.roles import Role  # noqa: PLC0415
     from txnconsole.access.tokens import issue, recognise  # noqa: PLC0415
 
     tokens = {}
-    for name, roles in _TOKENS.items():
-        owner = ADMIN if name == "token" else name.removesuffix("_token")
-        secret = known.get(name, "")
+    for owner in _TOKENS:
+        secret = known.get(owner, "")
         if not secret or recognise(secret) is None:
             user, _ = User.objects.get_or_create(username=owner)
-            _, secret = issue(user, [Role(role) for role in roles])
-        tokens[name] = secret
+            _, secret = issue(user, [Role.ADMIN])
+        tokens[owner] = secret
     return tokens
 
 

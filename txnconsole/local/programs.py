@@ -29,22 +29,24 @@ def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
         ],
         "beat": [*celery, "beat"],
     }
-    return _children(commands, data, environment)
+    return [_child(name, arguments, data, environment) for name, arguments in commands.items()]
 
 
-def demonstrating(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
-    """What ``run`` adds: the flights, their consumer, the Spark job."""
+def demonstrating(
+    data: DataDirectory, environment: Mapping[str, str], tokens: Mapping[str, str]
+) -> list[Child]:
+    """What ``run`` adds: the flights and their consumer, the Spark job; each with its own token."""
     commands = {
         "demo": ["-m", "txnconsole.demo"],
         "pipeline": ["-m", "txnconsole.pipeline.jobs.demo"],
     }
-    return _children(commands, data, environment)
-
-
-def _children(
-    commands: Mapping[str, list[str]], data: DataDirectory, environment: Mapping[str, str]
-) -> list[Child]:
     return [
-        Child(name, Program([sys.executable, *arguments], environment, data.log(name)))
+        _child(name, arguments, data, {**environment, "TXNCONSOLE_TOKEN": tokens[name]})
         for name, arguments in commands.items()
     ]
+
+
+def _child(
+    name: str, arguments: list[str], data: DataDirectory, environment: Mapping[str, str]
+) -> Child:
+    return Child(name, Program([sys.executable, *arguments], environment, data.log(name)))

@@ -49,7 +49,7 @@ def supervise(*, demo: bool) -> None:
             _start(started)
             _await_ready(port, children)
             if demo:
-                started = programs.demonstrating(data, environment | _for_programs(login))
+                started = programs.demonstrating(data, environment, login["tokens"])
                 children += started
                 _start(started)
             _greet(data, environment["TXNCONSOLE_URL"], login)
@@ -116,10 +116,6 @@ def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, 
     )
 
 
-def _for_programs(login: dict[str, Any]) -> dict[str, str]:
-    return {"TXNCONSOLE_TOKEN": login["demo_token"]}
-
-
 def _prepare(data: DataDirectory, environment: dict[str, str]) -> dict[str, Any]:
     file = data.path / "login.json"
     log = data.log("prepare")
@@ -156,8 +152,8 @@ def _greet(data: DataDirectory, url: str, login: dict[str, Any]) -> None:
         f"""
 txnconsole is open at {url}
   login   {login["user"]}  {password}
-  token   {login["token"]}
-  try     curl -H 'Authorization: Bearer {login["token"]}' {url}/api/v1/coordinators
+  token   {login["tokens"][login["user"]]}
+  try     curl -H 'Authorization: Bearer {login["tokens"][login["user"]]}' {url}/api/v1/coordinators
   data    {data.path} (logs in log/)
 Ctrl-C stops everything.
 """,
