@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.request())
     try:
         with _client(options, stop) as client:
-            topics.prepare(client)
+            topics.prepare(client, options.topics)
             return _run(client, options, stop)
     except Stopped:
         return 0
@@ -44,12 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(client: Client, options: argparse.Namespace, stop: Stop) -> int:
-    consume = DelayMonitor(client, seed=options.seed, stop=stop).run
+    consume = DelayMonitor(client, options.topics, seed=options.seed, stop=stop).run
     if options.program == "consume":
         return _together([consume], stop)
     with held(options.data / "demo-replay.lock"):
         flights = Flights.load()
         replay = ReplayOptions(
+            topics=options.topics,
             seed=options.seed,
             rate=None if options.max_speed else options.rate,
             limit=options.limit,
@@ -94,6 +95,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-speed", action="store_true", help="as fast as the server takes them")
     parser.add_argument("--limit", type=int, help="end after the first so many flights")
     parser.add_argument("--seed", type=int, default=2013, help="of the plan (2013)")
+    parser.add_argument(
+        "--namespace",
+        dest="topics",
+        type=topics.Topics,
+        default=topics.Topics(),
+        help=f"tenant/namespace of the topics ({topics.NAMESPACE})",
+    )
     parser.add_argument("--hang-timeout", type=_positive, default=20.0, metavar="SECONDS")
     parser.add_argument("--long-hang-timeout", type=_positive, default=600.0, metavar="SECONDS")
     default_url = f"http://127.0.0.1:{environment.get('PORT', '8000')}"

@@ -19,7 +19,7 @@ from txnconsole.client import (
 )
 from txnconsole.demo.pacing import Stop, Stopped
 from txnconsole.demo.tally import Tally, log
-from txnconsole.demo.topics import DELAYS, FLIGHTS, SUBSCRIPTION
+from txnconsole.demo.topics import SUBSCRIPTION, Topics
 
 #: A flight is delayed when it arrives so many minutes late.
 LATE_MINUTES = 15
@@ -64,8 +64,9 @@ class DelayMonitor:
     It keeps nothing: what it had received when it died is delivered again.
     """
 
-    def __init__(self, client: Client, *, seed: int, stop: Stop) -> None:
+    def __init__(self, client: Client, topics: Topics, *, seed: int, stop: Stop) -> None:
         self._client = client
+        self._topics = topics
         self._random = random.Random(f"{seed}/{SUBSCRIPTION}")  # noqa: S311
         self._stop = stop
         self.tally = Tally(SUBSCRIPTION)
@@ -76,13 +77,16 @@ class DelayMonitor:
         Raises:
             Stopped: a stop was requested; an open transaction is aborted.
         """
-        consumer = self._client.consumer(FLIGHTS, SUBSCRIPTION, name=SUBSCRIPTION)
-        with self._client.producer(DELAYS, name=SUBSCRIPTION) as producer:
-            while True:
-                self._stop.sleep(0)
-                messages = consumer.receive(_MESSAGES, wait=1.0)
-                if messages:
-                    self.process(consumer, producer, messages, draw_fault(self._random))
+        consumer = self._client.consumer(self._topics.flights, SUBSCRIPTION, name=SUBSCRIPTION)
+        with self._client.producer(self._topics.delays, name=SUBSCRIPTION) as producer:
+            try:
+                while True:
+                    self._stop.sleep(0)
+                    messages = consumer.receive(_MESSAGES, wait=1.0)
+                    if messages:
+                        self.process(consumer, producer, messages, draw_fault(self._random))
+            finally:
+                self.tally.report()
 
     def process(
         self, consumer: Consumer, producer: Producer, messages: Sequence[Message], fault: Fault

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from txnconsole.client import Batch, Client, InvalidTxnStatus, Producer, Transaction
 from txnconsole.demo.flights import Flights
@@ -11,7 +11,7 @@ from txnconsole.demo.pacing import Pacer, Stop, Stopped
 from txnconsole.demo.recovery import Place, last_committed
 from txnconsole.demo.schedule import PRODUCERS, Ending, PlannedTransaction, schedule, within
 from txnconsole.demo.tally import Tally, log
-from txnconsole.demo.topics import FLIGHTS
+from txnconsole.demo.topics import Topics
 
 #: Flights that are sent together; a larger transaction is open while its flights depart.
 _BATCH = 50
@@ -28,6 +28,7 @@ class ReplayOptions:
     it a new pass begins after the last flight, for ever.
     """
 
+    topics: Topics = field(default_factory=Topics)
     seed: int = 2013
     rate: float | None = 60.0
     limit: int | None = None
@@ -67,12 +68,15 @@ class Replay:
             Stopped: a stop was requested; what was open is aborted.
         """
         partitions = [number for number, name in enumerate(PRODUCERS) if name == self._name]
-        last = last_committed(self._client, FLIGHTS, partitions, producer=self._name)
+        topic = self._options.topics.flights
+        last = last_committed(self._client, topic, partitions, producer=self._name)
         log.info("demo.replay", producer=self._name, **last._asdict())
-        with self._client.producer(FLIGHTS, name=self._name) as producer:
-            for pass_number, planned in self._plan(last):
-                self._carry_out(producer, planned, pass_number)
-        self.tally.report()
+        with self._client.producer(topic, name=self._name) as producer:
+            try:
+                for pass_number, planned in self._plan(last):
+                    self._carry_out(producer, planned, pass_number)
+            finally:
+                self.tally.report()
 
     def _plan(self, last: Place) -> Iterator[tuple[int, PlannedTransaction]]:
         """What is still to be done; of a transaction that another seed cut, what is left of it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from txnconsole.client import Client, TopicNotFound
 from txnconsole.demo.schedule import PARTITIONS
 
-FLIGHTS = "public/default/flights"
-DELAYS = "public/default/delays"
+NAMESPACE = "public/default"
 SUBSCRIPTION = "delay-monitor"
 
 _DELAYS_PARTITIONS = 2
@@ -14,25 +15,40 @@ _DELAYS_PARTITIONS = 2
 _ACK_TIMEOUT_MS = 15_000
 
 
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The demo's topics in a namespace, ``tenant/namespace``."""
+
+    namespace: str = NAMESPACE
+
+    @property
+    def flights(self) -> str:
+        return f"{self.namespace}/flights"
+
+    @property
+    def delays(self) -> str:
+        return f"{self.namespace}/delays"
+
+
 class WrongPartitions(Exception):
     """A topic has another number of partitions than its producers were planned for."""
 
 
-def prepare(client: Client) -> None:
+def prepare(client: Client, topics: Topics) -> None:
     """Create what is missing.
 
     Raises:
         WrongPartitions: ``flights`` exists with another number of partitions.
         PermissionDenied: a topic is missing and the token may not create topics.
     """
-    partitions = _found_or_created(client, FLIGHTS, PARTITIONS)
+    partitions = _found_or_created(client, topics.flights, PARTITIONS)
     if partitions != PARTITIONS:
         raise WrongPartitions(
-            f"{FLIGHTS} has {partitions} partitions; the demo needs {PARTITIONS}."
+            f"{topics.flights} has {partitions} partitions; the demo needs {PARTITIONS}."
         )
-    _found_or_created(client, DELAYS, _DELAYS_PARTITIONS)
+    _found_or_created(client, topics.delays, _DELAYS_PARTITIONS)
     client.create_subscription(
-        FLIGHTS,
+        topics.flights,
         SUBSCRIPTION,
         type="SHARED",
         initial_position="earliest",

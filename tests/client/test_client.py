@@ -1,0 +1,216 @@
+"""The client against the running product."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from tests.server import Served
+from txnconsole.client import (
+    BatchLimits,
+    Client,
+    InvalidRequest,
+    InvalidTxnStatus,
+    Message,
+    NotAuthenticated,
+    PermissionDenied,
+    RetryPolicy,
+    TopicNotFound,
+    TransactionAborted,
+    TransactionConflict,
+    TransactionNotFound,
+    TransportOptions,
+    Unreachable,
+    partition_for_key,
+)
+
+ENDED = 30.0
+
+
+def test_committed_messages_are_read_in_the_order_in_which_they_were_sent(
+    server: Served, admin: Client
+) -> None:
+    topic = server.topic(partitions=2)
+    producer = admin.producer(topic, limits=BatchLimits(messages=3))
+    with admin.transaction(timeout=30, client="test", properties={"why": "test"}) as txn:
+        for number in range(10):
+            producer.send(b"\xff%d" % number, key="UA", properties={"n": str(number)}, txn=txn)
+    txn.commit(wait=ENDED)
+    messages = list(admin.reader(topic, partition_for_key("UA", 2)))
+    assert [message.payload for message in messages] == [b"\xff%d" % n for n in range(10)]
+    assert messages[3].properties == {"n": "3"}
+    assert messages[3].key == "UA"
+    assert messages[3].txn_id == txn.txn_id
+    assert messages[3].producer_name == producer.name
+
+
+def test_an_aborted_transaction_leaves_nothing_for_read_committed(
+    server: Served, admin: Client
+) -> None:
+    topic = server.topic()
+    producer = admin.producer(topic)
+    txn = admin.transaction()
+    producer.send(b"aborted", txn=txn)
+    producer.flush()
+    assert txn.abort("a test", wait=ENDED).status == "ABORTED"
+    producer.send(b"plain")
+    producer.flush()
+    assert _payloads(admin, topic) == [b"plain"]
+    uncommitted = admin.reader(topic, 0, isolation="read_uncommitted")
+    assert [message.payload for message in uncommitted] == [b"aborted", b"plain"]
+
+
+def test_a_batch_sent_twice_is_stored_once(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    producer = admin.producer(topic, name="p1", first_sequence_id=7)
+    producer.send(b"1")
+    producer.send(b"2")
+    [batch] = producer.seal()
+    first, second = producer.deliver(batch), producer.deliver(batch)
+    assert (first.duplicate, second.duplicate) == (False, True)
+    assert first.first_message_id == second.first_message_id
+    assert _payloads(admin, topic) == [b"1", b"2"]
+
+
+def test_acknowledgements_count_when_their_transaction_commits(
+    server: Served, admin: Client
+) -> None:
+    topic = server.topic()
+    admin.create_subscription(topic, "s", type="SHARED")
+    _produce(admin, topic, 4)
+    consumer = admin.consumer(topic, "s", name="c1")
+
+    messages = consumer.receive(wait=5)
+    txn = admin.transaction()
+    answer = consumer.ack(*messages[:2], txn=txn)
+    assert answer.pending == [message.message_id for message in messages[:2]]
+    txn.abort(wait=ENDED)
+    again = consumer.receive(wait=5)
+    assert [message.payload for message in again] == [b"0", b"1"]
+
+    with admin.transaction() as txn:
+        consumer.ack(*again, txn=txn)
+    txn.commit(wait=ENDED)
+    consumer.nack(*messages)
+    rest = consumer.receive(wait=5)
+    assert [message.payload for message in rest] == [b"2", b"3"]
+    assert sorted(consumer.ack(*rest).acked) == sorted(each.message_id for each in rest)
+    consumer.nack(*rest)
+    assert consumer.receive(wait=0) == []
+
+
+def test_a_conflict_leaves_only_an_abort(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    admin.create_subscription(topic, "s")
+    _produce(admin, topic, 1)
+    consumer = admin.consumer(topic, "s")
+    messages = consumer.receive(wait=5)
+    with admin.transaction() as first:
+        consumer.ack(*messages, txn=first)
+        second = admin.transaction()
+        with pytest.raises(TransactionConflict) as caught:
+            consumer.ack(*messages, txn=second)
+        assert caught.value.data["conflicts"]
+        with pytest.raises(TransactionAborted):
+            second.commit()
+    assert admin.transactions.outcome(first.txn_id) == "COMMITTED"
+    assert admin.transactions.outcome(second.txn_id) == "ABORTED"
+
+
+def test_consume_transform_produce_is_one_transaction(server: Served, admin: Client) -> None:
+    source, target = server.topic(), server.topic()
+    admin.create_subscription(source, "s")
+    _produce(admin, source, 3)
+    consumer = admin.consumer(source, "s")
+    with admin.producer(target) as producer, admin.transaction() as txn:
+        messages: list[Message] = consumer.receive(wait=5)
+        for message in messages:
+            producer.send(message.payload * 2, txn=txn)
+        consumer.ack(*messages, txn=txn)
+    info = txn.commit(wait=ENDED)
+    assert info.status == "COMMITTED"
+    assert [share.partition for share in info.partitions] == [f"{target}:0"]
+    assert [share.topic for share in info.subscriptions] == [source]
+    assert _payloads(admin, target) == [b"00", b"11", b"22"]
+
+
+def test_transactions_are_found_and_ended_by_their_ids(admin: Client) -> None:
+    client = f"test-{secrets.token_hex(4)}"
+    opened = [admin.transaction(client=client).txn_id for _ in range(5)]
+    listed = [each.txn_id for each in admin.transactions.list(client=client, limit=2)]
+    assert sorted(listed) == sorted(opened)
+    assert admin.transactions.get(opened[0]).status == "OPEN"
+    assert admin.transactions.outcome(opened[0]) == "UNDECIDED"
+
+    admin.transactions.abort(opened[0], reason="a test")
+    admin.transactions.abort(opened[0], reason="a test")
+    with pytest.raises(InvalidTxnStatus) as caught:
+        admin.transactions.commit(opened[0])
+    assert caught.value.data["current_status"] in {"ABORTING", "ABORTED"}
+    assert admin.transactions.commit(opened[1], wait=ENDED).status == "COMMITTED"
+    assert [each.txn_id for each in admin.transactions.list(client=client, status=["OPEN"])]
+
+
+def test_a_transaction_is_extended(admin: Client) -> None:
+    txn = admin.transaction(timeout=30)
+    before = txn.info.deadline
+    assert (txn.extend(120).deadline - before).total_seconds() > 60
+    txn.abort()
+
+
+def test_sending_in_an_ended_transaction_is_refused(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    producer = admin.producer(topic)
+    txn = admin.transaction()
+    admin.transactions.abort(txn.txn_id, reason="by an operator")
+    producer.send(b"late", txn=txn)
+    with pytest.raises(TransactionAborted) as caught:
+        txn.commit()
+    assert isinstance(caught.value.__cause__, InvalidTxnStatus)
+    assert _payloads(admin, topic) == []
+
+
+def test_refusals_are_errors_of_their_code(server: Served, admin: Client) -> None:
+    with pytest.raises(TopicNotFound):
+        admin.producer("public/default/nowhere")
+    with pytest.raises(TransactionNotFound):
+        admin.transactions.get("0:999999999")
+    with pytest.raises(InvalidRequest) as caught:
+        admin.create_topic("public/default/x", partitions=0)
+    assert caught.value.data["errors"]
+    with Client(server.url, "wrong") as stranger, pytest.raises(NotAuthenticated):
+        stranger.topic("public/default/nowhere")
+    viewer = Client(server.url, server.token("viewer"))
+    with viewer, pytest.raises(PermissionDenied):
+        viewer.create_topic("public/default/x")
+
+
+def test_a_closed_port_is_unreachable() -> None:
+    options = TransportOptions(retry=RetryPolicy(deadline=0))
+    with (
+        Client("http://127.0.0.1:9", "token", options) as client,
+        pytest.raises(Unreachable, match="ConnectError"),
+    ):
+        client.topic("public/default/flights")
+
+
+def test_a_reader_waits_for_the_next_message_and_goes_on(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    reader = admin.reader(topic, 0)
+    assert list(reader) == []
+    _produce(admin, topic, 2)
+    assert [each.payload for each in reader.fetch(wait=10).messages] == [b"0", b"1"]
+    assert list(reader) == []
+    status = admin.partition(topic, 0)
+    assert (status.last_offset, status.stable_position) == (1, 1)
+
+
+def _produce(client: Client, topic: str, count: int) -> None:
+    with client.producer(topic) as producer:
+        for number in range(count):
+            producer.send(str(number).encode())
+
+
+def _payloads(client: Client, topic: str) -> list[bytes]:
+    return [message.payload for message in client.reader(topic, 0)]
