@@ -12,6 +12,8 @@ import msgspec
 from engine.model.errors import EngineError
 from engine.model.txn_id import TxnID
 
+_VERSION = 1
+
 
 class CorruptSnapshot(EngineError):
     """A snapshot cannot be read back."""
@@ -104,7 +106,7 @@ def dump(state: BufferState) -> bytes:
     """Encode a state as JSON that people can read, after the SHA-256 of that JSON."""
     body = msgspec.json.encode(
         _Stored(
-            version=1,
+            version=_VERSION,
             position=state.position,
             stable_position=state.stable_position,
             ledger_id=state.ledger_id,
@@ -133,6 +135,8 @@ def load(data: bytes) -> BufferState:
         stored = msgspec.json.decode(body, type=_Stored)
     except msgspec.MsgspecError as error:
         raise CorruptSnapshot(f"The snapshot cannot be read: {error}") from error
+    if stored.version != _VERSION:
+        raise CorruptSnapshot(f"Unknown snapshot version {stored.version}.")
     return BufferState(
         position=stored.position,
         ledger_id=stored.ledger_id,

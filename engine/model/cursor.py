@@ -35,9 +35,9 @@ class Cursor:
         return offsets - Ranges.of([(0, self.mark_delete + 1)]) - self.acked
 
 
-def held(pending: Iterable[PendingAck], *, but: TxnID | None = None) -> Ranges:
-    """What transactions hold in PENDING_ACK, without those of ``but``."""
-    return Ranges.of(run for ack in pending if ack.txn_id != but for run in ack.ranges.runs)
+def held(pending: Iterable[PendingAck]) -> Ranges:
+    """What transactions hold in PENDING_ACK."""
+    return Ranges.of(run for ack in pending for run in ack.ranges.runs)
 
 
 def claim_individual(
@@ -52,8 +52,7 @@ def claim_individual(
         TransactionConflict: a message is deleted, or in another transaction's PENDING_ACK.
     """
     acks = list(pending)
-    own = Ranges.of(run for ack in acks if ack.txn_id == txn_id for run in ack.ranges.runs)
-    new = wanted - own
+    new = wanted - held(ack for ack in acks if ack.txn_id == txn_id)
     _refuse(new - cursor.undeleted(new), "is acknowledged already")
     for ack in acks:
         if ack.txn_id != txn_id:

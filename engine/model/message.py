@@ -12,6 +12,9 @@ from typing import Self
 from engine.model.errors import InvalidRequest
 from engine.model.txn_id import TxnID
 
+#: Offsets are stored as signed 64-bit integers.
+MAX_OFFSET = 2**63 - 1
+
 _MESSAGE_ID = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,6}):(\d{1,6})", re.ASCII)
 
 
@@ -57,14 +60,17 @@ class MessageID:
         """Read the canonical form.
 
         Raises:
-            InvalidRequest: the text has another form.
+            InvalidRequest: the text has another form, or a number is out of range.
         """
         found = _MESSAGE_ID.fullmatch(text)
         if found is None:
             raise InvalidRequest(
                 f"{text[:60]!r} is not a message id; write ledger:entry:partition:batch_index."
             )
-        return cls(*(int(part) for part in found.groups()))
+        message_id = cls(*(int(part) for part in found.groups()))
+        if max(message_id.ledger_id, message_id.offset) > MAX_OFFSET:
+            raise InvalidRequest(f"{text!r} is not a message id: no log is as long.")
+        return message_id
 
     @property
     def offset(self) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class ParticipantState(StrEnum):
@@ -85,14 +87,14 @@ class Transaction:
     @property
     def age_ms(self) -> int:
         """From opening to the end, or to now while it has not ended."""
-        return _ms((self.ended_at or self.now).timestamp() - self.opened_at.timestamp())
+        return ((self.ended_at or self.now) - self.opened_at) // _MILLISECOND
 
     @property
     def overdue_ms(self) -> int:
         """How far past its deadline an OPEN transaction is; 0 otherwise."""
         if self.status is not TxnStatus.OPEN:
             return 0
-        return max(0, _ms(self.now.timestamp() - self.deadline.timestamp()))
+        return max(0, (self.now - self.deadline) // _MILLISECOND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +172,3 @@ class EndResult:
     last_offset: int | None = None
     messages: int | None = None
     marker_offset: int | None = None
-
-
-def _ms(seconds: float) -> int:
-    return int(seconds * 1000)

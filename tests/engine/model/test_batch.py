@@ -1,0 +1,60 @@
+"""The stored form of a batch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.model import batch
+from engine.model.batch import CorruptBatch
+from engine.model.message import NewMessage
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+MESSAGES = st.builds(
+    NewMessage,
+    payload=st.binary(),
+    key=st.none() | TEXT,
+    properties=st.dictionaries(TEXT, TEXT),
+    event_time=st.none() | st.datetimes(timezones=st.just(UTC)),
+)
+
+
+@given(st.lists(MESSAGES, min_size=1))
+def test_a_batch_reads_back(messages: list[NewMessage]) -> None:
+    assert batch.decode(batch.encode(messages)) == messages
+
+
+def test_an_event_time_of_another_zone_is_the_same_moment() -> None:
+    at = datetime(2013, 1, 1, 5, 15, tzinfo=timezone(timedelta(hours=-5)))
+    [read] = batch.decode(batch.encode([NewMessage(payload=b"x", event_time=at)]))
+    assert read.event_time == at
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=3), st.data())
+def test_a_body_cut_short_is_corrupt(messages: list[NewMessage], data: st.DataObject) -> None:
+    body = batch.encode(messages)
+    with pytest.raises(CorruptBatch):
+        batch.decode(body[: data.draw(st.integers(0, len(body) - 1))])
+
+
+@pytest.mark.parametrize("body", [b"", b"\x01", b"\x02whatever", b"\x01not zstd at all"])
+def test_other_bytes_are_corrupt(body: bytes) -> None:
+    with pytest.raises(CorruptBatch):
+        batch.decode(body)
+
+
+def test_a_body_of_another_shape_is_corrupt() -> None:
+    import msgspec
+    import zstandard
+
+    body = zstandard.ZstdCompressor().compress(msgspec.msgpack.encode({"rows": 1}))
+    with pytest.raises(CorruptBatch):
+        batch.decode(b"\x01" + body)
+
+
+def test_alike_messages_shrink() -> None:
+    messages = [NewMessage(payload=b'{"carrier": "UA", "delay": %d}' % n) for n in range(1000)]
+    assert len(batch.encode(messages)) * 4 < sum(len(message.payload) for message in messages)

@@ -1,0 +1,61 @@
+"""Ranges against Python's sets."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.model.ranges import Ranges
+
+OFFSETS = st.sets(st.integers(0, 40))
+
+
+def ranges(offsets: set[int]) -> Ranges:
+    return Ranges.of_offsets(offsets)
+
+
+@given(OFFSETS, OFFSETS)
+def test_union_intersection_and_difference_are_those_of_sets(
+    left: set[int], right: set[int]
+) -> None:
+    assert set(ranges(left) | ranges(right)) == left | right
+    assert set(ranges(left) & ranges(right)) == left & right
+    assert set(ranges(left) - ranges(right)) == left - right
+
+
+@given(OFFSETS, OFFSETS)
+def test_every_result_is_sorted_disjoint_and_not_adjacent(left: set[int], right: set[int]) -> None:
+    for result in (
+        ranges(left) | ranges(right),
+        ranges(left) & ranges(right),
+        ranges(left) - ranges(right),
+    ):
+        edges = [edge for run in result.runs for edge in run]
+        assert edges == sorted(set(edges))
+
+
+@given(OFFSETS, st.integers(-2, 42))
+def test_membership_length_first_and_last_are_those_of_a_set(offsets: set[int], one: int) -> None:
+    found = ranges(offsets)
+    assert (one in found) == (one in offsets)
+    assert len(found) == len(offsets)
+    assert bool(found) == bool(offsets)
+    assert (found.first, found.last) == (min(offsets, default=None), max(offsets, default=None))
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30))))
+def test_runs_may_come_in_any_order_overlap_and_be_empty(runs: list[tuple[int, int]]) -> None:
+    assert set(Ranges.of(runs)) == {
+        offset for lower, upper in runs for offset in range(lower, upper)
+    }
+
+
+@given(OFFSETS)
+def test_equal_sets_have_equal_runs(offsets: set[int]) -> None:
+    assert Ranges.of_offsets(sorted(offsets, reverse=True)) == ranges(offsets)
+
+
+def test_a_huge_run_costs_one_run() -> None:
+    whole = Ranges.of([(0, 10**15)])
+    assert (whole - Ranges.of([(5, 6)])).runs == ((0, 5), (6, 10**15))
+    assert sum(upper - lower for lower, upper in whole.runs) == 10**15

@@ -1,0 +1,70 @@
+"""The state machine of a transaction, all 25 pairs of statuses."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from engine.model.errors import InvalidTxnStatus
+from engine.model.txn_status import (
+    DECISION,
+    END,
+    TRANSITIONS,
+    Outcome,
+    TxnAction,
+    TxnStatus,
+    action_of,
+    is_repeated_end,
+    outcome_of,
+)
+
+OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED = TxnStatus
+ALLOWED = {
+    (OPEN, COMMITTING),
+    (COMMITTING, COMMITTED),
+    (OPEN, ABORTING),
+    (ABORTING, ABORTED),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), [*itertools.product(TxnStatus, TxnStatus)])
+def test_four_of_the_25_transitions_exist(before: TxnStatus, after: TxnStatus) -> None:
+    assert ((before, after) in TRANSITIONS) == ((before, after) in ALLOWED)
+
+
+def test_decision_and_end_of_each_action_follow_one_another() -> None:
+    for action in TxnAction:
+        assert (OPEN, DECISION[action]) in TRANSITIONS
+        assert (DECISION[action], END[action]) in TRANSITIONS
+
+
+@pytest.mark.parametrize(
+    ("status", "action"),
+    [
+        (COMMITTING, TxnAction.COMMIT),
+        (COMMITTED, TxnAction.COMMIT),
+        (ABORTING, TxnAction.ABORT),
+        (ABORTED, TxnAction.ABORT),
+    ],
+)
+def test_the_same_end_again_is_a_repetition_and_the_opposite_is_refused(
+    status: TxnStatus, action: TxnAction
+) -> None:
+    [opposite] = set(TxnAction) - {action}
+    assert action_of(status) is action
+    assert is_repeated_end(status, action)
+    with pytest.raises(InvalidTxnStatus) as refused:
+        is_repeated_end(status, opposite)
+    assert refused.value.data == {"current_status": str(status)}
+
+
+def test_an_open_transaction_has_neither_action_nor_outcome() -> None:
+    assert action_of(OPEN) is None
+    assert outcome_of(OPEN) is Outcome.UNDECIDED
+    assert not any(is_repeated_end(OPEN, action) for action in TxnAction)
+
+
+def test_a_decision_is_an_outcome_already() -> None:
+    assert outcome_of(COMMITTING) is outcome_of(COMMITTED) is Outcome.COMMITTED
+    assert outcome_of(ABORTING) is outcome_of(ABORTED) is Outcome.ABORTED

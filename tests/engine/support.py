@@ -1,0 +1,138 @@
+"""What many tests of the engine say, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from engine import Engine
+from engine.model.message import NewMessage, StoredMessage
+from engine.model.subscription import SubscriptionSettings
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
+from engine.postgres.database import Database
+
+TOPIC = TopicName("public", "default", "flights")
+P0 = PartitionName(TOPIC, 0)
+P1 = PartitionName(TOPIC, 1)
+SUBSCRIPTION = SubscriptionName(TOPIC, "monitor")
+
+
+def batch(*payloads: str) -> list[NewMessage]:
+    return [NewMessage(payload=payload.encode()) for payload in payloads]
+
+
+def make_topic(engine: Engine, partitions: int = 1, **settings: Any) -> None:
+    engine.topics.create(TOPIC, TopicSettings(partitions=partitions, **settings))
+
+
+def subscribe(
+    engine: Engine, name: SubscriptionName = SUBSCRIPTION, **settings: Any
+) -> SubscriptionName:
+    engine.subscriptions.create(name, SubscriptionSettings(**settings))
+    return name
+
+
+def open_txn(engine: Engine, tc_id: int | None = 0, owner: str = "alice") -> TxnID:
+    return engine.coordinator.open(owner=owner, tc_id=tc_id).txn_id
+
+
+def finalize(engine: Engine) -> None:
+    """Carry out whatever is due, as a worker's sweep does."""
+    for tc_id in engine.finalizer.due():
+        engine.finalizer.finalize(tc_id)
+
+
+def end(engine: Engine, txn_id: TxnID, action: TxnAction) -> None:
+    """End a transaction and carry it out."""
+    engine.coordinator.end(txn_id, action)
+    finalize(engine)
+
+
+def commit(engine: Engine, txn_id: TxnID) -> None:
+    end(engine, txn_id, TxnAction.COMMIT)
+
+
+def abort(engine: Engine, txn_id: TxnID) -> None:
+    end(engine, txn_id, TxnAction.ABORT)
+
+
+def texts(messages: Sequence[StoredMessage]) -> list[str]:
+    return [message.payload.decode() for message in messages]
+
+
+def fetched(engine: Engine, partition: PartitionName = P0, **options: Any) -> list[str]:
+    return texts(engine.log.fetch(partition, **options).messages)
+
+
+def received(engine: Engine, consumer: str = "c1", **options: Any) -> list[str]:
+    return sorted(texts(engine.receive(SUBSCRIPTION, consumer, **options)))
+
+
+def sql(database: Database, statement: str, *params: object) -> list[Any]:
+    """Run a statement of the test's own, to control what only time or a crash would change."""
+    with database._borrowed() as connection:
+        cursor = connection.execute(cast("Any", statement), params)
+        return cursor.fetchall() if cursor.description is not None else []
+
+
+def coordinator_sql(engine: Engine, statement: str, *params: object) -> list[Any]:
+    return sql(engine._database, statement, *params)
+
+
+def broker_sql(engine: Engine, statement: str, *params: object) -> list[Any]:
+    """On the broker of partition 0."""
+    return sql(engine.log.locate(P0).database, statement, *params)
+
+
+def overdue(engine: Engine, txn_id: TxnID) -> None:
+    """Let a transaction's deadline pass."""
+    coordinator_sql(
+        engine,
+        "UPDATE coordinator.transaction SET deadline = clock_timestamp() - interval '1 ms'"
+        " WHERE (tc_id, sequence) = (%s, %s)",
+        txn_id.tc_id,
+        txn_id.sequence,
+    )
+
+
+def due_now(engine: Engine) -> None:
+    """Let every back-off of the finalizer pass."""
+    coordinator_sql(
+        engine,
+        "UPDATE coordinator.transaction SET next_attempt_at = clock_timestamp()"
+        " WHERE next_attempt_at IS NOT NULL",
+    )
+
+
+def lose_derived_state(engine: Engine) -> None:
+    """Empty the UNLOGGED tables of all brokers, as PostgreSQL does after a crash."""
+    for database in engine._brokers:
+        sql(
+            database,
+            "TRUNCATE broker.partition_live, broker.ongoing_txn, broker.dispatch,"
+            " broker.delivery, broker.redelivered",
+        )
+
+
+@contextmanager
+def unreachable(engine: Engine, broker: str) -> Iterator[None]:
+    """Let a broker refuse connections: its engine's URL leads nowhere meanwhile."""
+    known = engine._brokers._databases[broker]
+    dead = Database(
+        broker,
+        "host=/nonexistent dbname=none",
+        files=("broker", "subscription"),
+        unavailable=known._unavailable,
+        pool_size=1,
+    )
+    dead._pool.timeout = 0.05
+    engine._brokers._databases[broker] = dead
+    try:
+        yield
+    finally:
+        engine._brokers._databases[broker] = known
+        dead.close()
