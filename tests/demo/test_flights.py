@@ -2,14 +2,8 @@ from __future__ import annotations
 
 import msgspec
 import pandas as pd
-import pytest
 
 from txnconsole.demo.flights import Flights
-
-
-@pytest.fixture(scope="module")
-def flights() -> Flights:
-    return Flights.load()
 
 
 def test_every_flight_of_the_data_set_is_there_once(flights: Flights) -> None:
