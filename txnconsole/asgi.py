@@ -1,11 +1,34 @@
-"""The ASGI application: the whole product, server-sent events included."""
+"""The ASGI application: the whole product behind one address (docs/decisions/0006).
+
+Server-sent events run on the event loop; everything else is synchronous and runs on threads.
+"""
 
 from __future__ import annotations
 
 import os
 
 from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
+_events = get_asgi_application()
 
-application = get_asgi_application()
+from django.conf import settings  # noqa: E402  # After Django has been set up.
+
+from txnconsole.wsgi_on_threads import Receive, Scope, Send, WsgiOnThreads  # noqa: E402
+
+#: The one address that answers with a stream (txnconsole.console.live).
+_LIVE = "/live"
+_everything_else = WsgiOnThreads(
+    get_wsgi_application(),
+    threads=settings.TXNCONSOLE_WEB_THREADS,
+    body_limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+)
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request."""
+    if scope["path"] == _LIVE:
+        await _events(scope, receive, send)
+    else:
+        await _everything_else(scope, receive, send)

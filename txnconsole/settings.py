@@ -68,6 +68,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+LOGIN_URL = "console:login"
+
 # --- Applications --------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -94,6 +96,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "txnconsole.request_log.RequestLogMiddleware",
+    "txnconsole.console.csp.ContentSecurityPolicyMiddleware",
     "txnconsole.api.middleware.MetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -104,8 +107,6 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "txnconsole.api.middleware.MetricsMiddleware",
-    "txnconsole.console.csp.ContentSecurityPolicyMiddleware",
 ]
 ROOT_URLCONF = "txnconsole.urls"
 WSGI_APPLICATION = "txnconsole.wsgi.application"
@@ -131,6 +132,8 @@ TEMPLATES = [
 TXNCONSOLE_REQUESTS_PER_SECOND = env.integer(
     "TXNCONSOLE_REQUESTS_PER_SECOND", 5000, low=1, high=1_000_000
 )
+#: Requests that one web process works on at a time; half of them may be waiting on purpose.
+TXNCONSOLE_WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1024)
 #: Whether /readyz and /metrics answer anybody; else this machine, and callers with a role.
 TXNCONSOLE_OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
 REST_FRAMEWORK = {
@@ -144,6 +147,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Transactional messaging on PostgreSQL: transactions, topics, subscriptions.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
+    "POSTPROCESSING_HOOKS": [],  # msgspec names enumerations itself.
     "SCHEMA_PATH_PREFIX": "/api/v1",
 }
 

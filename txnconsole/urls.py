@@ -18,6 +18,10 @@ def _exists(module: str) -> bool:
     return find_spec(package) is not None and find_spec(module) is not None
 
 
+handler400 = "txnconsole.error_handlers.bad_request"
+handler404 = "txnconsole.error_handlers.not_found"
+handler500 = "txnconsole.error_handlers.server_error"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path(prefix, include(module)) for prefix, module in _ROUTES if _exists(module)
 ]

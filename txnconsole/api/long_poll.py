@@ -1,14 +1,20 @@
 """Waiting for something to happen, without a database connection in hand.
 
 A waiting call asks again and again, at first after 2 ms and then ever more seldom up to 50 ms.
-Each question is one indexed read that takes a connection from the pool and gives it back.
+Each question is one indexed read that takes a connection from the pool and gives it back. What a
+waiting call does hold is its thread, so no more than half of a process's threads may wait: a call
+that finds no place answers at once, which the contract allows ("waits at most").
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from threading import BoundedSemaphore
 from time import monotonic, sleep
 from typing import TypeVar
+
+from django.conf import settings
 
 T = TypeVar("T")
 
@@ -16,17 +22,31 @@ _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.050
 _GROWTH = 1.5
 
+_places = BoundedSemaphore(settings.TXNCONSOLE_WEB_THREADS // 2)
+
+
+@contextmanager
+def place_to_wait(wait_ms: int) -> Generator[int]:
+    """Take a place for the length of the block; yields how long it may wait, 0 without a place."""
+    if wait_ms == 0 or not _places.acquire(blocking=False):
+        yield 0
+        return
+    try:
+        yield wait_ms
+    finally:
+        _places.release()
+
 
 def wait_until(ready: Callable[[T], bool], read: Callable[[], T], *, wait_ms: int) -> T:
     """Read until the answer is ready or ``wait_ms`` have passed; return the last answer."""
-    deadline = monotonic() + wait_ms / 1000
-    pause = _FIRST_PAUSE
     answer = read()
-    while not ready(answer):
-        left = deadline - monotonic()
-        if left <= 0:
-            break
-        sleep(min(pause, left))
-        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
-        answer = read()
+    if wait_ms == 0 or ready(answer):
+        return answer
+    with place_to_wait(wait_ms) as granted_ms:
+        deadline = monotonic() + granted_ms / 1000
+        pause = _FIRST_PAUSE
+        while not ready(answer) and (left := deadline - monotonic()) > 0:
+            sleep(min(pause, left))
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+            answer = read()
     return answer

@@ -17,10 +17,10 @@ def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
     celery = ["-m", "celery", "--app", "txnconsole.celery", "--quiet"]
     commands = {
         "web": [
-            *("-m", "uvicorn", "txnconsole.asgi:application"),
-            *("--host", HOST, "--port", environment["PORT"]),
-            *("--timeout-graceful-shutdown", "3"),
-            *("--lifespan", "off", "--no-access-log", "--no-server-header"),
+            *("-m", "granian", "--interface", "asginl", "txnconsole.asgi:application"),
+            *("--host", HOST, "--port", environment["PORT"], "--http", "1", "--no-ws"),
+            *("--workers-kill-timeout", "3", "--respawn-failed-workers"),
+            *("--no-access-log", "--log-level", "warning"),
             *("--log-level", "warning"),
         ],
         "worker": [

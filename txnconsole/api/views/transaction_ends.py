@@ -15,6 +15,7 @@ from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
+from txnconsole.api.long_poll import place_to_wait
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
 from txnconsole.api.structs.transactions import (
     AbortTransaction,
@@ -203,6 +204,7 @@ def _carry_out(decided: EngineTransaction, wait_ms: int) -> Transaction:
     if decided.status in _ENDED:
         return Transaction.of(decided)
     wake_finalizer(decided.txn_id.tc_id)
-    if wait_ms == 0:
-        return Transaction.of(decided)
-    return Transaction.of(engine().coordinator.wait_for_end(decided.txn_id, wait_ms=wait_ms))
+    with place_to_wait(wait_ms) as granted_ms:
+        if granted_ms > 0:
+            decided = engine().coordinator.wait_for_end(decided.txn_id, wait_ms=granted_ms)
+    return Transaction.of(decided)

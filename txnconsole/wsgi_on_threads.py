@@ -1,0 +1,179 @@
+"""Serves a WSGI application from an ASGI server, on threads that stay.
+
+Django under ASGI gives each synchronous request a new thread and takes it through several of
+them, one for each change between middleware and view; docs/decisions/0006 has the figures. Here a
+request takes one hop, to a thread of a pool and back, and the event loop stays free for streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from typing import Any
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+#: An answer goes out in parts of about so many bytes; most have one.
+_PART_BYTES = 1024 * 1024
+_PLAIN = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
+
+
+class _Disconnected(Exception):
+    """The client went away before its request was complete."""
+
+
+class WsgiOnThreads:
+    """An ASGI application for HTTP.
+
+    Args:
+        application: what answers.
+        threads: how many requests are worked on at a time; others wait for a thread.
+        body_limit: bytes of a request's body that are read. The application sees the declared
+            length, or one more than the limit when none was declared, and refuses the rest.
+    """
+
+    def __init__(self, application: WsgiApplication, *, threads: int, body_limit: int) -> None:
+        self._application = application
+        self._body_limit = body_limit
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="request")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        loop = asyncio.get_running_loop()
+        try:
+            environ = await self._environ(scope, receive)
+        except _Disconnected:
+            return
+        answer = _Answer(self._application, environ)
+        try:
+            part, more = await loop.run_in_executor(self._pool, answer.begin)
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": answer.status,
+                    "headers": answer.headers,
+                }
+            )
+            await send({"type": "http.response.body", "body": part, "more_body": more})
+            while more:
+                part, more = await loop.run_in_executor(self._pool, answer.next_part)
+                await send({"type": "http.response.body", "body": part, "more_body": more})
+        finally:
+            if not answer.closed:
+                await loop.run_in_executor(self._pool, answer.close)
+
+    async def _environ(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        too_long = declared.isdigit() and int(declared) > self._body_limit
+        body = b"" if too_long else await self._read(receive)
+        environ = _environ(scope, BytesIO(body))
+        if not too_long:
+            environ["CONTENT_LENGTH"] = str(len(body))
+        return environ
+
+    async def _read(self, receive: Receive) -> bytes:
+        """The body, or its beginning, one byte longer than the limit."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Disconnected
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._body_limit:
+                return b"".join(parts)[: self._body_limit + 1]
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+
+class _Answer:
+    """One answer of the application; every method runs on a thread of the pool."""
+
+    def __init__(self, application: WsgiApplication, environ: dict[str, Any]) -> None:
+        self._application = application
+        self._environ = environ
+        self._result: Iterable[bytes] = ()
+        self._chunks: Iterator[bytes] = iter(())
+        self.status = 500
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.closed = False
+
+    def begin(self) -> tuple[bytes, bool]:
+        """Have the application answer; returns the first part, and whether more follow."""
+        self._result = self._application(self._environ, self._start)
+        self._chunks = iter(self._result)
+        return self.next_part()
+
+    def next_part(self) -> tuple[bytes, bool]:
+        """The next part; with the last one the answer is closed, as WSGI wants it."""
+        part: list[bytes] = []
+        size = 0
+        for chunk in self._chunks:
+            part.append(chunk)
+            size += len(chunk)
+            if size >= _PART_BYTES:
+                return b"".join(part), True
+        self.close()
+        return b"".join(part), False
+
+    def close(self) -> None:
+        """Let the application end the request; it gives back its database connection."""
+        self.closed = True
+        close = getattr(self._result, "close", None)
+        if close is not None:
+            close()
+
+    def _start(
+        self, status: str, headers: list[tuple[str, str]], exc_info: object = None
+    ) -> Callable[[bytes], object]:
+        self.status = int(status.partition(" ")[0])
+        self.headers = [
+            (name.lower().encode("ascii"), value.encode("latin1")) for name, value in headers
+        ]
+        return _no_write
+
+
+def _no_write(data: bytes) -> object:
+    raise NotImplementedError("the application must return its answer, not write it")
+
+
+def _environ(scope: Scope, body: BytesIO) -> dict[str, Any]:
+    """What PEP 3333 asks for; text as bytes in latin-1."""
+    server = scope.get("server") or ("localhost", 80)
+    client = scope.get("client")
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope["path"].encode("utf-8", "surrogateescape").decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1] or 0),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "REMOTE_ADDR": client[0] if client else "",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": body,
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for raw_name, raw_value in scope["headers"]:
+        # A name with an underscore would read like another one with a dash.
+        if b"_" in raw_name:
+            continue
+        name, value = (
+            raw_name.decode("latin-1").upper().replace("-", "_"),
+            raw_value.decode("latin-1"),
+        )
+        key = name if name in _PLAIN else f"HTTP_{name}"
+        separator = "; " if name == "COOKIE" else ","
+        environ[key] = f"{environ[key]}{separator}{value}" if key in environ else value
+    return environ
