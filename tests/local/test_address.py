@@ -1,0 +1,41 @@
+"""The port that the product opens."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from txnconsole.local import address
+from txnconsole.local.errors import CannotStart
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "-1", "http", "\N{FULLWIDTH DIGIT EIGHT}", "80 00"])
+def test_what_is_no_port_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", text)
+    with pytest.raises(CannotStart, match=r"^PORT must be a number from 1 to 65535, not "):
+        address.chosen_port()
+
+
+def test_without_a_choice_it_is_8000(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PORT", raising=False)
+    assert address.chosen_port() == 8000
+
+
+def test_a_taken_port_gets_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(address, "_PATIENCE_SECONDS", 0.0)
+    with socket.socket() as holder:
+        holder.bind((address.HOST, 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(
+            CannotStart, match=rf"^Port {port} is taken by another program\. .*run$"
+        ):
+            address.assert_free(port)
+
+
+def test_a_port_that_was_just_closed_is_free() -> None:
+    with socket.socket() as holder:
+        holder.bind((address.HOST, 0))
+        port = holder.getsockname()[1]
+    address.assert_free(port)

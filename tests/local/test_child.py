@@ -1,0 +1,120 @@
+"""Programs that are kept running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from txnconsole.local import child as child_module
+from txnconsole.local.child import Child, Program
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "program.log"
+
+
+@pytest.fixture
+def sleeper(log: Path) -> Iterator[Child]:
+    """A program with a child of its own, both asleep."""
+    script = (
+        "import subprocess, sys, time;"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+        "print('ready', flush=True); time.sleep(600)"
+    )
+    child = Child("sleeper", Program([sys.executable, "-c", script], dict(os.environ), log))
+    child.start()
+    wait_for("ready", log)
+    yield child
+    child.stop()
+
+
+def wait_for(text: str, log: Path) -> None:
+    deadline = time.monotonic() + 20
+    while text not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def group_ends(group: int) -> bool:
+    """Wait for the last process of a group to go; what is killed takes a moment."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def pid(child: Child) -> int:
+    assert child._process is not None
+    return child._process.pid
+
+
+def test_a_running_program_has_nothing_to_tell(sleeper: Child) -> None:
+    assert sleeper.tend() is None
+    assert sleeper.seconds_until_due is None
+
+
+def test_stopping_ends_the_program_and_what_it_started(sleeper: Child) -> None:
+    group = pid(sleeper)
+    sleeper.stop()
+    assert group_ends(group)
+    sleeper.stop()
+
+
+def test_what_a_crashed_program_started_goes_with_it(sleeper: Child) -> None:
+    group = pid(sleeper)
+    os.kill(group, signal.SIGKILL)
+    os.waitid(os.P_PID, group, os.WEXITED | os.WNOWAIT)
+    line = sleeper.tend()
+    assert line is not None
+    assert line.startswith("sleeper ended (SIGKILL), starts again in 1 s; see ")
+    assert group_ends(group)
+
+
+def test_a_program_that_ignores_the_signal_is_killed(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "_STOP_SECONDS", 0.2)
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('ready', flush=True); time.sleep(600)"
+    )
+    child = Child("deaf", Program([sys.executable, "-c", script], dict(os.environ), log))
+    child.start()
+    wait_for("ready", log)
+    group = pid(child)
+    child.stop()
+    assert group_ends(group)
+
+
+def test_restarts_wait_longer_each_time_and_not_for_ever(log: Path) -> None:
+    child = Child("broken", Program([sys.executable, "-c", "raise SystemExit(3)"], {}, log))
+    delays = []
+    for _ in range(7):
+        child.start()
+        os.waitid(os.P_PID, pid(child), os.WEXITED | os.WNOWAIT)
+        line = child.tend()
+        assert line is not None
+        assert "exit code 3" in line
+        delays.append(round(child.seconds_until_due or 0))
+    assert delays == [1, 2, 4, 8, 16, 30, 30]
+    assert child.tend() is None  # Not due yet: nothing is started.
+    assert child.seconds_until_due is not None
+
+
+def test_a_program_that_cannot_be_started_is_told_and_tried_again(log: Path) -> None:
+    child = Child("absent", Program(["/nonexistent/program"], {}, log))
+    line = child.tend()
+    assert line is not None
+    assert line.startswith("absent cannot be started: ")
+    assert child.seconds_until_due == pytest.approx(1, abs=0.2)

@@ -1,0 +1,195 @@
+"""The whole product, started and stopped as a person does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.product import Product
+from txnconsole.local.postgres import EmbeddedPostgres
+from txnconsole.local.valkey import EmbeddedValkey
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+TOPIC = "/api/v1/topics/public/default/kept"
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """A data directory's place, closed to other users."""
+    with tempfile.TemporaryDirectory(prefix="txnc-") as parent:
+        yield Path(parent) / "data"
+
+
+def test_a_run_opens_keeps_its_data_and_leaves_no_process(data: Path) -> None:
+    with Product(data) as first:
+        first.wait_until_open()
+        assert first.answers("/readyz", 200, seconds=30)
+        assert first.call("PUT", TOPIC, b'{"partitions": 2}') == 201
+        token = first.token()
+
+        with Product(data) as other:
+            assert other.process.wait(30) == 1
+            (line,) = other.output.splitlines()
+            assert f"in use by another run (process {first.process.pid})" in line
+
+        assert first.interrupt() == 0
+        assert first.survivors() == []
+        assert "Traceback" not in first.output
+
+    with Product(data) as second:
+        second.wait_until_open()
+        assert second.token() == token
+        assert second.call("GET", TOPIC) == 200
+        second.process.send_signal(signal.SIGTERM)
+        assert second.process.wait(30) == 0
+        assert second.survivors() == []
+
+
+def test_secrets_are_readable_by_their_owner_only(data: Path) -> None:
+    with Product(data) as product:
+        product.wait_until_open()
+        login = json.loads((data / "login.json").read_text())
+        assert login["password"] in product.output
+        for name in ("login.json", "environment.json", "django.secret", "postgres.secret"):
+            assert (data / name).stat().st_mode & 0o077 == 0, name
+        for log in (data / "log").iterdir():
+            said = log.read_text()
+            assert login["password"] not in said
+            assert product.token() not in said
+
+
+@pytest.mark.crash
+def test_a_killed_program_is_started_again_and_one_line_says_so(data: Path) -> None:
+    with Product(data) as product:
+        product.wait_until_open()
+        os.kill(product.pid_of("granian"), signal.SIGKILL)
+        assert product.says(
+            r"web ended \(SIGKILL\), starts again in 1 s; see .*web\.log", seconds=10
+        )
+        assert product.answers("/healthz", 200, seconds=60)
+
+        assert product.call("PUT", TOPIC, b'{"partitions": 1}') == 201
+        os.kill(product.pid_of("bin/postgres -D"), signal.SIGKILL)
+        assert product.says(r"postgres ended \(SIGKILL\), starts again in 1 s", seconds=10)
+        assert product.answers("/readyz", 200, seconds=60)
+        assert product.call("GET", TOPIC) == 200
+        assert product.interrupt() == 0
+        assert product.survivors() == []
+
+
+@pytest.mark.crash
+def test_a_killed_supervisor_takes_everything_with_it(data: Path) -> None:
+    with Product(data) as killed:
+        killed.wait_until_open()
+        assert len(killed.survivors()) > 5
+        killed.process.kill()
+        killed.process.wait()
+        assert killed.gone(seconds=20), killed.survivors()
+
+    with Product(data) as next_run:
+        next_run.wait_until_open()
+        assert next_run.answers("/readyz", 200, seconds=30)
+
+
+def test_ctrl_c_while_it_starts_leaves_no_process(data: Path) -> None:
+    with Product(data) as product:
+        postgres_is_there = data / "postgres" / "PG_VERSION"
+        while not postgres_is_there.exists():
+            assert product.process.poll() is None, product.output
+        assert product.interrupt() == 0
+        assert product.survivors() == []
+        assert "Traceback" not in product.output
+
+
+def test_servers_that_the_environment_names_are_used(data: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="txnc-") as place:
+        directory = Path(place)
+        (directory / "run").mkdir()
+        postgres = EmbeddedPostgres(
+            directory,
+            sockets=directory / "run",
+            password="given",
+            log=directory / "postgres.log",
+        )
+        valkey = EmbeddedValkey(directory, sockets=directory / "run", log=directory / "valkey.log")
+        try:
+            postgres.start(["tc", "first", "second", "third"])
+            valkey.start()
+            brokers = [postgres.url(name) for name in ("first", "second", "third")]
+            given = {
+                "DATABASE_URL": postgres.url("tc"),
+                "BROKER_DATABASE_URLS": ",".join(brokers),
+                "REDIS_URL": valkey.url,
+            }
+            with Product(data, environment=given) as product:
+                product.wait_until_open()
+                assert product.answers("/readyz", 200, seconds=30)
+                assert product.call("PUT", TOPIC, b'{"partitions": 3}') == 201
+                assert not (data / "postgres").exists()
+                assert not (data / "valkey").exists()
+                assert product.interrupt() == 0
+                assert product.survivors() == []
+        finally:
+            valkey.stop()
+            postgres.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="every other test here runs as a plain user already")
+def test_a_plain_user_can_run_it() -> None:
+    nobody = pwd.getpwnam("nobody")
+    with tempfile.TemporaryDirectory(prefix="txnc-") as parent:
+        os.chown(parent, nobody.pw_uid, nobody.pw_gid)
+        with Product(Path(parent) / "data", prefix=as_plain_user(nobody)) as product:
+            product.wait_until_open()
+            assert product.answers("/readyz", 200, seconds=30)
+            assert (product.data / "postgres").stat().st_uid == nobody.pw_uid
+            assert product.interrupt() == 0
+            assert product.survivors() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become a plain user")
+def test_a_data_directory_without_permission_is_one_line() -> None:
+    with tempfile.TemporaryDirectory(prefix="txnc-") as parent:
+        prefix = as_plain_user(pwd.getpwnam("nobody"))
+        with Product(Path(parent) / "data", prefix=prefix) as product:
+            assert product.process.wait(30) == 1
+            assert product.says(r"\ANo permission to write .*/data\. .*\n\Z", seconds=5)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_a_full_disk_is_one_line(data: Path) -> None:
+    data.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(data)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("this machine does not let root mount")
+    try:
+        with Product(data) as product:
+            assert product.process.wait(30) == 1
+            assert product.says(r"\AThe disk that holds .* is full\. .*\n\Z", seconds=5)
+    finally:
+        subprocess.run(["umount", str(data)], check=True)
+
+
+def as_plain_user(account: pwd.struct_passwd) -> list[str]:
+    """Run as the account, able to read the interpreter wherever root keeps it; to write nothing."""
+    setpriv = shutil.which("setpriv")
+    assert setpriv
+    return [
+        setpriv,
+        f"--reuid={account.pw_uid}",
+        f"--regid={account.pw_gid}",
+        "--clear-groups",
+        "--inh-caps=+dac_read_search",
+        "--ambient-caps=+dac_read_search",
+        "--",
+    ]
