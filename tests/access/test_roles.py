@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from txnconsole.access.roles import GRANTS, Permission, Role, permissions_of
+
+
+def test_every_role_has_its_grants_and_every_permission_a_role() -> None:
+    assert set(GRANTS) == set(Role)
+    assert frozenset().union(*GRANTS.values()) == frozenset(Permission)
+
+
+def test_only_people_see_what_others_own() -> None:
+    sees_all = {role for role in Role if Permission.TRANSACTION_READ_ANY in GRANTS[role]}
+    assert sees_all == {Role.VIEWER, Role.OPERATOR, Role.ADMIN}
+
+
+def test_a_viewer_changes_nothing() -> None:
+    assert {each.split(".")[1] for each in GRANTS[Role.VIEWER]} == {"read", "read_any"}
+
+
+def test_roles_add_up() -> None:
+    both = permissions_of([Role.PRODUCER, Role.CONSUMER])
+    assert {Permission.MESSAGE_PRODUCE, Permission.MESSAGE_CONSUME} <= both
+    assert permissions_of([]) == frozenset()

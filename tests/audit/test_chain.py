@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from django.db import DatabaseError, connection, connections, transaction
+
+from txnconsole.audit.chain import Actor, Change, head, record, recorded, verify_chain
+from txnconsole.audit.models import AuditEntry
+
+WHO = Actor("ann", 7, "request-1")
+
+
+@pytest.mark.django_db
+def test_an_entry_holds_everything_that_was_said() -> None:
+    record(
+        Change(
+            WHO, "transaction.abort", "transaction:1:2", "stuck", {"s": "OPEN"}, {"s": "ABORTING"}
+        )
+    )
+    entry = AuditEntry.objects.order_by("-sequence")[0]
+    assert (entry.who, entry.token_id, entry.request_id) == ("ann", 7, "request-1")
+    assert (entry.action, entry.object, entry.reason) == (
+        "transaction.abort",
+        "transaction:1:2",
+        "stuck",
+    )
+    assert (entry.before, entry.after, entry.result) == (
+        '{"s":"OPEN"}',
+        '{"s":"ABORTING"}',
+        "done",
+    )
+
+
+@pytest.mark.django_db
+def test_entries_are_numbered_without_gaps_and_chained() -> None:
+    for number in range(3):
+        record(Change(WHO, "x", f"object-{number}"))
+    first, second, third = reversed(AuditEntry.objects.order_by("-sequence")[:3])
+    assert (second.sequence, third.sequence) == (first.sequence + 1, first.sequence + 2)
+    assert bytes(second.previous_hash) == bytes(first.hash)
+    assert bytes(third.previous_hash) == bytes(second.hash)
+    assert head() == (third.sequence, bytes(third.hash).hex())
+    assert verify_chain() is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("reason", ["", "ünï\u2028code", "a:b|c,d\n\r\t", "\0nul", "x" * 10_000])
+def test_the_chain_holds_whatever_is_written_in_it(reason: str) -> None:
+    record(Change(Actor("o\0k"), "x", "y", reason, {"k": reason}))
+    assert verify_chain() is None
+
+
+@pytest.mark.django_db
+def test_a_failed_attempt_is_recorded_with_its_code_and_the_error_goes_on() -> None:
+    class Refused(Exception):
+        code = "InvalidTxnStatus"
+
+    with pytest.raises(Refused), recorded(Change(WHO, "x", "y")) as recording:
+        recording.before = {"status": "COMMITTED"}
+        raise Refused
+    with pytest.raises(ZeroDivisionError), recorded(Change(WHO, "x", "y")):
+        _ = 1 // 0
+    second, first = AuditEntry.objects.order_by("-sequence")[:2]
+    assert (first.result, first.before) == ("InvalidTxnStatus", '{"status":"COMMITTED"}')
+    assert second.result == "ZeroDivisionError"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit_entry SET reason = 'other'",
+        "DELETE FROM audit_entry",
+        "TRUNCATE audit_entry",
+        "TRUNCATE audit_entry CASCADE",
+    ],
+)
+def test_the_database_refuses_to_change_or_drop_an_entry(statement: str) -> None:
+    record(Change(WHO, "x", "y"))
+    with (
+        pytest.raises(DatabaseError, match="append-only"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(statement)
+
+
+@pytest.mark.django_db
+def test_the_database_gives_number_time_and_hash_whatever_a_writer_claims() -> None:
+    record(Change(WHO, "x", "y"))
+    newest = AuditEntry.objects.order_by("-sequence")[0]
+    AuditEntry.objects.create(
+        sequence=1,
+        at="2000-01-01T00:00:00Z",
+        who="forger",
+        action="x",
+        object="y",
+        reason="",
+        before="{}",
+        after="{}",
+        result="done",
+        request_id="",
+        previous_hash=b"no",
+        hash=b"no",
+    )
+    forged = AuditEntry.objects.get(who="forger")
+    assert forged.sequence == newest.sequence + 1
+    assert forged.at >= newest.at
+    assert verify_chain() is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("tampering", "where", "problem"),
+    [
+        ("UPDATE audit_entry SET reason = 'other' WHERE sequence = %s + 2", 2, "changed"),
+        ("UPDATE audit_entry SET at = at + interval '1 us' WHERE sequence = %s + 2", 2, "changed"),
+        ("UPDATE audit_entry SET token_id = NULL WHERE sequence = %s + 2", 2, "changed"),
+        ("UPDATE audit_entry SET who = 'annx', action = '' WHERE sequence = %s + 2", 2, "changed"),
+        ("DELETE FROM audit_entry WHERE sequence = %s + 2", 3, "missing"),
+        (
+            "UPDATE audit_entry SET previous_hash = 'x', "
+            "hash = audit_entry_hash(audit_entry) WHERE sequence = %s + 2",
+            2,
+            "does not follow",
+        ),
+    ],
+)
+def test_tampering_by_the_databases_owner_is_found_where_it_was_done(
+    tampering: str, where: int, problem: str
+) -> None:
+    start, _ = head()
+    for number in range(4):
+        record(Change(WHO, "x", f"object-{number}"))
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE audit_entry DISABLE TRIGGER USER")
+        cursor.execute(tampering, [start])
+        cursor.execute("ALTER TABLE audit_entry ENABLE ALWAYS TRIGGER audit_entry_no_change")
+    fault = verify_chain()
+    assert fault is not None
+    assert fault.sequence == start + where
+    assert problem in fault.problem
+
+
+@pytest.mark.django_db(transaction=True)
+def test_writers_at_the_same_time_leave_one_chain() -> None:
+    start, _ = head()
+    barrier = threading.Barrier(4)
+
+    def write() -> None:
+        barrier.wait()
+        for _ in range(10):
+            record(Change(WHO, "x", "y"))
+        connections.close_all()
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert head()[0] == start + 40
+    assert verify_chain() is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_entry_is_gone_with_the_transaction_that_it_was_written_in() -> None:
+    before = head()
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        record(Change(WHO, "x", "y"))
+        _ = 1 // 0
+    assert head() == before
+    record(Change(WHO, "x", "y"))
+    assert head()[0] == before[0] + 1
