@@ -40,7 +40,9 @@ def test_a_program_sees_its_own_transactions_and_a_person_everybodys() -> None:
 @pytest.mark.django_db
 def test_a_console_users_roles_are_the_groups_of_their_names() -> None:
     user = User.objects.create(username="ann")
-    user.groups.add(Group.objects.get_or_create(name="operator")[0], Group.objects.create(name="chess club"))
+    user.groups.add(
+        Group.objects.get_or_create(name="operator")[0], Group.objects.create(name="chess club")
+    )
     principal = principal_of(user)
     assert principal is not None
     assert principal.roles == {Role.OPERATOR}

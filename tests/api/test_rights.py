@@ -1,0 +1,228 @@
+"""Every operation × every role, in one table; an operation that it does not name fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import URLPattern
+
+from tests.api.conftest import MESSAGES, TOPIC, Caller
+from txnconsole.access.roles import Role
+from txnconsole.api.endpoint import operation_of
+from txnconsole.api.urls import urlpatterns
+
+V, P, C, O, A = Role.VIEWER, Role.PRODUCER, Role.CONSUMER, Role.OPERATOR, Role.ADMIN
+EVERYBODY = {V, P, C, O, A}
+PEOPLE = {V, O, A}
+PROGRAMS = {P, C, A}
+
+ALLOWED: dict[str, set[Role]] = {
+    "listTransactions": EVERYBODY,
+    "openTransaction": PROGRAMS,
+    "getTransaction": EVERYBODY,
+    "getTransactionLog": EVERYBODY,
+    "getTransactionOutcome": EVERYBODY,
+    "getTransactionImpact": EVERYBODY,
+    "addPartitions": PROGRAMS,
+    "addSubscriptions": PROGRAMS,
+    "commitTransaction": PROGRAMS,
+    "abortTransaction": {P, C, O, A},
+    "extendTransaction": PROGRAMS,
+    "endGroup": PROGRAMS,
+    "listSlowTransactions": PEOPLE,
+    "listTopics": EVERYBODY,
+    "getTopic": EVERYBODY,
+    "putTopic": {A},
+    "deleteTopic": {A},
+    "listPartitions": EVERYBODY,
+    "getPartition": EVERYBODY,
+    "produceMessages": {P, A},
+    "fetchMessages": {V, C, O, A},
+    "getAbortedIndex": EVERYBODY,
+    "getBlockers": EVERYBODY,
+    "listSubscriptions": EVERYBODY,
+    "getSubscription": EVERYBODY,
+    "putSubscription": {C, A},
+    "deleteSubscription": {A},
+    "receiveMessages": {C, A},
+    "acknowledgeMessages": {C, A},
+    "giveBackMessages": {C, A},
+    "listCoordinators": PEOPLE,
+    "getCoordinator": PEOPLE,
+    "listAudit": {O, A},
+}
+
+_T = f"/topics/{TOPIC}"
+_S = f"{_T}/subscriptions/s"
+_MESSAGE_IDS = {"consumer": "c", "message_ids": ["1:0:0:0"]}
+
+#: A good request of each operation; ``{own}`` is an open transaction of the caller.
+REQUESTS: dict[str, tuple[str, str, Any]] = {
+    "listTransactions": ("GET", "/transactions", None),
+    "openTransaction": ("POST", "/transactions", {}),
+    "getTransaction": ("GET", "/transactions/{own}", None),
+    "getTransactionLog": ("GET", "/transactions/{own}/log", None),
+    "getTransactionOutcome": ("GET", "/transactions/{own}/outcome", None),
+    "getTransactionImpact": ("GET", "/transactions/{own}/impact", None),
+    "addPartitions": ("POST", "/transactions/{own}/partitions", {"partitions": [f"{TOPIC}:0"]}),
+    "addSubscriptions": (
+        "POST",
+        "/transactions/{own}/subscriptions",
+        {"subscriptions": [{"topic": TOPIC, "subscription": "s"}]},
+    ),
+    "commitTransaction": ("POST", "/transactions/{own}/commit", {}),
+    "abortTransaction": ("POST", "/transactions/{own}/abort", {"reason": "why"}),
+    "extendTransaction": ("POST", "/transactions/{own}/extend", {"timeout_ms": 1000}),
+    "endGroup": (
+        "POST",
+        "/transactions/end-group",
+        {"group": "{own}", "guard": "g", "commit": ["{own}"]},
+    ),
+    "listSlowTransactions": ("GET", "/slow-transactions", None),
+    "listTopics": ("GET", "/topics", None),
+    "getTopic": ("GET", _T, None),
+    "putTopic": ("PUT", _T, {"partitions": 2}),
+    "deleteTopic": ("DELETE", "/topics/public/default/spare", None),
+    "listPartitions": ("GET", f"{_T}/partitions", None),
+    "getPartition": ("GET", f"{_T}/partitions/0", None),
+    "produceMessages": ("POST", MESSAGES, {"messages": [{"payload": "x"}]}),
+    "fetchMessages": ("GET", MESSAGES, None),
+    "getAbortedIndex": ("GET", f"{_T}/partitions/0/aborted-index", None),
+    "getBlockers": ("GET", f"{_T}/partitions/0/blockers", None),
+    "listSubscriptions": ("GET", f"{_T}/subscriptions", None),
+    "getSubscription": ("GET", _S, None),
+    "putSubscription": ("PUT", _S, {}),
+    "deleteSubscription": ("DELETE", f"{_T}/subscriptions/spare", None),
+    "receiveMessages": ("POST", f"{_S}/receive", {"consumer": "c"}),
+    "acknowledgeMessages": ("POST", f"{_S}/ack", _MESSAGE_IDS),
+    "giveBackMessages": ("POST", f"{_S}/nack", _MESSAGE_IDS),
+    "listCoordinators": ("GET", "/coordinators", None),
+    "getCoordinator": ("GET", "/coordinators/1", None),
+    "listAudit": ("GET", "/audit", None),
+}
+
+
+def operations() -> list[str]:
+    """Every operation behind the URLconf."""
+    found = []
+    for pattern in urlpatterns:
+        assert isinstance(pattern, URLPattern)
+        view = pattern.callback.cls
+        for method in view.http_method_names:
+            operation = operation_of(view, method)
+            if operation is not None and method != "head":
+                found.append(operation.name)
+    return found
+
+
+def test_the_table_names_every_operation_once() -> None:
+    assert sorted(operations()) == sorted(ALLOWED) == sorted(REQUESTS)
+
+
+@pytest.fixture
+def world(topic: str, as_role: Callable[..., Caller]) -> Caller:
+    """Topics, a subscription, a message; returns an administrator."""
+    admin = as_role("admin", user="root")
+    for path in (f"{_T}", "/topics/public/default/spare"):
+        assert admin.put(path, {"partitions": 2}).status in (200, 201)
+    for name in ("s", "spare"):
+        assert admin.put(f"{_T}/subscriptions/{name}").status == 201
+    admin.produce("first")
+    return admin
+
+
+def request(caller: Caller, name: str, own: str) -> int:
+    method, path, body = REQUESTS[name]
+    text = caller.send(
+        method,
+        path.replace("{own}", own),
+        b"" if body is None else _with_own(body, own),
+    )
+    return text.status
+
+
+def _with_own(body: Any, own: str) -> bytes:
+    import json
+
+    return json.dumps(body).replace("{own}", own).encode()
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_may_do_what_the_table_says_and_nothing_else(
+    role: Role, world: Caller, as_role: Callable[..., Caller]
+) -> None:
+    caller = as_role(role)
+    programs = as_role("producer", user=role.value)
+    wrong = {}
+    for name in ALLOWED:
+        status = request(caller, name, programs.open())
+        expected = role in ALLOWED[name]
+        if (status < 300) is not expected or (not expected and status != 403):
+            wrong[name] = status
+    assert wrong == {}
+
+
+def test_nobody_may_do_anything_without_a_token(
+    world: Caller, as_role: Callable[..., Caller]
+) -> None:
+    own = as_role("producer").open()
+    for caller in (Caller(), Caller("txc_" + "A" * 43), Caller("")):
+        assert {name: request(caller, name, own) for name in ALLOWED} == dict.fromkeys(ALLOWED, 401)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_topics_outside_the_patterns_are_refused_to_every_role_alike(
+    role: Role, world: Caller, as_role: Callable[..., Caller]
+) -> None:
+    """Whether they exist or not, so that a refusal tells nothing."""
+    caller = as_role(role, topics="public/other/*")
+    own = as_role("producer", user=role.value).open()
+    named = [name for name, (_, path, _body) in REQUESTS.items() if path.startswith("/topics/")]
+    assert len(named) > 10
+    assert {name: request(caller, name, own) for name in named} == dict.fromkeys(named, 403)
+    assert caller.get("/topics/public/default/unknown").is_problem(403, "PermissionDenied")
+    assert caller.get("/topics").json["items"] == []
+    if role in PROGRAMS:
+        assert request(caller, "addPartitions", own) == 403
+        assert request(caller, "addSubscriptions", own) == 403
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (_, path, _body) in REQUESTS.items() if "{own}" in path] + ["endGroup"]
+)
+@pytest.mark.parametrize("role", [P, C])
+def test_anothers_transaction_does_not_exist_for_a_program(
+    name: str, role: Role, world: Caller, as_role: Callable[..., Caller]
+) -> None:
+    others = as_role("producer", user="somebody-else").open()
+    assert request(as_role(role), name, others) == 404
+    assert world.get(f"/transactions/{others}").json["status"] == "OPEN"
+
+
+def test_a_program_lists_its_own_transactions_whatever_it_asks_for(
+    as_role: Callable[..., Caller],
+) -> None:
+    mine, other = as_role("producer", user="me"), as_role("producer", user="other")
+    own = mine.open()
+    other.open()
+    for query in ("", "?owner=other", "?owner=me"):
+        items = mine.get(f"/transactions{query}").json["items"]
+        assert [item["txn_id"] for item in items] == [own]
+    assert len(as_role("viewer").get("/transactions").json["items"]) == 2
+
+
+@pytest.mark.parametrize(
+    "header", ["Basic dXNlcjpwdw==", "Bearer", "Bearer ", "Token x", "Bearer é"]
+)
+def test_a_malformed_authorization_header_is_refused_with_a_challenge(
+    header: str, as_role: Callable[..., Caller]
+) -> None:
+    answer = Caller().send("GET", "/topics", Authorization=header)
+    assert answer.is_problem(401, "NotAuthenticated")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_token_in_the_query_string_is_no_token(as_role: Callable[..., Caller]) -> None:
+    assert Caller().get("/topics?token=x&access_token=x").status == 401
