@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -83,16 +82,10 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "txnconsole.enginedb",
     "txnconsole.workers",
-    *(
-        app
-        for app, landed in {
-            "txnconsole.access": "models",
-            "txnconsole.audit": "models",
-            "txnconsole.api": "urls",
-            "txnconsole.console": "urls",
-        }.items()
-        if find_spec(app) and find_spec(f"{app}.{landed}")
-    ),
+    "txnconsole.audit",
+    "txnconsole.access",
+    "txnconsole.api",
+    "txnconsole.console",
 ]
 MIDDLEWARE = [
     "txnconsole.request_log.RequestLogMiddleware",

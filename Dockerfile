@@ -1,0 +1,30 @@
+# One image for every service of docker-compose.yml: web, worker, beat, Spark.
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /app
+RUN python -m venv .venv && .venv/bin/pip install --no-cache-dir uv==0.13.9
+COPY requirements.lock ./
+RUN VIRTUAL_ENV=/app/.venv .venv/bin/uv pip sync --no-cache --require-hashes requirements.lock
+
+FROM python:3.11-slim-bookworm
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10001 --create-home txnconsole \
+    && install -d -o txnconsole /data
+WORKDIR /app
+COPY --from=build /app/.venv .venv
+COPY manage.py ./
+COPY engine engine
+COPY txnconsole txnconsole
+COPY templates templates
+COPY static static
+ENV PATH=/app/.venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    TXNCONSOLE_DATA=/data \
+    STATIC_ROOT=/app/collected
+RUN python manage.py collectstatic --noinput --verbosity 0
+USER txnconsole
+ENTRYPOINT ["tini", "--"]
+CMD ["uvicorn", "txnconsole.asgi:application", "--host", "0.0.0.0", "--port", "8000", \
+     "--lifespan", "off", "--no-access-log", "--timeout-graceful-shutdown", "3"]

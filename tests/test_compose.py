@@ -1,0 +1,167 @@
+"""docker-compose.yml against the code: it cannot run here, so every name in it is checked."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import get_commands
+
+from txnconsole.environment import django_database
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPOSE = ROOT / "docker-compose.yml"
+Service = dict[str, Any]
+
+#: As a person would set them.
+GIVEN = {"POSTGRES_PASSWORD": "pass word", "SECRET_KEY": "key"}
+_VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(?::([-?])([^}]*))?\}")
+
+
+def interpolated(text: str) -> str:
+    """What compose makes of ``${NAME}``, ``${NAME:-default}`` and ``${NAME:?reason}``."""
+
+    def value(match: re.Match[str]) -> str:
+        name, kind, default = match.groups()
+        if name in GIVEN:
+            return GIVEN[name].replace(" ", "%20")
+        assert kind == "-", f"{name} has no default"
+        return default
+
+    return _VARIABLE.sub(value, text)
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Service]:
+    document = yaml.safe_load(interpolated(COMPOSE.read_text()))
+    found: dict[str, Service] = document["services"]
+    return found
+
+
+def product(services: dict[str, Service]) -> dict[str, Service]:
+    return {name: service for name, service in services.items() if "build" in service}
+
+
+def test_every_part_of_the_production_shape_is_there(services: dict[str, Service]) -> None:
+    assert set(services) == {
+        *("coordinator-db", "broker-1-db", "broker-2-db", "redis", "migrate"),
+        *("web", "worker", "beat", "spark-master", "spark-worker", "spark-stream"),
+    }
+
+
+def test_whatever_keeps_running_has_a_health_check(services: dict[str, Service]) -> None:
+    without = {name for name, service in services.items() if "healthcheck" not in service}
+    assert without == {"migrate"}
+
+
+def test_services_wait_only_for_services_that_can_become_so(services: dict[str, Service]) -> None:
+    for name, service in services.items():
+        for other, how in service.get("depends_on", {}).items():
+            assert other in services, name
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in services[other], (name, other)
+            else:
+                assert how["condition"] == "service_completed_successfully"
+                assert services[other]["restart"] == "no"
+
+
+def test_every_setting_is_one_that_the_code_reads(services: dict[str, Service]) -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "txnconsole").rglob("*.py"))
+    for name, service in product(services).items():
+        for variable in service.get("environment", {}):
+            assert f'"{variable}"' in sources, (name, variable)
+
+
+def test_addresses_name_services_that_exist(services: dict[str, Service]) -> None:
+    settings = services["web"]["environment"]
+    urls = [settings["DATABASE_URL"], *settings["BROKER_DATABASE_URLS"].split(",")]
+    parsed = [django_database("DATABASE_URL", url) for url in urls]
+    assert [database["HOST"] for database in parsed] == [
+        "coordinator-db",
+        "broker-1-db",
+        "broker-2-db",
+    ]
+    for database in parsed:
+        server = services[database["HOST"]]["environment"]
+        assert database["USER"] == server["POSTGRES_USER"]
+        assert database["NAME"] == server["POSTGRES_DB"]
+    assert re.fullmatch(r"redis://redis:\d+/0", settings["REDIS_URL"])
+    stream = services["spark-stream"]["environment"]
+    assert stream["TXNCONSOLE_URL"] == "http://web:8000"
+    assert "web" in settings["ALLOWED_HOSTS"].split(",")
+
+
+def test_every_command_exists(services: dict[str, Service]) -> None:
+    programs = ROOT / ".venv" / "bin"
+    for name, service in product(services).items():
+        for command in (service["command"], service.get("healthcheck", {}).get("test", [])[1:]):
+            line = " ".join(command)
+            for module in re.findall(r"-m ([\w.]+)", line) + re.findall(r"--app=([\w.]+)", line):
+                assert importlib.util.find_spec(module), (name, module)
+            for management in re.findall(r"manage\.py (\w+)", line):
+                assert management in get_commands(), (name, management)
+            if command and command[0] in {"uvicorn", "celery", "spark-class"}:
+                assert (programs / command[0]).exists(), (name, command[0])
+
+
+def test_volumes_are_declared_and_used_once(services: dict[str, Service]) -> None:
+    declared = set(yaml.safe_load(interpolated(COMPOSE.read_text()))["volumes"])
+    used = [
+        volume.partition(":")[0]
+        for service in services.values()
+        for volume in service.get("volumes", [])
+    ]
+    assert sorted(used) == sorted(declared)
+
+
+def test_nothing_listens_beyond_this_machine(services: dict[str, Service]) -> None:
+    ports = [port for service in services.values() for port in service.get("ports", [])]
+    assert ports == ["127.0.0.1:8000:8000"]
+
+
+def test_servers_keep_what_they_have_acknowledged(services: dict[str, Service]) -> None:
+    for name in ("coordinator-db", "broker-1-db", "broker-2-db"):
+        line = " ".join(services[name]["command"])
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            assert setting not in line
+    assert services["web"]["image"] == services["worker"]["image"]
+
+
+def test_no_secret_stands_in_the_file() -> None:
+    text = COMPOSE.read_text()
+    for name in ("POSTGRES_PASSWORD", "SECRET_KEY"):
+        assert f"{name}: ${{{name}:?" in text
+
+
+def test_the_image_holds_what_the_services_run() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    for source in re.findall(r"^COPY (?!--)(\S+) ", dockerfile, flags=re.MULTILINE):
+        assert (ROOT / source).exists(), source
+        assert f"!{source}" in ignored, source
+    makefile = (ROOT / "Makefile").read_text()
+    version = re.search(r"UV_VERSION := (\S+)", makefile)
+    assert version
+    assert f"uv=={version[1]}" in dockerfile
+
+
+def test_compose_itself_accepts_it() -> None:
+    docker = shutil.which("docker")
+    command = [docker or "docker", "compose", "version"]
+    if docker is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("docker compose is not installed")
+    result = subprocess.run(
+        [docker, "compose", "--file", str(COMPOSE), "config", "--quiet"],
+        env=dict(os.environ) | GIVEN,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
