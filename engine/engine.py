@@ -157,12 +157,13 @@ class Engine:
 
     def sample_positions(self) -> int:
         """Record where each partition stands, if it moved; the workers call this every second."""
-        samples = 0
-        for database in self._brokers:
+
+        def work(database: Database) -> int:
             with database.session() as session:
-                samples += session.run("sample_positions")
                 session.run("trim_samples", keep=_KEPT_SAMPLES)
-        return samples
+                return session.run("sample_positions")
+
+        return self._brokers.on_each(work)
 
     def _take_snapshot(self, location: Location, partition: PartitionName) -> None:
         self._snapshots.take(location, partition)

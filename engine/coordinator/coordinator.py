@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.coordinator import rows
+from engine.coordinator.listing import list_page
 from engine.log.topics import Topics
 from engine.model.errors import (
     CoordinatorNotFound,
@@ -16,7 +17,7 @@ from engine.model.errors import (
     PartitionNotFound,
     TransactionNotFound,
 )
-from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.page import Page
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import (
@@ -39,8 +40,6 @@ from engine.model.txn_status import (
 from engine.postgres.database import Database, Row
 from engine.settings import EngineSettings
 
-#: A page of a filtered list looks at so many headers at most.
-_SCAN_LIMIT = 5000
 _KEPT_MEMBERSHIPS = 100_000
 _POLL_SECONDS = (0.004, 0.008, 0.015, 0.03)
 
@@ -122,35 +121,8 @@ class Coordinator:
     ) -> Page[Transaction]:
         """List headers, without participants. The cost of a page is bounded whatever the filter:
         one that matches little answers short pages with a cursor to go on from."""
-        at, at_tc, at_sequence = decode_cursor(cursor, 3) if cursor else (None, None, None)
         with self._database.session() as session:
-            found = session.adhoc(
-                f"list_{order}",
-                statuses=[str(status) for status in filter.statuses] or None,
-                tc_id=filter.tc_id,
-                owner=filter.owner,
-                client=filter.client,
-                topic=filter.topic,
-                min_age_ms=filter.min_age_ms,
-                overdue=filter.overdue,
-                opened_after=filter.opened_after,
-                opened_before=filter.opened_before,
-                at=at,
-                at_tc=at_tc,
-                at_sequence=at_sequence,
-                scan_limit=_SCAN_LIMIT,
-                limit=limit + 1,
-            )
-        page = found[:limit]
-        more = len(found) > limit or (bool(found) and not found[-1].matches)
-        last = page[-1] if more else None
-        key = "deadline" if order is TransactionOrder.OVERDUE else "opened_at"
-        return Page(
-            items=tuple(rows.transaction(row) for row in page if row.matches),
-            next_cursor=None
-            if last is None
-            else encode_cursor(getattr(last, key).isoformat(), last.tc_id, last.sequence),
-        )
+            return list_page(session, filter, order=order, limit=limit, cursor=cursor)
 
     def log(self, txn_id: TxnID) -> tuple[TransactionLogEntry, ...]:
         """The transaction log's records of one transaction, in order.
@@ -348,6 +320,8 @@ class Coordinator:
             return session.adhoc("recent_rates", seconds=seconds)
 
     def _topic_with(self, partition: PartitionName) -> Topic:
+        if partition.topic.is_system:
+            raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
         topic = self._topics.get(partition.topic)
         if partition.number >= len(topic.brokers):
             topic = self._topics.get(partition.topic, fresh=True)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.model.errors import PartitionNotFound, PartitionUnavailable, SubscriptionNotFound
+import structlog
+
+from engine.model.errors import (
+    EngineError,
+    PartitionNotFound,
+    PartitionUnavailable,
+    SubscriptionNotFound,
+)
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Database, Row
 from engine.settings import EngineSettings
+
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,22 @@ class Brokers:
         if found is None:
             raise PartitionUnavailable(f"{name} is not among this process's brokers.")
         return found
+
+    def on_each(self, work: Callable[[Database], int]) -> int:
+        """Do periodic work on every broker; one that cannot be reached delays only itself.
+
+        Returns:
+            The sum of what ``work`` answered.
+        """
+        total = 0
+        for database in self:
+            try:
+                total += work(database)
+            except EngineError as error:
+                logger.warning(
+                    "broker left out", broker=database.name, code=error.code, reason=error.message
+                )
+        return total
 
     def locate(self, topic: Topic, number: int) -> Location:
         """Find a partition.

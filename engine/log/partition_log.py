@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from engine.log.admission import check, refusal
 from engine.log.brokers import Brokers, Location
 from engine.log.entries import AbortedSpans, kind_of, messages_of
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
@@ -12,13 +13,17 @@ from engine.log.topics import Topics
 from engine.model import batch
 from engine.model.errors import (
     InvalidRequest,
-    InvalidTxnStatus,
     PartitionNotFound,
     PartitionUnavailable,
-    PayloadTooLarge,
-    SequenceOutOfOrder,
 )
-from engine.model.message import EntryKind, Isolation, NewMessage, StoredMessage, Visibility
+from engine.model.message import (
+    MAX_OFFSET,
+    EntryKind,
+    Isolation,
+    NewMessage,
+    StoredMessage,
+    Visibility,
+)
 from engine.model.partition import (
     Appended,
     Fetched,
@@ -29,13 +34,11 @@ from engine.model.partition import (
     PositionSample,
     Segment,
 )
+from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Params, Row
+from engine.postgres.database import Database, Params, Row
 from engine.settings import EngineSettings
-
-#: A batch's share of the row and the request beside its payload.
-_MESSAGE_OVERHEAD_BYTES = 64
 
 
 class PartitionLogs:
@@ -96,7 +99,7 @@ class PartitionLogs:
             SequenceOutOfOrder: below the producer's last one and no known duplicate.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
         """
-        self._check(partition, messages, producer_name, sequence_id)
+        check(self._settings, partition, messages, producer_name, sequence_id)
         location = self.locate(partition)
         parameters: dict[str, object] = {
             "partition_id": location.partition_id,
@@ -120,7 +123,7 @@ class PartitionLogs:
                 last_offset=row.last_offset,
                 duplicate=row.result == "duplicate",
             )
-        raise self._refusal(row, partition, txn_id)
+        raise refusal(row, partition, txn_id)
 
     def fetch(
         self,
@@ -142,6 +145,8 @@ class PartitionLogs:
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
         """
         committed = isolation is Isolation.READ_COMMITTED
+        if max_bytes is not None and max_bytes < 1:
+            raise InvalidRequest("max_bytes must be 1 or more.")
         window = self._window(from_offset, max_messages)
         head, entries, aborted = self._read(
             partition, "committed_entries" if committed else "all_entries", window, max_bytes
@@ -219,8 +224,7 @@ class PartitionLogs:
         topic = self._topics.get(topic_name)
         found: list[PartitionStatus] = []
         for database in self._brokers.of_topic(topic):
-            with database.session() as session:
-                rows = session.all("statuses", topic_id=topic.topic_id)
+            rows = self._statuses_on(database, topic)
             found.extend(partition_status(row, database.name) for row in rows)
         return tuple(sorted(found, key=lambda status: status.partition.number))
 
@@ -297,60 +301,30 @@ class PartitionLogs:
             for row in reversed(rows)
         )
 
+    def _statuses_on(self, database: Database, topic: Topic) -> list[Row]:
+        with database.session() as session:
+            rows = session.all("statuses", topic_id=topic.topic_id)
+        lost = [row for row in rows if row.next_offset is None]
+        for row in lost:
+            self._recover(
+                Location(database, row.partition_id), PartitionName(topic.name, row.number)
+            )
+        if lost:
+            with database.session() as session:
+                rows = session.all("statuses", topic_id=topic.topic_id)
+        return rows
+
     def _append(self, location: Location, parameters: dict[str, object]) -> Row:
         with location.database.session() as session:
             return session.one("append", **parameters)
 
-    def _check(
-        self,
-        partition: PartitionName,
-        messages: Sequence[NewMessage],
-        producer_name: str | None,
-        sequence_id: int | None,
-    ) -> None:
-        limits = self._settings
-        if partition.topic.is_system:
-            raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
-        if not messages:
-            raise InvalidRequest("A batch needs at least one message.")
-        if (producer_name is None) != (sequence_id is None):
-            raise InvalidRequest("producer_name and sequence_id go together.")
-        if len(messages) > limits.max_batch_messages:
-            raise PayloadTooLarge(
-                f"The batch has {len(messages)} messages; the limit is {limits.max_batch_messages}."
-            )
-        total = 0
-        for message in messages:
-            size = len(message.payload) + len(message.key or "") + _MESSAGE_OVERHEAD_BYTES
-            size += sum(len(name) + len(value) for name, value in message.properties.items())
-            if size > limits.max_message_bytes:
-                raise PayloadTooLarge(
-                    f"A message has {size} bytes; the limit is {limits.max_message_bytes}.",
-                    limit_bytes=limits.max_message_bytes,
-                )
-            total += size
-        if total > limits.max_batch_bytes:
-            raise PayloadTooLarge(
-                f"The batch has {total} bytes; the limit is {limits.max_batch_bytes}.",
-                limit_bytes=limits.max_batch_bytes,
-            )
-
-    def _refusal(self, row: Row, partition: PartitionName, txn_id: TxnID | None) -> Exception:
-        if row.result == "ended":
-            return InvalidTxnStatus(f"{txn_id} has ended in {partition}; nothing was stored.")
-        if row.result == "out_of_order":
-            return SequenceOutOfOrder(
-                f"The producer's last sequence id in {partition} is {row.last_sequence_id}.",
-                last_sequence_id=row.last_sequence_id,
-            )
-        if row.result == "not_found":
-            return PartitionNotFound(f"{partition} is gone.")
-        return PartitionUnavailable(f"{partition} is {row.result}; try again.")
-
     def _window(self, from_offset: int, max_messages: int) -> tuple[int, int]:
-        if from_offset < 0 or max_messages < 1:
-            raise InvalidRequest("from_offset must be 0 or more, max_messages 1 or more.")
-        return from_offset, from_offset + min(max_messages, self._settings.max_fetch_messages)
+        if not 0 <= from_offset <= MAX_OFFSET or max_messages < 1:
+            raise InvalidRequest(
+                f"from_offset must be between 0 and {MAX_OFFSET}, max_messages 1 or more."
+            )
+        size = min(max_messages, self._settings.max_fetch_messages)
+        return from_offset, min(from_offset + size, MAX_OFFSET)
 
     def _read(
         self,

@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, InvalidRequest
 from engine.postgres import offsets
 from engine.sql import queries
 
@@ -171,9 +171,16 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except pg.DataError as error:
+            # A number out of range, a NUL in a text: the caller's value, in PostgreSQL's words.
+            raise InvalidRequest(f"A value cannot be stored: {_first_line(error)}") from error
         except (pg.OperationalError, PoolTimeout) as error:
             # After a server restart every pooled connection is dead: find out now, once.
             with contextlib.suppress(PoolTimeout, pg.OperationalError):
                 self._pool.check()
-            reason = (str(error).strip().splitlines() or ["no answer"])[0][:_SHOWN]
+            reason = _first_line(error)
             raise self._unavailable(f"{self.name} cannot serve this now: {reason}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or ["no answer"])[0][:_SHOWN]

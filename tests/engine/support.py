@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -23,6 +24,11 @@ SUBSCRIPTION = SubscriptionName(TOPIC, "monitor")
 
 def batch(*payloads: str) -> list[NewMessage]:
     return [NewMessage(payload=payload.encode()) for payload in payloads]
+
+
+def noise(seed: int, size: int) -> bytes:
+    """Bytes that do not shrink, the same in every run."""
+    return hashlib.shake_128(seed.to_bytes(8)).digest(size)
 
 
 def make_topic(engine: Engine, partitions: int = 1, **settings: Any) -> None:

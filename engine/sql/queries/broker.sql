@@ -219,17 +219,22 @@ WHERE partition_id = %(partition_id)s AND at > clock_timestamp() - %(since)s::in
 ORDER BY at DESC LIMIT 5000
 
 -- sample_positions --
--- One sample of every partition that has moved since its last one.
-WITH moved AS (
+-- One sample of every partition that has moved since its last one. A head that is locked is left
+-- to the next time: this waits for nobody, so its lock order does not matter.
+WITH moved AS MATERIALIZED (
+    SELECT partition_id FROM broker.partition_live
+    WHERE (sampled_last, sampled_stable) IS DISTINCT FROM
+        (next_offset - 1, coalesce(first_ongoing_offset, next_offset) - 1)
+    FOR UPDATE SKIP LOCKED
+), sampled AS (
     UPDATE broker.partition_live l SET
         sampled_stable = coalesce(l.first_ongoing_offset, l.next_offset) - 1,
         sampled_last = l.next_offset - 1
-    WHERE (l.sampled_last, l.sampled_stable) IS DISTINCT FROM
-        (l.next_offset - 1, coalesce(l.first_ongoing_offset, l.next_offset) - 1)
+    FROM moved WHERE l.partition_id = moved.partition_id
     RETURNING l.partition_id, l.sampled_stable, l.sampled_last
 )
 INSERT INTO broker.position_sample (partition_id, stable_position, last_offset)
-SELECT partition_id, sampled_stable, sampled_last FROM moved
+SELECT partition_id, sampled_stable, sampled_last FROM sampled
 ON CONFLICT DO NOTHING
 
 -- trim_samples --

@@ -4,9 +4,6 @@ INSERT INTO coordinator.coordinator (tc_id)
 SELECT generate_series(0, %(count)s::integer - 1)
 ON CONFLICT DO NOTHING
 
--- coordinator_ids --
-SELECT tc_id FROM coordinator.coordinator ORDER BY tc_id
-
 -- open_txn --
 -- NewTxn: takes the next id under the coordinator's row, so that ids appear in order.
 WITH allocated AS MATERIALIZED (
@@ -33,10 +30,6 @@ WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 SELECT t.*, clock_timestamp() AS now
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS wanted (tc_id, sequence)
 JOIN coordinator.transaction t USING (tc_id, sequence)
-
--- issued --
--- The highest sequence ever issued by a coordinator, plus one.
-SELECT next_sequence FROM coordinator.coordinator WHERE tc_id = %(tc_id)s
 
 -- partitions_of --
 SELECT * FROM coordinator.txn_partition
@@ -75,10 +68,11 @@ WITH scanned AS (
     ) looked_at
 ), judged AS (
     SELECT *, coordinator.matches(
-        header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
+        header, %(tc_id)s::integer, %(min_age_ms)s::bigint, %(overdue)s, %(topic)s
     ) AS matches FROM scanned
 )
-SELECT (header).*, clock_timestamp() AS now, matches FROM judged
+SELECT (header).*, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned
+FROM judged
 WHERE matches OR place = %(scan_limit)s
 ORDER BY place LIMIT %(limit)s
 
@@ -100,10 +94,11 @@ WITH scanned AS (
     ) looked_at
 ), judged AS (
     SELECT *, coordinator.matches(
-        header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
+        header, %(tc_id)s::integer, %(min_age_ms)s::bigint, %(overdue)s, %(topic)s
     ) AS matches FROM scanned
 )
-SELECT (header).*, clock_timestamp() AS now, matches FROM judged
+SELECT (header).*, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned
+FROM judged
 WHERE matches OR place = %(scan_limit)s
 ORDER BY place LIMIT %(limit)s
 
@@ -125,10 +120,11 @@ WITH scanned AS (
     ) looked_at
 ), judged AS (
     SELECT *, coordinator.matches(
-        header, %(tc_id)s, %(min_age_ms)s, %(overdue)s, %(topic)s
+        header, %(tc_id)s::integer, %(min_age_ms)s::bigint, %(overdue)s, %(topic)s
     ) AS matches FROM scanned
 )
-SELECT (header).*, clock_timestamp() AS now, matches FROM judged
+SELECT (header).*, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned
+FROM judged
 WHERE matches OR place = %(scan_limit)s
 ORDER BY place LIMIT %(limit)s
 
@@ -248,9 +244,10 @@ RETURNING *, clock_timestamp() AS now
 
 -- expire_txns --
 -- OPEN past its deadline -> ABORTING, once; rows that another worker or an end holds are left to it.
+-- The statement's time, unlike the clock's, can be looked up in an index; it is never early.
 WITH due AS (
     SELECT tc_id, sequence FROM coordinator.transaction
-    WHERE status = 'OPEN' AND deadline < clock_timestamp()
+    WHERE status = 'OPEN' AND deadline < statement_timestamp()
     ORDER BY deadline LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), expired AS (
     UPDATE coordinator.transaction t SET
@@ -274,14 +271,14 @@ SELECT c.tc_id FROM coordinator.coordinator c
 WHERE EXISTS (
     SELECT FROM coordinator.transaction t
     WHERE t.tc_id = c.tc_id AND t.status IN ('COMMITTING', 'ABORTING')
-    AND t.next_attempt_at <= clock_timestamp()
+    AND t.next_attempt_at <= statement_timestamp()
 )
 ORDER BY c.tc_id
 
 -- due_txns --
 SELECT tc_id, sequence, status, attempts FROM coordinator.transaction
 WHERE tc_id = %(tc_id)s AND status IN ('COMMITTING', 'ABORTING')
-AND next_attempt_at <= clock_timestamp()
+AND next_attempt_at <= statement_timestamp()
 ORDER BY next_attempt_at LIMIT %(limit)s
 
 -- due_partitions --
@@ -397,10 +394,6 @@ LEFT JOIN (
 ) live ON live.tc_id = c.tc_id
 ORDER BY c.tc_id
 
--- mark_recovery --
-UPDATE coordinator.coordinator SET
-    recover_started_at = clock_timestamp(), recover_ended_at = clock_timestamp()
-
 -- recent_rates --
 -- Ends of the last while, by status and ten seconds, from the transaction log.
 SELECT
@@ -440,11 +433,6 @@ SELECT * FROM coordinator.topic
 WHERE (tenant, namespace, topic) > (%(tenant)s, %(namespace)s, %(topic)s)
 AND (%(include_system)s OR topic NOT LIKE '\_\_%%')
 ORDER BY tenant, namespace, topic LIMIT %(limit)s
-
--- lightest_brokers --
--- How many partitions each broker holds.
-SELECT broker, count(*) AS partitions FROM coordinator.topic, unnest(brokers) AS broker
-GROUP BY broker
 
 -- topic_in_use --
 SELECT tc_id, sequence FROM coordinator.txn_partition

@@ -1,0 +1,80 @@
+"""Which batches may be appended, and what a refused append is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.errors import (
+    EngineError,
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionNotFound,
+    PartitionUnavailable,
+    PayloadTooLarge,
+    SequenceOutOfOrder,
+)
+from engine.model.message import NewMessage
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row
+from engine.settings import EngineSettings
+
+#: A batch's share of the row and the request beside its payload.
+_MESSAGE_OVERHEAD_BYTES = 64
+_MAX_SEQUENCE_ID = 2**63 - 1
+
+
+def check(
+    settings: EngineSettings,
+    partition: PartitionName,
+    messages: Sequence[NewMessage],
+    producer_name: str | None,
+    sequence_id: int | None,
+) -> None:
+    """Refuse a batch that cannot be stored.
+
+    Raises:
+        InvalidRequest: it is empty, for the engine's own topic, or its sequence id cannot be.
+        PayloadTooLarge: a message or the batch is above its limit.
+    """
+    if partition.topic.is_system:
+        raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
+    if not messages:
+        raise InvalidRequest("A batch needs at least one message.")
+    if (producer_name is None) != (sequence_id is None):
+        raise InvalidRequest("producer_name and sequence_id go together.")
+    if sequence_id is not None and not 0 <= sequence_id <= _MAX_SEQUENCE_ID:
+        raise InvalidRequest(f"sequence_id must be between 0 and {_MAX_SEQUENCE_ID}.")
+    if len(messages) > settings.max_batch_messages:
+        raise PayloadTooLarge(
+            f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}."
+        )
+    total = 0
+    for message in messages:
+        size = len(message.payload) + len(message.key or "") + _MESSAGE_OVERHEAD_BYTES
+        size += sum(len(name) + len(value) for name, value in message.properties.items())
+        if size > settings.max_message_bytes:
+            raise PayloadTooLarge(
+                f"A message has {size} bytes; the limit is {settings.max_message_bytes}.",
+                limit_bytes=settings.max_message_bytes,
+            )
+        total += size
+    if total > settings.max_batch_bytes:
+        raise PayloadTooLarge(
+            f"The batch has {total} bytes; the limit is {settings.max_batch_bytes}.",
+            limit_bytes=settings.max_batch_bytes,
+        )
+
+
+def refusal(row: Row, partition: PartitionName, txn_id: TxnID | None) -> EngineError:
+    """The error for an append that ``functions/broker/append.sql`` has refused."""
+    if row.result == "ended":
+        return InvalidTxnStatus(f"{txn_id} has ended in {partition}; nothing was stored.")
+    if row.result == "out_of_order":
+        return SequenceOutOfOrder(
+            f"The producer's last sequence id in {partition} is {row.last_sequence_id}.",
+            last_sequence_id=row.last_sequence_id,
+        )
+    if row.result == "not_found":
+        return PartitionNotFound(f"{partition} is gone.")
+    return PartitionUnavailable(f"{partition} is {row.result}; try again.")

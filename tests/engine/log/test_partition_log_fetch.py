@@ -1,0 +1,289 @@
+"""Fetching from a partition log: windows, isolation, the aborted list."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import Engine
+from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
+from engine.model.message import EntryKind, Isolation, NewMessage, Visibility
+from engine.model.partition import AbortedTxn, Fetched
+from engine.model.topic_name import PartitionName
+from tests.engine.histories import STEPS, Partition, Step
+from tests.engine.support import (
+    P0,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    fetched,
+    make_topic,
+    noise,
+    open_txn,
+    texts,
+)
+
+READ_UNCOMMITTED = Isolation.READ_UNCOMMITTED
+
+
+def filtered_by_client(answer: Fetched) -> list[str]:
+    """What a client keeps that filters by the list of aborted transactions (semantics §4.2)."""
+    aborted = {txn.txn_id: txn.first_offset for txn in answer.aborted_transactions or ()}
+    return [
+        message.payload.decode()
+        for message in answer.messages
+        if message.txn_id not in aborted or message.offset < aborted[message.txn_id]
+    ]
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=STEPS, windows=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), max_size=6))
+def test_any_fetch_of_any_log_is_what_a_look_at_the_whole_log_gives(
+    engine: Engine, steps: list[Step], windows: list[tuple[int, int]]
+) -> None:
+    partition = Partition(engine)
+    partition.run(steps)
+    model = partition.model
+    for lower, size in windows:
+        upper = lower + size
+        answer = engine.log.fetch(partition.name, lower, size)
+        assert [(m.offset, m.payload.decode()) for m in answer.messages] == model.committed(
+            lower, upper
+        )
+        assert answer.stable_position == model.stable_position
+        assert answer.last_offset == len(model.log) - 1
+        assert answer.next_offset == max(lower, min(upper, model.stable_position + 1))
+        found = answer.aborted_transactions or ()
+        assert [(txn.txn_id, txn.first_offset) for txn in found] == model.aborted_spans(
+            lower, answer.next_offset
+        )
+        kept = engine.log.fetch(partition.name, lower, size, keep_aborted=True)
+        assert filtered_by_client(kept) == texts(answer.messages)
+
+        everything = engine.log.fetch(partition.name, lower, size, isolation=READ_UNCOMMITTED)
+        assert texts(everything.messages) == [
+            cell.text for cell in model.log[lower:upper] if cell.kind is EntryKind.DATA
+        ]
+        assert everything.aborted_transactions is None
+        browsed = engine.log.browse(partition.name, lower, size)
+        assert [m.kind for m in browsed.messages] == [cell.kind for cell in model.log[lower:upper]]
+
+
+def test_the_example_of_the_aborted_index_gives_both_columns_and_both_lists(
+    engine: Engine,
+) -> None:
+    """seeds/004, "Example"; reference/kafka.md §1: 0 P1, 1 P1, 2 P2, 3 P1 commit, 4 P2, 5 P2 abort,
+    6 P1, 7 P2, 8 P1, 9 P1 abort, 10 P2 commit. Each P is a new transaction after its marker."""
+    make_topic(engine)
+    p1, p2, p1_again, p2_again = (open_txn(engine) for _ in range(4))
+    stable = []
+
+    def produce(txn_id: object, text: str) -> None:
+        engine.produce(P0, batch(text), txn_id=txn_id)  # type: ignore[arg-type]
+        stable.append(engine.log.status(P0).stable_position)
+
+    def ended(end: object, txn_id: object) -> None:
+        end(engine, txn_id)  # type: ignore[operator]
+        stable.append(engine.log.status(P0).stable_position)
+
+    produce(p1, "0")
+    produce(p1, "1")
+    produce(p2, "2")
+    ended(commit, p1)
+    produce(p2, "4")
+    ended(abort, p2)
+    produce(p1_again, "6")
+    produce(p2_again, "7")
+    produce(p1_again, "8")
+    ended(abort, p1_again)
+    ended(commit, p2_again)
+    assert stable == [-1, -1, -1, 1, 1, 5, 5, 5, 5, 6, 10]
+
+    index = engine.log.aborted_index(P0)
+    assert [(row.txn_id, row.first_offset, row.last_offset) for row in index] == [
+        (p2, 2, 5),
+        (p1_again, 6, 9),
+    ]
+    assert [row.last_stable_offset for row in index] == [6, 7]  # as Kafka stores it
+    assert [row.last_stable_offset - 1 for row in index] == [5, 6]  # as the seed's table shows it
+
+    first = engine.log.fetch(P0, 0, 5, keep_aborted=True)
+    assert [message.offset for message in first.messages] == [0, 1, 2, 4]
+    assert first.aborted_transactions == (AbortedTxn(txn_id=p2, first_offset=2),)
+    assert filtered_by_client(first) == ["0", "1"]
+    second = engine.log.fetch(P0, 5, 4, keep_aborted=True)
+    assert [message.offset for message in second.messages] == [6, 7, 8]
+    assert second.aborted_transactions == (
+        AbortedTxn(txn_id=p2, first_offset=2),
+        AbortedTxn(txn_id=p1_again, first_offset=6),
+    )
+    assert filtered_by_client(second) == ["7"]
+    assert second.next_offset == 9
+    assert fetched(engine) == ["0", "1", "7"]
+
+
+def test_a_window_may_cut_batches_on_both_sides(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("0", "1", "2", "3"))
+    engine.produce(P0, batch("4", "5", "6"))
+    answer = engine.log.fetch(P0, 2, 3)
+    assert texts(answer.messages) == ["2", "3", "4"]
+    assert answer.next_offset == 5
+    assert [str(message.message_id).split(":")[1:] for message in answer.messages] == [
+        ["0", "0", "2"],
+        ["0", "0", "3"],
+        ["4", "0", "0"],
+    ]
+
+
+def test_reading_on_from_next_offset_gives_every_message_once(engine: Engine) -> None:
+    make_topic(engine)
+    expected = []
+    for size in (3, 1, 5, 2, 4):
+        payloads = [f"{size}.{n}" for n in range(size)]
+        engine.produce(P0, batch(*payloads))
+        expected += payloads
+        txn = open_txn(engine)
+        engine.produce(P0, batch("gone", "gone too"), txn_id=txn)
+        abort(engine, txn)
+    for size in (1, 2, 3, 100):
+        offset, seen = 0, []
+        while offset <= engine.log.status(P0).stable_position:
+            answer = engine.log.fetch(P0, offset, size)
+            assert answer.next_offset > offset
+            seen += texts(answer.messages)
+            offset = answer.next_offset
+        assert seen == expected
+
+
+def test_max_bytes_stops_at_a_batch_but_the_first_is_always_whole(engine: Engine) -> None:
+    make_topic(engine)
+    for number in range(4):
+        engine.produce(P0, [NewMessage(payload=noise(number, 500))] * 2)
+    assert len(engine.log.fetch(P0, max_bytes=1).messages) == 2
+    assert len(engine.log.fetch(P0, max_bytes=600).messages) == 4
+    cut = engine.log.fetch(P0, 1, max_bytes=1)
+    assert ([m.offset for m in cut.messages], cut.next_offset) == ([1], 2)
+    assert len(engine.log.fetch(P0, max_bytes=10**9).messages) == 8
+
+
+def test_a_window_of_aborted_messages_and_markers_moves_on(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch(*"abcdef"), txn_id=txn)
+    abort(engine, txn)
+    answer = engine.log.fetch(P0, 0, 3)
+    assert (answer.messages, answer.next_offset) == ((), 3)
+    assert engine.log.fetch(P0, 3, 10).next_offset == 7
+    assert engine.log.fetch(P0, 7).next_offset == 7
+
+
+def test_a_fetch_at_or_past_the_end_is_empty_and_stays(engine: Engine) -> None:
+    make_topic(engine)
+    assert engine.log.fetch(P0).aborted_transactions == ()
+    engine.produce(P0, batch("a"))
+    for offset in (1, 2, 10**12, 2**63 - 1):
+        for isolation in Isolation:
+            answer = engine.log.fetch(P0, offset, isolation=isolation)
+            assert (answer.messages, answer.next_offset) == ((), offset)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"from_offset": -1},
+        {"max_messages": 0},
+        {"max_bytes": 0},
+        {"max_bytes": -1},
+        {"from_offset": 2**63},
+    ],
+)
+def test_an_impossible_window_is_refused(engine: Engine, arguments: dict[str, int]) -> None:
+    make_topic(engine)
+    with pytest.raises(InvalidRequest):
+        engine.log.fetch(P0, **arguments)  # type: ignore[arg-type]
+
+
+def test_only_a_reader_of_uncommitted_messages_passes_an_open_transaction(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("before"))
+    txn = open_txn(engine)
+    engine.produce(P0, batch("open"), txn_id=txn)
+    engine.produce(P0, batch("blocked"))
+    assert fetched(engine) == ["before"]
+    assert fetched(engine, isolation=READ_UNCOMMITTED) == ["before", "open", "blocked"]
+    assert engine.log.fetch(P0).next_offset == 1
+    commit(engine, txn)
+    assert fetched(engine) == ["before", "open", "blocked"]
+
+
+def test_browsing_tells_what_a_reader_makes_of_every_entry(engine: Engine) -> None:
+    make_topic(engine)
+    done, gone, still, later = (open_txn(engine) for _ in range(4))
+    engine.produce(P0, batch("done"), txn_id=done)
+    engine.produce(P0, batch("gone"), txn_id=gone)
+    commit(engine, done)
+    abort(engine, gone)
+    engine.produce(P0, batch("open"), txn_id=still)
+    engine.produce(P0, batch("plain"))
+    engine.produce(P0, batch("decided"), txn_id=later)
+    commit(engine, later)
+    browsed = engine.log.browse(P0, 0, 100)
+    assert [(m.kind, m.visibility) for m in browsed.messages] == [
+        (EntryKind.DATA, Visibility.VISIBLE),
+        (EntryKind.DATA, Visibility.ABORTED),
+        (EntryKind.TXN_COMMIT, Visibility.MARKER),
+        (EntryKind.TXN_ABORT, Visibility.MARKER),
+        (EntryKind.DATA, Visibility.OPEN),
+        (EntryKind.DATA, Visibility.BLOCKED),
+        (EntryKind.DATA, Visibility.BLOCKED),
+        (EntryKind.TXN_COMMIT, Visibility.MARKER),
+    ]
+    assert browsed.next_offset == 8
+    assert engine.log.browse(P0, 8, 10).next_offset == 8
+
+
+def test_messages_come_back_as_they_were_given(engine: Engine) -> None:
+    make_topic(engine)
+    message = NewMessage(
+        payload=b"\x00\xff",
+        key="clé",
+        properties={"a": "b"},
+        event_time=datetime(2013, 1, 1, tzinfo=UTC),
+    )
+    txn = open_txn(engine)
+    engine.produce(P0, [message], txn_id=txn, producer_name="p", sequence_id=7)
+    commit(engine, txn)
+    [read] = engine.log.fetch(P0).messages
+    assert (read.payload, read.key, read.properties, read.event_time) == (
+        message.payload,
+        message.key,
+        message.properties,
+        message.event_time,
+    )
+    assert (read.producer_name, read.sequence_id, read.txn_id) == ("p", 7, txn)
+
+
+def test_an_unknown_partition_is_not_found(engine: Engine) -> None:
+    make_topic(engine)
+    with pytest.raises(PartitionNotFound):
+        engine.log.fetch(PartitionName(TOPIC, 1))
+
+
+def test_an_offline_partition_serves_nothing(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    broker_sql(engine, "UPDATE broker.partition SET online = false")
+    with pytest.raises(PartitionUnavailable):
+        engine.log.fetch(P0)
+    with pytest.raises(PartitionUnavailable):
+        engine.produce(P0, batch("b"))
+    broker_sql(engine, "UPDATE broker.partition SET online = true")
+    assert fetched(engine) == ["a"]
