@@ -1,0 +1,242 @@
+"""The data source in batches, by a real Spark on a real server."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+from txnconsole.client import Client
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+NewTopic = Callable[[int], str]
+Produce = Callable[..., None]
+Committed = Callable[[str], list[bytes]]
+Read = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def read(spark: SparkSession, credentials: dict[str, str]) -> Read:
+    def load(topic: str, **options: str) -> DataFrame:
+        return spark.read.format("txnconsole").options(**credentials, topic=topic, **options).load()
+
+    return load
+
+
+@pytest.fixture
+def write(credentials: dict[str, str]) -> Callable[..., DataFrameWriter]:
+    def writer(frame: DataFrame, topic: str, **options: str) -> DataFrameWriter:
+        options = credentials | {"topic": topic} | options
+        return frame.write.format("txnconsole").mode("append").options(**options)
+
+    return writer
+
+
+Write = Callable[..., DataFrameWriter]
+
+
+def _payloads(frame: DataFrame) -> list[bytes]:
+    return sorted(bytes(row.payload) for row in frame.select("payload").collect())
+
+
+def test_read_committed_gives_committed_messages_up_to_the_stable_position(
+    client: Client, read: Read, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic(2)
+    produce(topic, [b"a", b"b"])
+    produce(topic, [b"lost"], commit=False)
+    produce(topic, [b"c"], partition=1)
+    hanging = client.transaction(client="test")
+    producer = client.producer(topic)
+    producer.send(b"open", txn=hanging, partition=0)
+    producer.flush(hanging)
+    produce(topic, [b"behind"])
+    assert _payloads(read(topic)) == [b"a", b"b", b"c"]
+    everything = read(topic, isolation="read_uncommitted").where("kind = 'DATA'")
+    assert _payloads(everything) == [b"a", b"b", b"behind", b"c", b"lost", b"open"]
+    hanging.abort(wait=20)
+
+
+def test_a_topic_without_messages_is_an_empty_frame(read: Read, new_topic: NewTopic) -> None:
+    assert read(new_topic(3)).count() == 0
+
+
+def test_every_column_of_a_message_comes_through(
+    spark: SparkSession, read: Read, write: Write, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    frame = spark.sql(
+        "select cast('x' as binary) payload, 'UA' key, 1 partition, map('a', 'b') properties, "
+        "timestamp '2013-01-01 10:00:00.123456' event_time"
+    )
+    write(frame, topic).save()
+    row = read(topic).collect()[0].asDict()
+    assert (bytes(row["payload"]), row["key"], row["partition"]) == (b"x", "UA", 1)
+    assert (row["properties"], row["kind"], row["offset"]) == ({"a": "b"}, "DATA", 0)
+    assert row["producer_name"].startswith("spark:")
+    assert row["txn_id"]
+    text = read(topic).selectExpr("cast(event_time as string)", "publish_time > event_time")
+    assert tuple(text.collect()[0]) == ("2013-01-01 10:00:00.123456", True)
+
+
+def test_only_the_columns_asked_for_are_read(
+    read: Read, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic(1)
+    produce(topic, [b"a"])
+    frame = read(topic, columns="payload,offset")
+    assert frame.columns == ["payload", "offset"]
+    assert [tuple(row) for row in frame.collect()] == [(bytearray(b"a"), 0)]
+
+
+def test_offsets_bound_a_read_on_both_sides(
+    read: Read, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic(2)
+    produce(topic, [b"a", b"b", b"c", b"d"])
+    produce(topic, [b"e"], partition=1)
+    offsets = {"startingOffsets": '{"0": 1, "1": 0}', "endingOffsets": '{"0": 3}'}
+    assert _payloads(read(topic, **offsets)) == [b"b", b"c", b"e"]
+
+
+def test_a_read_of_more_than_one_fetch_misses_nothing(
+    read: Read, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic(1)
+    sent = [b"%05d" % number for number in range(2345)]
+    produce(topic, sent)
+    assert _payloads(read(topic)) == sent
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"isolation": "serializable"}, "isolation is read_committed"),
+        ({"columns": "weight"}, "Unknown columns"),
+        ({"startingOffsets": "soon"}, "Offsets are earliest"),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_is_read(
+    read: Read, new_topic: NewTopic, options: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(PySparkException, match=complaint):
+        read(new_topic(1), **options).collect()
+
+
+def test_a_missing_topic_is_named(read: Read) -> None:
+    with pytest.raises(PySparkException, match="TopicNotFound"):
+        read("public/default/nowhere").collect()
+
+
+def test_rows_of_one_key_go_where_the_client_sends_them(
+    spark: SparkSession, client: Client, read: Read, write: Write, new_topic: NewTopic
+) -> None:
+    topic = new_topic(4)
+    with client.transaction() as transaction:
+        client.producer(topic).send(b"client", key="UA", txn=transaction)
+    write(spark.sql("select 'spark' payload, 'UA' key"), topic).save()
+    rows = read(topic, isolation="read_uncommitted").where("kind = 'DATA'").collect()
+    assert len(rows) == 2
+    assert len({row.partition for row in rows}) == 1
+
+
+def test_a_named_write_that_is_repeated_does_nothing(
+    spark: SparkSession, write: Write, new_topic: NewTopic, committed: Committed
+) -> None:
+    topic, name = new_topic(1), f"sink-{uuid.uuid4().hex}"
+    frame = spark.range(10).selectExpr("cast(id as string) payload")
+    for _ in range(2):
+        write(frame, topic, sink=name, batch="2013-01-01").save()
+    assert sorted(committed(topic)) == [b"%d" % number for number in range(10)]
+
+
+def test_a_write_without_a_name_appends_each_time(
+    spark: SparkSession, write: Write, new_topic: NewTopic, committed: Committed
+) -> None:
+    topic = new_topic(1)
+    for _ in range(2):
+        write(spark.sql("select 'x' payload"), topic).save()
+    assert committed(topic) == [b"x", b"x"]
+
+
+def _failing_once(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass rows on, then fail the first attempt of one task after it has written them."""
+    yield from batches
+    context = TaskContext.get()
+    assert context is not None
+    if context.partitionId() == 0 and context.attemptNumber() == 0:
+        raise RuntimeError("a task fails after its rows were written")
+
+
+def test_a_task_that_is_retried_after_writing_leaves_each_row_once(
+    spark: SparkSession,
+    client: Client,
+    write: Write,
+    new_topic: NewTopic,
+    committed: Committed,
+) -> None:
+    topic, name = new_topic(2), f"sink-{uuid.uuid4().hex}"
+    # Rows and batches of a size that lets the first ones be written before the task fails.
+    rows = spark.range(0, 5000, 1, 2).selectExpr("lpad(cast(id as string), 300, '0') payload")
+    failing = rows.mapInArrow(_by_value(_failing_once), rows.schema)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+    try:
+        write(failing, topic, sink=name, batch="0").save()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert sorted(committed(topic)) == [b"%0300d" % number for number in range(5000)]
+    attempts = list(client.transactions.list(client=f"spark:{name}"))
+    assert len(attempts) == 3
+    assert not [each for each in attempts if each.status == "OPEN"]
+
+
+def test_a_write_that_fails_leaves_nothing_visible_and_nothing_open(
+    spark: SparkSession,
+    client: Client,
+    write: Write,
+    new_topic: NewTopic,
+    committed: Committed,
+) -> None:
+    topic, name = new_topic(1), f"sink-{uuid.uuid4().hex}"
+    rows = spark.range(0, 3000, 1, 2).selectExpr(
+        "case when id = 2999 then raise_error('poison') else cast(id as string) end payload"
+    )
+    with pytest.raises(PySparkException, match="poison"):
+        write(rows, topic, sink=name, batch="0").save()
+    assert committed(topic) == []
+    assert not list(client.transactions.list(client=f"spark:{name}", status="OPEN"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "complaint"),
+    [
+        ("1 payload", {}, "payload must be binary or string"),
+        ("'x' key", {}, "needs a column payload"),
+        ("'x' payload", {"sink": "s"}, "sink and batch go together"),
+        ("'x' payload", {"transactionTimeoutMs": "soon"}, "transactionTimeoutMs is a whole"),
+    ],
+)
+def test_a_wrong_write_is_refused_before_anything_is_written(
+    spark: SparkSession, write: Write, columns: str, options: dict[str, str], *, complaint: str
+) -> None:
+    with pytest.raises(PySparkException, match=complaint):
+        write(spark.sql(f"select {columns}"), "public/default/nowhere", **options).save()
+
+
+def test_a_topic_cannot_be_overwritten(
+    spark: SparkSession, write: Write, new_topic: NewTopic
+) -> None:
+    with pytest.raises(PySparkException, match="mode append"):
+        write(spark.sql("select 'x' payload"), new_topic(1)).mode("overwrite").save()
+
+
+def _by_value(function: Callable[..., Iterator[pa.RecordBatch]]) -> object:
+    """Spark's workers cannot import this module; a function without one is sent whole."""
+    function.__module__ = "__main__"
+    return function

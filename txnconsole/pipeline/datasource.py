@@ -1,0 +1,44 @@
+"""The Spark data source ``txnconsole``: which class reads and which writes."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from txnconsole.pipeline.messages import check_writable, message_schema
+from txnconsole.pipeline.reader import BatchReader, StreamReader, TopicRead
+from txnconsole.pipeline.writer import BatchWriter, StreamWriter, TopicWrite
+
+
+class TopicDataSource(DataSource):
+    """``format("txnconsole")``; docs/pipeline.md lists the options.
+
+    Spark pickles this class by reference, so planner and executors must be able to import it.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "txnconsole"
+
+    def schema(self) -> StructType:
+        return message_schema(self.options.get("columns"))
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(TopicRead.of(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        return StreamReader(TopicRead.of(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        _check_write(schema, overwrite)
+        return BatchWriter(TopicWrite.of_batch(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        _check_write(schema, overwrite)
+        return StreamWriter(TopicWrite.of_stream(self.options))
+
+
+def _check_write(schema: StructType, overwrite: bool) -> None:
+    if overwrite:
+        raise ValueError("A topic is a log: write to it in mode append.")
+    check_writable(schema)

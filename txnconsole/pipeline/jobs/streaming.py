@@ -1,0 +1,129 @@
+"""Keep a streaming query running: restarts after failures, a clean end on a signal.
+
+Spark does not restart a query that failed, and a server that restarts fails it. Everything behind a
+query is exactly-once, so that starting it again is always right, except when it is refused for
+good: then the command ends with status 1 and says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from txnconsole.client import TxnConsoleError
+from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
+
+#: Contract codes (design/api.md) that no restart of the query changes.
+_FINAL = ("ProducerFenced", "NotAuthenticated", "PermissionDenied", "InvalidRequest")
+_FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
+#: A query that ran for so many seconds had recovered; its next failure is a new one.
+_RECOVERED = 60.0
+_POLL_SECONDS = 1
+_ERROR_LENGTH = 300
+#: How Python's tracebacks, which Spark repeats as text, tell the exception.
+_CAUSE = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w+: ")
+
+_log = structlog.get_logger(__name__)
+
+Start = Callable[[SparkSession], StreamingQuery]
+
+
+@dataclass(frozen=True)
+class StreamingJob:
+    """A query by name: how to start it, and what to tidy up after it has ended."""
+
+    name: str
+    start: Start
+    tidy: Callable[[], None]
+
+
+def run_command(job: StreamingJob) -> int:
+    """Run a job in a Spark of its own until it ends or a signal ends it; returns the exit status.
+
+    SIGTERM and SIGINT end it within seconds. Its JVM has gone when this returns.
+    """
+    for library in ("httpx", "py4j"):
+        logging.getLogger(library).setLevel(logging.WARNING)  # They tell of every call.
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
+    spark = build_session(job.name, master=master)
+    _stop_on_signals(stop)  # Spark has put a handler of its own in place.
+    try:
+        return keep_running(job, spark, stop)
+    except (Py4JError, OSError) as error:
+        if stop.is_set():
+            return 0  # A signal to the whole process group ends the JVM at the same time.
+        _log.error("spark_lost", job=job.name, error=_brief(error))
+        return 1
+    finally:
+        stop_session(spark)
+
+
+def keep_running(job: StreamingJob, spark: SparkSession, stop: threading.Event) -> int:
+    """Run the query until it ends by itself (AvailableNow) or ``stop`` is set; exit status."""
+    delay = _FIRST_DELAY
+    while not stop.is_set():
+        started = time.monotonic()
+        try:
+            _run_once(job, spark, stop)
+            return 0
+        except (PySparkException, TxnConsoleError) as error:
+            reason = _brief(error)
+            if any(code in _text(error) for code in _FINAL):
+                _log.error("query_refused", job=job.name, error=reason)
+                return 1
+            delay = _FIRST_DELAY if time.monotonic() - started > _RECOVERED else delay
+            _log.warning("query_failed", job=job.name, retry_in_s=delay, error=reason)
+            stop.wait(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
+    return 0
+
+
+def _run_once(job: StreamingJob, spark: SparkSession, stop: threading.Event) -> None:
+    query = job.start(spark)
+    _log.info("query_started", job=job.name, query_id=query.id)
+    try:
+        while query.isActive and not stop.is_set():
+            query.awaitTermination(_POLL_SECONDS)
+        if not stop.is_set():
+            query.awaitTermination()  # Raises what ended it.
+    finally:
+        _stop_query(query)
+        job.tidy()
+
+
+def _stop_query(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except (PySparkException, Py4JError) as error:
+        # It waits for a server that is away. The end of the session ends it, at any point safely.
+        _log.info("query_stops_late", query_id=query.id, error=_brief(error))
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _brief(error: Exception) -> str:
+    """The one line of an error that names the cause; the rest of Spark's are stack traces."""
+    lines = [line.strip() for line in _text(error).splitlines() if line.strip()]
+    causes = [line for line in lines if _CAUSE.match(line)]
+    return (causes or lines)[-1][:_ERROR_LENGTH]

@@ -1,0 +1,130 @@
+"""Messages as DataFrame columns: those of design/api.md, payloads binary, times as timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from txnconsole.client import Message, NewMessage
+
+_PROPERTIES = MapType(StringType(), StringType(), valueContainsNull=False)
+
+#: What a read gives.
+MESSAGE_SCHEMA = StructType(
+    [
+        StructField("message_id", StringType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("kind", StringType(), nullable=False),
+        StructField("txn_id", StringType()),
+        StructField("key", StringType()),
+        StructField("payload", BinaryType(), nullable=False),
+        StructField("properties", _PROPERTIES, nullable=False),
+        StructField("event_time", TimestampType()),
+        StructField("publish_time", TimestampType(), nullable=False),
+        StructField("producer_name", StringType()),
+        StructField("sequence_id", LongType()),
+    ]
+)
+
+#: What a write takes; all but the payload may be left out.
+_WRITABLE = {
+    "payload": (BinaryType, StringType),
+    "key": (StringType,),
+    "partition": (IntegerType, LongType),
+    "properties": (MapType,),
+    "event_time": (TimestampType,),
+}
+
+
+def message_schema(columns: str | None) -> StructType:
+    """The columns of a read, in the order asked for; Spark prunes none of a Python source's.
+
+    Args:
+        columns: comma-separated names, or None for all.
+
+    Raises:
+        ValueError: a name is not a message's column.
+    """
+    if columns is None:
+        return MESSAGE_SCHEMA
+    names = [name.strip() for name in columns.split(",")]
+    if unknown := sorted(set(names) - set(MESSAGE_SCHEMA.names)):
+        raise ValueError(f"Unknown columns {unknown}; a message has {MESSAGE_SCHEMA.names}.")
+    return StructType([MESSAGE_SCHEMA[name] for name in names])
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The exact schema that Spark demands of the Arrow batches of a read."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def to_arrow(messages: Sequence[Message], schema: pa.Schema) -> pa.RecordBatch:
+    """Lay messages out by column."""
+    columns = [
+        pa.array([_cell(message, field.name) for message in messages], type=field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cell(message: Message, column: str) -> object:
+    value = getattr(message, column)
+    return list(value.items()) if column == "properties" else value
+
+
+def check_writable(schema: StructType) -> None:
+    """Refuse, before anything is written, a DataFrame that is not one of messages.
+
+    Raises:
+        ValueError: the payload is missing, or a column is unknown or of another type.
+    """
+    if "payload" not in schema.names:
+        raise ValueError("A DataFrame written to a topic needs a column payload.")
+    for field in schema:
+        types = _WRITABLE.get(field.name)
+        if types is None:
+            raise ValueError(
+                f"Column {field.name} cannot be written; the columns are {sorted(_WRITABLE)}."
+            )
+        if not isinstance(field.dataType, types):
+            wanted = " or ".join(kind.typeName() for kind in types)
+            found = field.dataType.simpleString()
+            raise ValueError(f"Column {field.name} must be {wanted}, not {found}.")
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[NewMessage, int | None]]:
+    """The messages of a batch to be written, each with its partition if it names one.
+
+    Raises:
+        ValueError: a payload is null.
+    """
+    for row in batch.to_pylist(maps_as_pydicts="strict"):
+        yield _new_message(row), row.get("partition")
+
+
+def _new_message(row: dict[str, Any]) -> NewMessage:
+    payload: bytes | str | None = row["payload"]
+    if payload is None:
+        raise ValueError("A message's payload must not be null.")
+    event_time: datetime | None = row.get("event_time")
+    return NewMessage(
+        payload=payload.encode() if isinstance(payload, str) else payload,
+        key=row.get("key"),
+        properties=row.get("properties") or {},
+        event_time=event_time,
+    )

@@ -1,0 +1,56 @@
+"""Options of the data source that reading and writing share."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from txnconsole.client import Client
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Which server, as whom: options ``url`` and ``token``, else the programs' environment.
+
+    On one machine the environment is the better place for a token. On a cluster give the option;
+    Spark leaves options of that name out of plans and logs.
+    """
+
+    url: str
+    token: str = field(repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Read the options.
+
+        Raises:
+            ValueError: neither an option nor the environment says it.
+        """
+        url = options.get("url") or os.environ.get("TXNCONSOLE_URL")
+        token = options.get("token") or os.environ.get("TXNCONSOLE_TOKEN")
+        if not url or not token:
+            raise ValueError("Give url and token, or set TXNCONSOLE_URL and TXNCONSOLE_TOKEN.")
+        return cls(url, token)
+
+    def client(self) -> Client:
+        """This process's client; Spark's Python workers live through many tasks."""
+        return _client(self.url, self.token)
+
+
+@functools.lru_cache(maxsize=8)
+def _client(url: str, token: str) -> Client:
+    return Client(url, token)
+
+
+def positive(name: str, text: str) -> int:
+    """Read a whole number above 0.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"{name} is a whole number above 0, not {text[:40]!r}.")
+    return int(text)

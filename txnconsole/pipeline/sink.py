@@ -1,0 +1,172 @@
+"""Exactly-once writing to a topic, whatever repeats it. Nothing here knows Spark.
+
+A batch is written by attempts, each in an engine transaction of its own, of which any may fail or
+be repeated. One call then ends them all: the transactions of the attempts that count commit, every
+other one of the sink aborts, by one atomic decision under the key ``sink/batch``. A batch decided
+before stays as it was decided: the new transactions abort.
+
+The guard tells two lives of one sink apart. When a checkpoint is deleted its batches start at 0
+again with other contents; the key is then found under another guard, and the write is refused
+(``ProducerFenced``) instead of being taken for a repetition.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import structlog
+
+from txnconsole.client import Client, InvalidTxnStatus, NewMessage, Transaction, TransactionInfo
+
+#: The contract's limit for one group; a sink that has left more is tidied up in several batches.
+_GROUP_TRANSACTIONS = 1000
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """One output, written by one writer at a time.
+
+    Attributes:
+        name: tells this output's batches from all others'; it must outlive restarts.
+        topic: where the messages go.
+        timeout: seconds for which a transaction may stay open after the last sign of life of its
+            attempt; a batch must be decided within two thirds of it after an attempt has ended.
+    """
+
+    name: str
+    topic: str
+    timeout: float
+
+    @property
+    def client(self) -> str:
+        """The client name under which all transactions of this sink are found."""
+        return f"spark:{self.name}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is decided once: the sink's batch ``number``, as ``guard`` counts them."""
+
+    number: str
+    guard: str
+
+
+class Attempt:
+    """One attempt at a share of a batch. Its transaction is opened with the first message."""
+
+    def __init__(self, client: Client, sink: Sink, batch: Batch) -> None:
+        self.messages = 0
+        self._client, self._sink, self._batch = client, sink, batch
+        self._transaction: Transaction | None = None
+        self._producer = client.producer(sink.topic, name=sink.client)
+        self._extend_at = 0.0
+
+    @property
+    def txn_id(self) -> str | None:
+        return None if self._transaction is None else self._transaction.txn_id
+
+    def add(self, message: NewMessage, partition: int | None = None) -> None:
+        """Write a message, to the partition given or to that of its key.
+
+        Raises:
+            TxnConsoleError: the server refuses it, for good or for longer than the client waits.
+        """
+        self._producer.send(
+            message.payload,
+            key=message.key,
+            properties=message.properties,
+            event_time=message.event_time,
+            txn=self._open(),
+            partition=partition,
+        )
+        self.messages += 1
+
+    def finish(self) -> None:
+        """Send what is not sent yet, and give the batch's other attempts time to end."""
+        if self._transaction is not None:
+            self._producer.flush(self._transaction)
+            self._stay_alive(self._transaction)
+
+    def _open(self) -> Transaction:
+        if self._transaction is None:
+            self._plan_extension()
+            self._transaction = self._client.transaction(
+                client=self._sink.client,
+                properties={"sink": self._sink.name, "batch": self._batch.number},
+                timeout=self._sink.timeout,
+            )
+        self._stay_alive(self._transaction)
+        return self._transaction
+
+    def _stay_alive(self, transaction: Transaction) -> None:
+        if time.monotonic() > self._extend_at:
+            self._plan_extension()
+            transaction.extend(self._sink.timeout)
+
+    def _plan_extension(self) -> None:
+        self._extend_at = time.monotonic() + self._sink.timeout / 3
+
+
+def commit(client: Client, sink: Sink, batch: Batch, winners: Collection[str]) -> None:
+    """Decide a batch, also an empty one: the winners commit, the sink's other attempts abort.
+
+    A batch that was decided before stays as it was, and the winners of this repetition abort too.
+
+    Raises:
+        ProducerFenced: another guard decided this batch. Nothing has been changed.
+        InvalidTxnStatus: a winner has timed out or was aborted. Nothing has been changed.
+    """
+    losers = _open_ids(client, sink) - set(winners)
+    ended = client.transactions.end_group(
+        f"{sink.name}/{batch.number}",
+        guard=batch.guard,
+        commit=sorted(winners),
+        abort=sorted(losers)[:_GROUP_TRANSACTIONS],
+    )
+    if ended.duplicate:
+        # What is open was not in the decision; when only its answer was lost, nothing is.
+        _log.info("batch_decided_before", sink=sink.name, batch=batch.number)
+        _abort_all(
+            client, _open_ids(client, sink), f"batch {batch.number} had been committed before"
+        )
+
+
+def abort(client: Client, sink: Sink, number: str) -> None:
+    """Abort the attempts at a batch that are still open; a batch that is decided stays decided."""
+    attempts = {
+        transaction.txn_id
+        for transaction in _open(client, sink)
+        if transaction.properties.get("batch") == number
+    }
+    _abort_all(client, attempts, f"batch {number} of {sink.name} failed")
+
+
+def abort_leftovers(client: Client, sink: Sink) -> int:
+    """Abort what a writer that died left open, before a new one starts; returns how many.
+
+    They would hold back READ_COMMITTED readers of the topic until they time out.
+    """
+    leftovers = _open_ids(client, sink)
+    _abort_all(client, leftovers, f"left by a writer of {sink.name} that died")
+    return len(leftovers)
+
+
+def _open(client: Client, sink: Sink) -> Iterator[TransactionInfo]:
+    return client.transactions.list(client=sink.client, status="OPEN", limit=500)
+
+
+def _open_ids(client: Client, sink: Sink) -> set[str]:
+    return {transaction.txn_id for transaction in _open(client, sink)}
+
+
+def _abort_all(client: Client, txn_ids: Collection[str], reason: str) -> None:
+    for txn_id in sorted(txn_ids):
+        try:
+            client.transactions.abort(txn_id, reason=reason)
+        except InvalidTxnStatus:
+            # Decided in the meantime, by its expiry or by the batch's own commit.
+            _log.info("attempt_already_ended", txn_id=txn_id)

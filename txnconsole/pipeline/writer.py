@@ -1,0 +1,149 @@
+"""The sink as Spark calls it, for batches and for streams.
+
+What Spark promises (reference/spark.md, section c): a task attempt runs ``write`` to its end before
+anyone decides whether it counts; ``commit`` may come again for the same batch after a restart;
+``abort`` may come after a ``commit`` that raised, and with no messages at all. In a stream the
+driver's calls are made on another object than the tasks', in another process, so all that passes
+from ``write`` to ``commit`` is in the commit messages.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from txnconsole.pipeline import sink as exactly_once
+from txnconsole.pipeline.messages import rows_of
+from txnconsole.pipeline.options import Connection, positive
+from txnconsole.pipeline.sink import Attempt, Batch, Sink
+
+_DEFAULT_TIMEOUT_MS = 300_000
+#: Spark tells a task neither; these local properties of its thread do. Pinned by a test.
+_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What an attempt tells the driver: its transaction (None without rows) and its batch."""
+
+    batch: Batch
+    txn_id: str | None
+    messages: int
+
+
+@dataclass(frozen=True)
+class TopicWrite:
+    """What a write's options say; a stream's tasks learn their ``batch`` from Spark."""
+
+    connection: Connection
+    sink: Sink
+    batch: Batch | None
+
+    @classmethod
+    def of_stream(cls, options: Mapping[str, str]) -> Self:
+        """Read a streaming write's options.
+
+        Raises:
+            ValueError: an option is missing or malformed.
+        """
+        if "sink" not in options:
+            raise ValueError(
+                "A stream needs option sink: a name of its own for this output, which lives as "
+                "long as its checkpoint."
+            )
+        return cls(Connection.of(options), _sink(options, options["sink"]), None)
+
+    @classmethod
+    def of_batch(cls, options: Mapping[str, str]) -> Self:
+        """Read a batch write's options. With ``sink`` and ``batch`` a repetition does nothing.
+
+        Raises:
+            ValueError: an option is missing or malformed.
+        """
+        if ("sink" in options) != ("batch" in options):
+            raise ValueError("Options sink and batch go together: they name a write for good.")
+        sink = _sink(options, options.get("sink") or f"write-{uuid.uuid4()}")
+        batch = Batch(options.get("batch", "0"), options.get("guard", "batch"))
+        return cls(Connection.of(options), sink, batch)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
+        """Run one task attempt."""
+        batch = self.batch or _batch_of_this_task()
+        attempt = Attempt(self.connection.client(), self.sink, batch)
+        for rows in batches:
+            for message, partition in rows_of(rows):
+                attempt.add(message, partition)
+        attempt.finish()
+        return Written(batch, attempt.txn_id, attempt.messages)
+
+    def commit(self, messages: Iterable[WriterCommitMessage | None]) -> None:
+        """Decide the batch that the winning attempts wrote."""
+        written = [message for message in messages if isinstance(message, Written)]
+        winners = [message.txn_id for message in written if message.txn_id is not None]
+        batches = {message.batch for message in written}
+        if len(batches) != 1:
+            raise ValueError(f"The attempts of one commit name {len(batches)} batches.")
+        exactly_once.commit(self.connection.client(), self.sink, batches.pop(), winners)
+
+    def abort(self, number: str) -> None:
+        exactly_once.abort(self.connection.client(), self.sink, number)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """``df.write.format("txnconsole")``: all rows become visible at once, or none."""
+
+    def __init__(self, write: TopicWrite) -> None:
+        self._write = write
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return self._write.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._write.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._write.batch is not None:
+            self._write.abort(self._write.batch.number)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """``df.writeStream.format("txnconsole")``: each micro-batch exactly once."""
+
+    def __init__(self, write: TopicWrite) -> None:
+        self._write = write
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return self._write.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._write.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._write.abort(str(batchId))
+
+
+def _sink(options: Mapping[str, str], name: str) -> Sink:
+    if "topic" not in options:
+        raise ValueError("Name where to write: option topic, such as public/default/delays.")
+    timeout = options.get("transactionTimeoutMs", str(_DEFAULT_TIMEOUT_MS))
+    return Sink(name, options["topic"], positive("transactionTimeoutMs", timeout) / 1000)
+
+
+def _batch_of_this_task() -> Batch:
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("A task attempt runs within a Spark task.")
+    query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+    if query is None or batch is None:
+        raise RuntimeError("Spark did not tell this task its streaming query and batch.")
+    return Batch(number=batch, guard=query)
