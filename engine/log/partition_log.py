@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from engine.log.admission import check, refusal
@@ -178,7 +178,7 @@ class PartitionLogs:
             partition, "all_entries", window, None, open_too=True
         )
         spans = AbortedSpans(aborted)
-        ongoing = {(row.tc_id, row.sequence) for row in open_txns}
+        ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
         messages: list[StoredMessage] = []
         for entry in entries:
             messages.extend(
@@ -371,12 +371,12 @@ class PartitionLogs:
 
 
 def _visibility(
-    entry: Row, spans: AbortedSpans, ongoing: set[tuple[int, int]], stable_position: int
+    entry: Row, spans: AbortedSpans, ongoing: Mapping[tuple[int, int], int], stable_position: int
 ) -> Visibility:
     if kind_of(entry) is not EntryKind.DATA:
         return Visibility.MARKER
     if spans.cover(entry):
         return Visibility.ABORTED
-    if (entry.tc_id, entry.sequence) in ongoing:
+    if ongoing.get((entry.tc_id, entry.sequence), MAX_OFFSET) <= entry.first_offset:
         return Visibility.OPEN
     return Visibility.VISIBLE if entry.first_offset <= stable_position else Visibility.BLOCKED

@@ -133,7 +133,7 @@ SELECT * FROM broker.ongoing_txn WHERE partition_id = %(partition_id)s
 ORDER BY first_offset LIMIT %(limit)s
 
 -- ongoing_overlapping --
-SELECT tc_id, sequence FROM broker.ongoing_txn
+SELECT tc_id, sequence, first_offset FROM broker.ongoing_txn
 WHERE partition_id = %(partition_id)s
 AND first_offset < %(upper)s AND last_offset >= %(from_offset)s
 

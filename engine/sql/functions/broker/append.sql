@@ -51,11 +51,17 @@ BEGIN
                 AND e.producer_name = p_producer;
         END IF;
         IF p_sequence_id <= last_sequence_id THEN
-            SELECT * INTO stored FROM broker.entry e
-                WHERE e.partition_id = p_partition AND e.producer_name = p_producer
-                AND e.sequence_id = p_sequence_id
-                AND e.tc_id IS NOT DISTINCT FROM p_tc AND e.sequence IS NOT DISTINCT FROM p_sequence
-                LIMIT 1;
+            -- Two statements: IS NOT DISTINCT FROM would keep either index from being used.
+            IF p_tc IS NULL THEN
+                SELECT * INTO stored FROM broker.entry e
+                    WHERE e.partition_id = p_partition AND e.producer_name = p_producer
+                    AND e.sequence_id = p_sequence_id AND e.tc_id IS NULL;
+            ELSE
+                SELECT * INTO stored FROM broker.entry e
+                    WHERE e.partition_id = p_partition AND e.tc_id = p_tc
+                    AND e.sequence = p_sequence AND e.producer_name = p_producer
+                    AND e.sequence_id = p_sequence_id;
+            END IF;
             IF stored.partition_id IS NULL THEN result := 'out_of_order'; RETURN; END IF;
             result := 'duplicate';
             ledger_id := stored.ledger_id;

@@ -37,9 +37,7 @@ BEGIN
     FOR i IN 1 .. cardinality(p_tcs) LOOP
         tc_id := p_tcs[i];
         sequence := p_sequences[i];
-        SELECT * INTO ended FROM broker.ended_txn e
-            WHERE e.partition_id = p_partition AND e.tc_id = p_tcs[i]
-            AND e.sequence = p_sequences[i];
+        ended := broker.ended_before(p_partition, p_tcs[i], p_sequences[i], p_aborts[i]);
         IF ended.partition_id IS NULL THEN
             done := broker.end_txn(
                 head, p_tcs[i], p_sequences[i], p_aborts[i], p_registered

@@ -1,0 +1,319 @@
+"""Carrying out decisions on every participant."""
+
+from __future__ import annotations
+
+import structlog
+
+from engine import Engine
+from engine.buffer import marker
+from engine.coordinator.finalization import Finalized
+from engine.model.transaction import EndCommand, ParticipantState
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    coordinator_sql,
+    due_now,
+    fetched,
+    finalize,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+    received,
+    subscribe,
+    unreachable,
+)
+
+COMMIT, ABORT = TxnAction
+
+
+def broker_of(engine: Engine, number: int) -> str:
+    return engine.topics.get(TOPIC).brokers[number]
+
+
+def test_an_end_reaches_all_partitions_and_records_what_each_did(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a", "b"), txn_id=txn)
+    engine.produce(P0, batch("c"), txn_id=txn)
+    engine.produce(P1, batch("d"), txn_id=txn)
+    commit(engine, txn)
+    found = engine.coordinator.get(txn)
+    assert found.status is TxnStatus.COMMITTED
+    assert [
+        (part.state, part.first_offset, part.last_offset, part.messages, part.attempts)
+        for part in found.partitions
+    ] == [(ParticipantState.COMMITTED, 0, 2, 3, 1), (ParticipantState.COMMITTED, 0, 0, 1, 1)]
+    assert (fetched(engine), fetched(engine, P1)) == (["a", "b", "c"], ["d"])
+
+
+def test_nothing_is_due_while_all_is_open_or_ended(engine: Engine) -> None:
+    open_txn(engine)
+    ended = open_txn(engine, tc_id=1)
+    commit(engine, ended)
+    assert engine.finalizer.due() == ()
+    assert engine.finalizer.finalize(0) == Finalized(ended=0, waiting=0)
+
+
+def test_coordinators_with_a_decision_are_due(engine: Engine) -> None:
+    for tc_id in (3, 1):
+        engine.coordinator.end(open_txn(engine, tc_id=tc_id), ABORT)
+    assert engine.finalizer.due() == (1, 3)
+
+
+def test_transactions_are_carried_out_in_the_order_of_their_decisions(engine: Engine) -> None:
+    make_topic(engine)
+    txns = [open_txn(engine) for _ in range(4)]
+    for txn in txns:
+        engine.produce(P0, batch(f"{txn}"), txn_id=txn)
+    for index in (2, 0, 3, 1):
+        engine.coordinator.end(txns[index], COMMIT if index % 2 else ABORT)
+    assert engine.finalizer.finalize(0, limit=2) == Finalized(ended=2, waiting=0)
+    assert [engine.coordinator.get(txn).status for txn in txns] == [
+        TxnStatus.ABORTED,
+        TxnStatus.COMMITTING,
+        TxnStatus.ABORTED,
+        TxnStatus.COMMITTING,
+    ]
+    finalize(engine)
+    by_marker = [row.txn_id for row in engine.log.indexed(P0, 0, 100)]
+    assert by_marker == [txns[index] for index in (2, 0, 3, 1)]
+
+
+def test_many_transactions_take_one_transaction_of_each_broker(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    txns = [open_txn(engine) for _ in range(20)]
+    for txn in txns:
+        engine.produce(P0, batch("x"), txn_id=txn)
+        engine.produce(P1, batch("y"), txn_id=txn)
+        engine.coordinator.end(txn, COMMIT)
+    finalize(engine)
+    xmins = broker_sql(engine, "SELECT DISTINCT xmin::text AS x FROM broker.entry WHERE kind = 'C'")
+    assert len(xmins) == 1
+    assert len(fetched(engine)) == len(fetched(engine, P1)) == 20
+
+
+def test_a_broker_that_is_down_delays_only_its_own_part(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    both, other = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("down"), txn_id=both)
+    engine.produce(P1, batch("up"), txn_id=both)
+    engine.produce(P1, batch("only up"), txn_id=other)
+    for txn in (both, other):
+        engine.coordinator.end(txn, COMMIT)
+    with unreachable(engine, broker_of(engine, 0)):
+        assert engine.finalizer.finalize(0) == Finalized(ended=1, waiting=1)
+        assert fetched(engine, P1) == ["up", "only up"]
+        assert engine.coordinator.get(other).status is TxnStatus.COMMITTED
+        waiting = engine.coordinator.get(both)
+        assert waiting.status is TxnStatus.COMMITTING
+        down, up = waiting.partitions
+        assert (down.state, up.state) == (ParticipantState.PENDING, ParticipantState.COMMITTED)
+        assert down.last_error is not None
+        assert (down.attempts, up.last_error) == (1, None)
+    assert engine.finalizer.due() == ()  # it backs off
+    due_now(engine)
+    finalize(engine)
+    assert fetched(engine) == ["down"]
+    found = engine.coordinator.get(both)
+    assert (found.status, found.partitions[0].last_error) == (TxnStatus.COMMITTED, None)
+    assert [part.attempts for part in found.partitions] == [2, 1]
+
+
+def test_the_back_off_doubles_up_to_ten_seconds(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    pauses = []
+    with unreachable(engine, broker_of(engine, 0)):
+        for _ in range(9):
+            finalize(engine)
+            [row] = coordinator_sql(
+                engine,
+                "SELECT extract(epoch FROM next_attempt_at - clock_timestamp())::float AS pause"
+                " FROM coordinator.transaction",
+            )
+            pauses.append(row.pause)
+            due_now(engine)
+    for pause, expected in zip(pauses, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10], strict=True):
+        assert expected - 1 < pause <= expected
+
+
+def test_a_partition_that_lost_its_derived_state_is_rebuilt_and_ended(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    lose_derived_state(engine)
+    assert engine.finalizer.finalize(0).waiting == 1
+    assert engine.coordinator.get(txn).partitions[0].last_error == "recovering"
+    due_now(engine)
+    assert engine.finalizer.finalize(0).ended == 1
+    assert fetched(engine) == ["a"]
+
+
+def test_a_partition_that_is_offline_waits(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    broker_sql(engine, "UPDATE broker.partition SET online = false")
+    commit(engine, txn)
+    assert engine.coordinator.get(txn).partitions[0].last_error == "offline"
+    broker_sql(engine, "UPDATE broker.partition SET online = true")
+    due_now(engine)
+    finalize(engine)
+    assert fetched(engine) == ["a"]
+
+
+def test_a_deleted_topic_and_subscription_count_as_done_and_say_so(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    txn = open_txn(engine)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    engine.produce(P0, batch("b"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    # As a forced deletion does, or one that met the joining of the transaction.
+    coordinator_sql(engine, "DELETE FROM coordinator.topic WHERE topic = %s", TOPIC.topic)
+    broker_sql(engine, "DELETE FROM broker.subscription")
+    broker_sql(engine, "DELETE FROM broker.partition WHERE topic = %s", str(TOPIC))
+    broker_sql(engine, "DELETE FROM broker.partition_live")
+    finalize(engine)
+    found = engine.coordinator.get(txn)
+    assert found.status is TxnStatus.COMMITTED
+    [partition], [subscription] = found.partitions, found.subscriptions
+    for part in (partition, subscription):
+        assert part.state is ParticipantState.COMMITTED
+        assert part.last_error == "deleted; counts as done"
+
+
+def test_a_topic_made_again_under_the_same_name_is_another_one(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    coordinator_sql(engine, "DELETE FROM coordinator.topic WHERE topic = %s", TOPIC.topic)
+    broker_sql(engine, "DELETE FROM broker.partition WHERE topic = %s", str(TOPIC))
+    engine.topics._known.clear()
+    make_topic(engine)
+    commit(engine, txn)
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
+    assert engine.log.status(P0).last_offset == -1
+
+
+def test_a_partition_that_its_broker_does_not_have_yet_is_waited_for(engine: Engine) -> None:
+    """A topic is in the catalog before its partitions are on their brokers."""
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.coordinator.add_partitions(txn, [P0])
+    broker_sql(engine, "DELETE FROM broker.partition WHERE topic = %s", str(TOPIC))
+    broker_sql(engine, "DELETE FROM broker.partition_live")
+    commit(engine, txn)
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTING
+    make_topic(engine)
+    due_now(engine)
+    finalize(engine)
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
+
+
+def test_messages_and_acknowledgements_of_a_transaction_end_together(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("in"))
+    for ending, out, again in ((abort, [], ["in", "in"]), (commit, ["out"], ["out"])):
+        txn = open_txn(engine)
+        messages = engine.receive(SUBSCRIPTION, "c1")
+        assert len(messages) == 2
+        engine.acknowledge(
+            SUBSCRIPTION, "c1", [message.message_id for message in messages], txn_id=txn
+        )
+        engine.produce(P0, batch("out"), txn_id=txn)
+        ending(engine, txn)
+        assert fetched(engine, from_offset=1) == out
+        if ending is abort:
+            status = engine.subscriptions.describe(SUBSCRIPTION)
+            assert [cursor.backlog for cursor in status.partitions] == [1, 1]
+        else:
+            assert received(engine) == again
+        parts = engine.coordinator.get(txn).subscriptions
+        assert sorted(part.acked_messages or 0 for part in parts) == [1, 1]
+
+
+def test_a_late_worker_writes_no_second_marker(engine: Engine) -> None:
+    """It read what was due, slept, and comes when the low water mark has covered it all."""
+    make_topic(engine)
+    slow, later = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=slow)
+    engine.produce(P0, batch("b"), txn_id=later)
+    commit(engine, slow)
+    commit(engine, later)
+    assert engine.log.status(P0).low_water_marks == {0: 0}
+    before = engine.log.status(P0)
+    location = engine.log.locate(P0)
+    [result] = location.database.retrying(
+        lambda session: marker.end_txns(
+            session, location.partition_id, [EndCommand(txn_id=slow, action=COMMIT)], {}
+        )
+    )
+    assert (result.error, result.marker_offset) == (None, 1 + 1)
+    assert (result.first_offset, result.last_offset, result.messages) == (0, 0, 1)
+    assert engine.log.status(P0).last_offset == before.last_offset
+
+
+def test_an_opposite_end_is_never_recorded_as_done(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    location = engine.log.locate(P0)
+    location.database.retrying(
+        lambda session: marker.end_txns(
+            session, location.partition_id, [EndCommand(txn_id=txn, action=ABORT)], {}
+        )
+    )
+    with structlog.testing.capture_logs() as logs:
+        commit(engine, txn)
+    assert [(log["log_level"], log["txn_id"]) for log in logs] == [("error", str(txn))]
+    found = engine.coordinator.get(txn)
+    assert found.status is TxnStatus.COMMITTING
+    assert found.partitions[0].last_error == "opposite"
+    assert fetched(engine) == []
+
+
+def test_a_whole_queue_lost_loses_nothing(engine: Engine) -> None:
+    """What is due is read from the database alone; see also reference/pulsar.md, D03."""
+    make_topic(engine, partitions=2)
+    txns = [open_txn(engine, tc_id=tc_id) for tc_id in (0, 1, 2)]
+    for txn in txns:
+        engine.produce(P0, batch(str(txn)), txn_id=txn)
+        engine.coordinator.end(txn, COMMIT)
+    engine.close()
+    fresh = Engine(
+        engine._urls["coordinator"],
+        {name: url for name, url in engine._urls.items() if name != "coordinator"},
+        engine.settings,
+    )
+    try:
+        finalize(fresh)
+        assert sorted(fetched(fresh)) == [str(txn) for txn in txns]
+    finally:
+        fresh.close()
+
+
+def test_other_coordinators_transactions_are_left_alone(engine: Engine) -> None:
+    make_topic(engine)
+    mine, other = open_txn(engine, tc_id=0), open_txn(engine, tc_id=1)
+    for txn in (mine, other):
+        engine.produce(P0, batch(str(txn)), txn_id=txn)
+        engine.coordinator.end(txn, COMMIT)
+    engine.finalizer.finalize(0)
+    assert engine.coordinator.get(other).status is TxnStatus.COMMITTING
+    assert TxnID(1, 0) == other
