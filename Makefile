@@ -30,7 +30,7 @@ $(STAMP): requirements.lock
 		{ echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv)."; exit 1; }
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/uv --version 2>/dev/null | grep -q '^uv $(UV_VERSION)' || \
-		$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+		$(PY) -m pip install -qq --disable-pip-version-check uv==$(UV_VERSION)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip sync --quiet --require-hashes requirements.lock
 	@touch $(STAMP)
 
