@@ -26,6 +26,7 @@ const charts = new Charts(log);
 
 function showPositions() {
   const { last, stable, ongoing, aborted } = log.summary;
+  one('[data-figure="held"]').classList.toggle("warn", last > stable);
   showFigures({ last, stable, held: last - stable, ongoing, aborted });
 }
 

@@ -87,7 +87,8 @@ function closeFrom(event) {
 // A dialog that cannot be loaded becomes a page, which says why.
 function openAsPage(event) {
   const { sourceElement, target } = event.detail.ctx ?? {};
-  if (target === one("#dialog") && sourceElement?.matches("a[href]")) location.assign(sourceElement.href);
+  const address = sourceElement?.getAttribute("hx-get");
+  if (target === one("#dialog") && address) location.assign(address);
 }
 
 /* Keyboard */

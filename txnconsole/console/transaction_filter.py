@@ -24,6 +24,7 @@ class TransactionFilterForm(forms.Form):
     status = forms.MultipleChoiceField(
         required=False,
         choices=[(str(status), str(status).capitalize()) for status in TxnStatus],
+        widget=forms.CheckboxSelectMultiple,
     )
     coordinator = forms.IntegerField(
         required=False,

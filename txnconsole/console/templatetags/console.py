@@ -128,7 +128,7 @@ def offsets(ranges: Ranges) -> str:
 def stamp(value: datetime | None) -> SafeString:
     """A point in time, in UTC, exact to the microsecond for whoever points at it."""
     if value is None:
-        return format_html(_DASH)
+        return format_html("{}", _DASH)
     utc = value.astimezone(UTC)
     exact = utc.isoformat(sep=" ", timespec="microseconds").replace("+00:00", " UTC")
     return format_html(
@@ -166,11 +166,10 @@ def lag_bar(start: int, stable: int, last: int) -> SafeString:
     return format_html(
         '<svg class="lag" viewBox="0 0 120 8" role="img" aria-label="{} of {} offsets readable">'
         '<rect class="read" x="1" y="1" width="{}" height="6"/>'
-        '<rect class="held" x="{}" y="1" width="{}" height="6"{}/></svg>',
+        '<rect class="held" x="{}" y="1" width="{}" height="6"/></svg>',
         f"{max(0, stable - start + 1):,}",
         f"{max(0, last - start + 1):,}",
         118 - held,
         119 - held,
         held,
-        format_html(' visibility="hidden"') if not held else "",
     )

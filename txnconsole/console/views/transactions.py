@@ -71,7 +71,7 @@ def rows(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.TRANSACTION_READ_ANY)
 def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """A transaction's header, participants, life and log."""
-    found = engine().coordinator.get(txn_id)
+    found = engine().inspect.transaction(txn_id)
     is_open = found.status is TxnStatus.OPEN
     context = {
         "transaction": found,

@@ -1,0 +1,128 @@
+"""Chromium on the running product. Whatever a page says on its console fails the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+
+from tests.server import Served
+
+_CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+)
+#: Counts what the policy blocked; runs in each page before anything else.
+_WATCH = """
+window.violations = [];
+addEventListener("securitypolicyviolation", (event) =>
+  window.violations.push(event.violatedDirective + " " + event.blockedURI), true);
+window.shift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+class Watched:
+    """A page, and everything it complained about."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.add_init_script(_WATCH)
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def violations(self) -> list[str]:
+        found: list[str] = self.page.evaluate("window.violations")
+        return found
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    """One Chromium for all tests; skipped where it could not be installed, never in CI."""
+    if not _CHROMIUM.exists() and os.environ.get("CI") != "true":
+        pytest.skip(f"{_CHROMIUM} is missing")
+    browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS.split())
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    """What the browser is like; a test overrides it by parametrizing."""
+    return {"viewport": {"width": 1440, "height": 1000}}
+
+
+@pytest.fixture
+def context(chromium: Browser, server: Served, options: dict[str, Any]) -> Iterator[BrowserContext]:
+    """A browser in which the administrator is signed in."""
+    context = chromium.new_context(base_url=server.url, **options)
+    page = context.new_page()
+    page.goto("/login")
+    page.get_by_label("User name").fill(server.user)
+    page.get_by_label("Password").fill(server.password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{server.url}/")
+    page.close()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def watched(context: BrowserContext) -> Iterator[Watched]:
+    """A page that must stay silent and break no policy."""
+    watched = Watched(context.new_page())
+    yield watched
+    assert watched.complaints == []
+    assert watched.violations() == []
+
+
+class Producer:
+    """A program that speaks to the product over REST, on a topic of its own."""
+
+    def __init__(self, client: httpx.Client, topic: str) -> None:
+        self.client = client
+        self.topic = topic
+
+    @property
+    def log(self) -> str:
+        return f"/topics/{self.topic}/partitions/0/log"
+
+    def begin(self, timeout_ms: int = 600_000) -> str:
+        answer = self.client.post(
+            "/transactions", json={"timeout_ms": timeout_ms, "client": "test-program"}
+        )
+        return str(answer.raise_for_status().json()["txn_id"])
+
+    def produce(self, *payloads: str, txn_id: str | None = None) -> None:
+        messages = [{"key": f"k-{text}", "payload": text} for text in payloads]
+        self.client.post(
+            f"/topics/{self.topic}/partitions/0/messages",
+            json={"txn_id": txn_id, "messages": messages},
+        ).raise_for_status()
+
+    def end(self, txn_id: str, action: str) -> None:
+        self.client.post(
+            f"/transactions/{txn_id}/{action}", json={"wait_ms": 10_000}
+        ).raise_for_status()
+
+
+@pytest.fixture
+def producer(server: Served) -> Iterator[Producer]:
+    topic = server.topic()
+    with server.client("producer", user="flights-feed") as client:
+        yield Producer(client, topic)

@@ -1,0 +1,44 @@
+"""The live channel when the server goes away, comes back, or signs the user out."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.console.browser.conftest import Producer, Watched
+
+pytestmark = pytest.mark.browser
+
+
+def test_without_a_stream_the_page_polls_and_goes_live_again(
+    context: BrowserContext, producer: Producer
+) -> None:
+    watched = Watched(context.new_page())
+    page = watched.page
+    page.route("**/live?*", lambda route: route.abort())
+    page.goto(producer.log)
+    button = page.locator("[data-live]")
+    expect(button).to_have_attribute("data-state", "polling", timeout=20_000)
+    producer.produce("polled")
+    expect(page.locator('[data-figure="last"]')).to_have_text("0", timeout=15_000)
+    page.unroute("**/live?*")
+    expect(button).to_have_attribute("data-state", "live", timeout=60_000)
+    producer.produce("live")
+    expect(page.locator('[data-figure="last"]')).to_have_text("1")
+
+
+def test_a_stream_that_broke_off_misses_nothing(
+    context: BrowserContext, producer: Producer
+) -> None:
+    watched = Watched(context.new_page())
+    page = watched.page
+    page.goto(producer.log)
+    button = page.locator("[data-live]")
+    expect(button).to_have_attribute("data-state", "live")
+    context.set_offline(True)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide'))")
+    producer.produce("missed")
+    context.set_offline(False)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    expect(page.locator('[data-figure="last"]')).to_have_text("0")
+    expect(page.locator('#grid .cell[data-offset="0"]')).to_have_attribute("data-v", "delivered")

@@ -1,0 +1,208 @@
+"""The partition log page on live data: what an operator sees and does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.console.browser.conftest import Producer, Watched
+from tests.server import Served
+
+pytestmark = pytest.mark.browser
+REASON = "left hanging by a dead producer"
+
+
+def figure(page: Page, name: str) -> Locator:
+    return page.locator(f'[data-figure="{name}"]')
+
+
+def cell(page: Page, offset: int) -> Locator:
+    return page.locator(f'#grid .cell[data-offset="{offset}"]')
+
+
+def open_log(watched: Watched, producer: Producer) -> Page:
+    """Open the page and wait until it is live."""
+    watched.page.goto(producer.log)
+    expect(watched.page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    return watched.page
+
+
+def test_what_is_produced_appears_without_reloading(watched: Watched, producer: Producer) -> None:
+    page = open_log(watched, producer)
+    expect(figure(page, "last")).to_have_text("-1")
+    expect(page.locator("#entries")).to_contain_text("nothing has been produced")
+    producer.produce("a", "b")
+    expect(figure(page, "last")).to_have_text("1")
+    expect(cell(page, 1)).to_have_attribute("data-v", "delivered")
+    expect(page.locator("#entries tbody tr")).to_have_count(2)
+    txn_id = producer.begin()
+    producer.produce("c", txn_id=txn_id)
+    expect(cell(page, 2)).to_have_attribute("data-st", "OPEN")
+    expect(cell(page, 2)).to_have_attribute("data-v", "held")
+    producer.end(txn_id, "commit")
+    expect(cell(page, 3)).to_have_attribute("data-k", "c")
+    expect(cell(page, 2)).to_have_attribute("data-st", "COMMITTED")
+    expect(cell(page, 2)).to_have_attribute("data-v", "delivered")
+    expect(figure(page, "held")).to_have_text("0")
+
+
+def test_an_operator_aborts_what_holds_the_partition_back(
+    watched: Watched, producer: Producer, server: Served
+) -> None:
+    hanging = producer.begin()
+    producer.produce("before")
+    producer.produce("hidden", txn_id=hanging)
+    producer.produce("waiting")
+    page = open_log(watched, producer)
+    blocker = page.locator("#blocker")
+    expect(blocker).to_contain_text(f"Transaction {hanging} holds the stable position at 0")
+    expect(figure(page, "held")).to_have_text("2")
+    expect(cell(page, 2)).to_have_attribute("data-v", "held")
+
+    blocker.get_by_role("button", name="Abort").click()
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("1 message discarded; the stable position moves from 0 to 2")
+    reason = dialog.get_by_label("Reason")
+    expect(reason).to_be_focused()
+    reason.fill("short")
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog.get_by_role("alert")).to_have_text("Give a reason of at least 8 characters.")
+    expect(reason).to_have_value("short")
+    watched.complaints[:] = [text for text in watched.complaints if "422" not in text]
+
+    reason.fill(REASON)
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog).to_be_hidden()
+    expect(figure(page, "stable")).to_have_text("3", timeout=15_000)
+    expect(figure(page, "held")).to_have_text("0")
+    expect(blocker).to_contain_text("Nothing holds the stable position back")
+    expect(cell(page, 1)).to_have_attribute("data-v", "filtered")
+    expect(cell(page, 3)).to_have_attribute("data-k", "a")
+
+    page.goto("/audit")
+    row = page.locator("tbody tr", has_text=REASON)
+    expect(row).to_contain_text(server.user)
+    expect(row).to_contain_text(f"transaction:{hanging}")
+
+
+def test_the_dialog_outlives_the_refreshing_page(watched: Watched, producer: Producer) -> None:
+    hanging = producer.begin()
+    producer.produce("hidden", txn_id=hanging)
+    page = open_log(watched, producer)
+    page.locator("#blocker").get_by_role("button", name="Abort").click()
+    page.locator("#dialog").get_by_label("Reason").fill("half a sen")
+    with page.expect_response(re.compile("/blocker$")):
+        producer.produce("more")
+    expect(figure(page, "last")).to_have_text("1")
+    expect(page.locator("#dialog").get_by_label("Reason")).to_have_value("half a sen")
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+
+
+def test_the_isolation_level_changes_what_a_reader_gets_and_the_address(
+    watched: Watched, producer: Producer
+) -> None:
+    txn_id = producer.begin()
+    producer.produce("gone", txn_id=txn_id)
+    producer.end(txn_id, "abort")
+    page = open_log(watched, producer)
+    expect(cell(page, 0)).to_have_attribute("data-v", "filtered")
+    page.get_by_label("Read uncommitted").check(force=True)
+    expect(cell(page, 0)).to_have_attribute("data-v", "delivered")
+    expect(cell(page, 1)).to_have_attribute("data-v", "filtered")
+    expect(page).to_have_url(re.compile(r"\?iso=ru$"))
+    page.reload()
+    expect(cell(page, 0)).to_have_attribute("data-v", "delivered")
+    expect(page.get_by_label("Read uncommitted")).to_be_checked()
+
+
+def test_every_entry_is_reached_by_the_keyboard(watched: Watched, producer: Producer) -> None:
+    producer.produce(*"abcdef")
+    page = open_log(watched, producer)
+    cell(page, 0).focus()
+    page.keyboard.press("ArrowRight")
+    expect(cell(page, 1)).to_be_focused()
+    expect(page.locator("#inspector")).to_contain_text("k-b")
+    page.keyboard.press("End")
+    expect(cell(page, 5)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(cell(page, 5)).to_be_focused()
+    page.keyboard.press("Home")
+    expect(cell(page, 0)).to_be_focused()
+    assert cell(page, 0).get_attribute("aria-label") == (
+        "Offset 0, message, no transaction, delivered"
+    )
+    page.keyboard.press("Enter")
+    expect(page.locator("#dialog pre")).to_have_text("a")
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+
+
+def test_any_offset_can_be_gone_to_and_the_end_followed_again(
+    watched: Watched, producer: Producer
+) -> None:
+    for _ in range(12):
+        producer.produce(*(str(number) for number in range(64)))
+    page = open_log(watched, producer)
+    expect(cell(page, 767)).to_be_visible()
+    page.get_by_label("Go to offset").fill("130")
+    page.keyboard.press("Enter")
+    expect(cell(page, 130)).to_be_focused()
+    expect(page).to_have_url(re.compile(r"at=130"))
+    producer.produce("new")
+    expect(figure(page, "last")).to_have_text("768")
+    expect(cell(page, 130)).to_be_visible()
+    page.get_by_role("button", name="Follow the end").click()
+    expect(cell(page, 768)).to_be_visible()
+
+
+def test_the_row_of_the_stable_position_stays_in_sight(
+    watched: Watched, producer: Producer
+) -> None:
+    producer.produce("hidden", txn_id=producer.begin())
+    page = open_log(watched, producer)
+    for _ in range(10):
+        producer.produce(*(str(number) for number in range(64)))
+    expect(figure(page, "last")).to_have_text("640")
+    expect(cell(page, 0)).to_be_visible()
+    expect(cell(page, 640)).to_be_visible()
+    expect(page.locator(".gap")).to_contain_text("entries not shown, all held back")
+    expect(page.locator(".flag")).to_have_text("stable -1")
+
+
+def test_a_burst_larger_than_a_frame_leaves_no_hole(watched: Watched, producer: Producer) -> None:
+    page = open_log(watched, producer)
+    producer.produce(*(str(number) for number in range(700)))
+    expect(figure(page, "last")).to_have_text("699")
+    expect(cell(page, 699)).to_have_attribute("data-v", "delivered")
+    expect(page.locator("#grid .cell.missing")).to_have_count(0)
+
+
+def test_keys_are_shown_as_text(watched: Watched, producer: Producer) -> None:
+    producer.produce("<img src=x onerror=alert(1)>")
+    page = open_log(watched, producer)
+    expect(page.locator("#entries")).to_contain_text("k-<img src=x onerror=alert(1)>")
+    assert page.locator("#entries img").count() == 0
+
+
+def test_the_charts_are_drawn_and_described(watched: Watched, producer: Producer) -> None:
+    hanging = producer.begin()
+    producer.produce("hidden", txn_id=hanging)
+    page = open_log(watched, producer)
+    expect(page.locator("#positions .main-svg").first).to_be_visible()
+    expect(page.locator("#spans")).to_contain_text(hanging)
+    expect(page.locator("#positions-text")).to_contain_text("1 offsets held back")
+
+
+def test_updates_pause_and_resume(watched: Watched, producer: Producer) -> None:
+    page = open_log(watched, producer)
+    page.keyboard.press("r")
+    button = page.locator("[data-live]")
+    expect(button).to_have_attribute("data-state", "paused")
+    producer.produce("unseen")
+    expect(figure(page, "last")).to_have_text("-1")
+    button.click()
+    expect(button).to_have_attribute("data-state", "live")
+    expect(figure(page, "last")).to_have_text("0")

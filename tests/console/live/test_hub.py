@@ -1,0 +1,197 @@
+"""The hub: one reading a channel, nothing read for nobody, and slow listeners told to resync."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from engine.model.errors import PartitionUnavailable
+from txnconsole.console.live.feed import Reading, digest
+from txnconsole.console.live.hub import QUEUE_FRAMES, Hub, Listener, TooManyStreams
+
+INTERVAL = 0.01
+
+
+class CountingFeed:
+    """A feed that changes on every reading."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+        self.error: Exception | None = None
+        self.changes = True
+
+    def read(self) -> Reading:
+        self.readings += 1
+        if self.error is not None:
+            raise self.error
+        change = {"n": self.readings} if self.changes else None
+        return Reading(str(self.readings), change)
+
+
+@pytest.fixture
+def feed() -> CountingFeed:
+    return CountingFeed()
+
+
+def run(scenario: Callable[[Hub], object], **options: int) -> None:
+    """Run a scenario on a loop of its own, within a deadline."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(10):
+            await scenario(Hub(interval=INTERVAL, **options))  # type: ignore[misc]
+
+    asyncio.run(limited())
+
+
+def test_a_listener_gets_hello_then_changes(feed: CountingFeed) -> None:
+    async def scenario(hub: Hub) -> None:
+        listener = hub.join("a", lambda: feed)
+        hello = await listener.next(5)
+        assert hello is not None
+        assert hello.startswith("id: 1\nevent: hello\n")
+        delta = await listener.next(5)
+        assert delta is not None
+        assert delta.startswith('id: 2\nevent: delta\ndata: {"n":2}')
+
+    run(scenario)
+
+
+def test_who_joins_later_gets_hello_with_the_newest_position(feed: CountingFeed) -> None:
+    async def scenario(hub: Hub) -> None:
+        first = hub.join("a", lambda: feed)
+        for _ in range(3):
+            await first.next(5)
+        second = hub.join("a", lambda: feed)
+        hello = await second.next(5)
+        assert hello is not None
+        assert "event: hello" in hello
+        assert int(hello.split()[1]) >= 3
+
+    run(scenario)
+
+
+def test_two_listeners_share_one_reading(feed: CountingFeed) -> None:
+    async def scenario(hub: Hub) -> None:
+        made = []
+
+        def make() -> CountingFeed:
+            made.append(feed)
+            return feed
+
+        one, two = hub.join("a", make), hub.join("a", make)
+        assert await one.next(5) == await two.next(5)
+        assert await one.next(5) == await two.next(5)
+        assert len(made) == 1
+
+    run(scenario)
+
+
+def test_nothing_is_read_once_the_last_one_has_left(feed: CountingFeed) -> None:
+    async def scenario(hub: Hub) -> None:
+        listener = hub.join("a", lambda: feed)
+        await listener.next(5)
+        hub.leave("a", listener)
+        hub.leave("a", listener)
+        assert hub.streams == 0
+        await asyncio.sleep(0)
+        before = feed.readings
+        await asyncio.sleep(INTERVAL * 5)
+        assert feed.readings <= before + 1
+
+    run(scenario)
+
+
+def test_a_channel_without_change_ticks(feed: CountingFeed) -> None:
+    async def scenario(hub: Hub) -> None:
+        listener = hub.join("a", lambda: feed)
+        await listener.next(5)
+        feed.changes = False
+        texts = [await listener.next(5) for _ in range(3)]
+        assert "event: tick" in str(texts[-1])
+
+    run(scenario)
+
+
+def test_a_reading_that_fails_is_told_and_the_channel_goes_on(
+    feed: CountingFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.live.hub.INTERVAL_FAILING", INTERVAL)
+
+    async def scenario(hub: Hub) -> None:
+        feed.error = PartitionUnavailable("broker-2 is down.")
+        listener = hub.join("a", lambda: feed)
+        fault = await listener.next(5)
+        assert fault is not None
+        assert "event: fault" in fault
+        assert "broker-2 is down." in fault
+        feed.error = None
+        while "event: hello" not in str(text := await listener.next(5)):
+            assert "event: fault" in str(text)
+
+    run(scenario)
+
+
+def test_a_defect_does_not_end_the_channel_nor_show_itself(
+    feed: CountingFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.live.hub.INTERVAL_FAILING", INTERVAL)
+
+    async def scenario(hub: Hub) -> None:
+        feed.error = KeyError("secret")
+        listener = hub.join("a", lambda: feed)
+        first, second = await listener.next(5), await listener.next(5)
+        assert "event: fault" in str(first)
+        assert "secret" not in str(first)
+        assert "event: fault" in str(second)
+
+    run(scenario)
+
+
+def test_a_listener_that_does_not_keep_up_is_told_to_read_again() -> None:
+    async def scenario(_: Hub) -> None:
+        listener = Listener()
+        for number in range(QUEUE_FRAMES + 1):
+            listener.put(f"frame {number}", position=str(number))
+        text = await listener.next(1)
+        assert text == f"id: {QUEUE_FRAMES}\nevent: resync\ndata: {{}}\n\n"
+        assert await listener.next(0.01) is None
+
+    run(scenario)
+
+
+def test_a_full_hub_refuses_and_has_room_again_after_one_left(feed: CountingFeed) -> None:
+    async def scenario(hub: Hub) -> None:
+        listener = hub.join("a", lambda: feed)
+        assert hub.is_full
+        with pytest.raises(TooManyStreams):
+            hub.join("b", lambda: feed)
+        hub.leave("a", listener)
+        hub.join("b", lambda: feed)
+
+    run(scenario, max_streams=1)
+
+
+def test_a_slow_reading_holds_up_no_other_channel(feed: CountingFeed) -> None:
+    release = threading.Event()
+
+    class Slow(CountingFeed):
+        def read(self) -> Reading:
+            release.wait(10)
+            return super().read()
+
+    async def scenario(hub: Hub) -> None:
+        slow = hub.join("slow", Slow)
+        quick = hub.join("quick", lambda: feed)
+        for _ in range(5):
+            assert await quick.next(5) is not None
+        release.set()
+        assert await slow.next(5) is not None
+
+    run(scenario)
+
+
+def test_a_digest_is_the_same_in_every_process() -> None:
+    assert digest("a", [1, None]) == "78dc53cbc70d"

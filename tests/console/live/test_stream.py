@@ -1,0 +1,154 @@
+"""One browser's stream: who gets one, and that it ends with the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.db import connections
+from django.test import AsyncClient, Client
+
+from tests.console.conftest import signed_in
+from txnconsole.access.roles import Permission
+from txnconsole.console.live.channels import Channel
+from txnconsole.console.live.feed import Reading
+from txnconsole.console.live.hub import Hub
+from txnconsole.console.live.stream import frames
+from txnconsole.console.views import live as live_view
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Ticking:
+    """A feed that changes on every reading."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def read(self) -> Reading:
+        self.readings += 1
+        return Reading(str(self.readings), {"n": self.readings})
+
+
+CHANNEL = Channel("test", Permission.TOPIC_READ, Ticking)
+
+
+@pytest.fixture
+def session() -> str:
+    """The key of a signed-in viewer's session."""
+    return signed_in("viewer").session.session_key or ""
+
+
+def follow(session: str, scenario: Callable[[AsyncIterator[str], Hub], object]) -> None:
+    """Run a scenario over a stream that checks its session before every frame."""
+
+    async def run() -> None:
+        hub = Hub(interval=0.01)
+        stream = frames(CHANNEL, session, get_hub=lambda: hub, recheck_seconds=0)
+        async with asyncio.timeout(20), aclosing(stream):  # type: ignore[type-var]
+            await scenario(stream, hub)  # type: ignore[misc]
+        assert hub.streams == 0
+
+    async_to_sync(run)()
+
+
+def test_a_stream_begins_with_the_pause_before_a_retry(session: str) -> None:
+    async def scenario(stream: AsyncIterator[str], hub: Hub) -> None:
+        assert await anext(stream) == "retry: 2000\n\n"
+        assert "event: hello" in await anext(stream)
+        assert "event: delta" in await anext(stream)
+        assert hub.streams == 1
+
+    follow(session, scenario)
+
+
+def test_a_stream_says_bye_when_its_user_has_signed_out(session: str) -> None:
+    async def scenario(stream: AsyncIterator[str], hub: Hub) -> None:
+        await anext(stream)
+        assert "event: hello" in await anext(stream)
+        await asyncio.to_thread(sign_out)
+        assert [text async for text in stream][-1].startswith("event: bye")
+
+    def sign_out() -> None:
+        client = Client()
+        client.cookies["sessionid"] = session
+        client.post("/logout")
+        connections.close_all()
+
+    follow(session, scenario)
+
+
+@pytest.mark.parametrize("change", ["disabled", "demoted", "password"])
+def test_a_stream_ends_when_its_user_may_not_read_any_more(session: str, change: str) -> None:
+    async def scenario(stream: AsyncIterator[str], hub: Hub) -> None:
+        await anext(stream)
+        await asyncio.to_thread(take_away)
+        assert [text async for text in stream][-1].startswith("event: bye")
+
+    def take_away() -> None:
+        user = User.objects.get(username="a-viewer")
+        if change == "disabled":
+            user.is_active = False
+        elif change == "demoted":
+            user.groups.clear()
+        else:
+            user.set_password("another")
+        user.save()
+        connections.close_all()
+
+    follow(session, scenario)
+
+
+def test_a_full_process_says_so_instead_of_joining(session: str) -> None:
+    async def run() -> list[str]:
+        hub = Hub(max_streams=0)
+        return [text async for text in frames(CHANNEL, session, get_hub=lambda: hub)]
+
+    (only,) = async_to_sync(run)()
+    assert '"full"' in only
+
+
+def get_live(client: Client | None, query: str) -> tuple[int, dict[str, str]]:
+    """Status and headers of the live address."""
+
+    async def ask() -> tuple[int, dict[str, str]]:
+        browser = AsyncClient()
+        if client is not None:
+            browser.cookies = client.cookies
+        answer = await browser.get(f"/live?{query}")
+        return answer.status_code, dict(answer.headers)
+
+    return async_to_sync(ask)()
+
+
+@pytest.mark.parametrize(
+    ("role", "query", "status"),
+    [
+        (None, "ch=overview", 401),
+        ("producer", "ch=txns", 403),
+        ("viewer", "", 400),
+        ("viewer", "ch=everything", 400),
+        ("viewer", "ch=txn:x", 400),
+        ("viewer", "ch=part:flights", 400),
+        ("viewer", "ch=part:public/default/flights:0", 200),
+        ("viewer", "ch=txn:3:1042", 200),
+    ],
+)
+def test_only_channels_that_exist_and_are_permitted_stream(
+    role: str | None, query: str, status: int
+) -> None:
+    client = None if role is None else signed_in(role)
+    assert get_live(client, query)[0] == status
+
+
+def test_beyond_the_cap_the_answer_is_503_with_a_time_to_retry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_view, "hub", lambda: Hub(max_streams=0))
+    status, headers = get_live(signed_in("viewer"), "ch=overview")
+    assert status == 503
+    assert headers["Retry-After"] == "10"

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.model.ranges import Ranges
+from txnconsole.console.templatetags.console import (
+    count,
+    duration,
+    lag_bar,
+    linked_object,
+    offsets,
+    size,
+    stamp,
+    state,
+)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (184_000, "3 min 04 s"),
+        (7_500_000, "2 h 05 min"),
+        (90_000_000, "1 d 1 h"),
+        (-5, "0 ms"),
+        (None, "\N{EN DASH}"),
+    ],
+)
+def test_durations_have_the_two_units_that_matter(milliseconds: int | None, text: str) -> None:
+    assert duration(milliseconds) == text
+
+
+def test_counts_are_grouped_and_unknown_is_a_dash() -> None:
+    assert (count(18546), count(0), count(None)) == ("18,546", "0", "\N{EN DASH}")
+
+
+def test_sizes_are_decimal() -> None:
+    assert (size(999), size(1_500), size(2_340_000)) == ("999 B", "1.5 kB", "2.3 MB")
+
+
+def test_offsets_are_inclusive_ranges_and_long_lists_are_cut() -> None:
+    assert offsets(Ranges.of([(1, 2), (5, 1001)])) == "1, 5\N{EN DASH}1,000"
+    assert offsets(Ranges()) == "\N{EN DASH}"
+    assert offsets(Ranges.of((n * 2, n * 2 + 1) for n in range(12))).endswith("and 4 more")
+
+
+def test_times_are_utc_and_exact_to_whoever_points() -> None:
+    html = stamp(datetime(2026, 11, 21, 12, 0, 1, 250, tzinfo=UTC))
+    assert ">2026-11-21 12:00:01<" in html
+    assert 'title="2026-11-21 12:00:01.000250 UTC"' in html
+
+
+def test_a_state_has_icon_word_and_colour() -> None:
+    html = state("ABORTING")
+    assert 'data-st="ABORTING"' in html
+    assert "#ABORTING" in html
+    assert "Aborting" in html
+
+
+def test_the_object_of_an_entry_is_a_link_when_it_is_a_transaction() -> None:
+    assert linked_object("transaction:3:42") == '<a href="/transactions/3:42">transaction:3:42</a>'
+    assert linked_object("<topic>") == "&lt;topic&gt;"
+
+
+@pytest.mark.parametrize(
+    ("stable", "last", "told"),
+    [(-1, -1, "0 of 0"), (9, 9, "10 of 10"), (4, 9, "5 of 10"), (-1, 9, "0 of 10")],
+)
+def test_the_lag_bar_tells_its_numbers(stable: int, last: int, told: str) -> None:
+    assert f'aria-label="{told} offsets readable"' in lag_bar(0, stable, last)

@@ -1,0 +1,84 @@
+"""What the log page draws, on the real engine."""
+
+from __future__ import annotations
+
+from engine import Engine
+from engine.model.txn_status import TxnAction
+from tests.console.conftest import Orders, begin, finish, produce
+from txnconsole.console.log_window import merged, read_window
+
+
+def test_a_window_holds_every_kind_of_entry_with_its_state(orders: Orders, engine: Engine) -> None:
+    window = read_window(engine, orders.partition, at=None)
+    assert [entry[:3] for entry in window["entries"]] == [
+        [0, "m", None],
+        [1, "m", str(orders.committed)],
+        [2, "c", str(orders.committed)],
+        [3, "m", str(orders.aborted)],
+        [4, "a", str(orders.aborted)],
+        [5, "m", str(orders.open)],
+        [6, "m", str(orders.open)],
+        [7, "m", None],
+    ]
+    states = {txn_id: span[:3] for txn_id, span in window["txns"].items()}
+    assert states == {
+        str(orders.committed): ["COMMITTED", 1, 2],
+        str(orders.aborted): ["ABORTED", 3, 4],
+        str(orders.open): ["OPEN", 5, 6],
+    }
+    assert window["summary"]["stable"] == 4
+    assert window["summary"]["last"] == 7
+    assert window["summary"]["blocker"] == str(orders.open)
+
+
+def test_an_empty_partition_has_an_empty_window(orders: Orders, engine: Engine) -> None:
+    from dataclasses import replace
+
+    window = read_window(engine, replace(orders.partition, number=1), at=None)
+    assert window["entries"] == []
+    assert (window["base"], window["summary"]["last"]) == (0, -1)
+
+
+def test_past_the_stable_position_the_outcome_is_known_before_readers_get_it(
+    orders: Orders, engine: Engine
+) -> None:
+    later = begin(engine)
+    produce(engine, orders.partition, "later", txn_id=later)
+    finish(engine, later, TxnAction.COMMIT)
+    window = read_window(engine, orders.partition, at=None)
+    assert window["txns"][str(later)][0] == "COMMITTED"
+    assert window["summary"]["stable"] == 4
+
+
+def test_the_row_of_the_stable_position_is_read_too_when_the_end_is_far(
+    orders: Orders, engine: Engine
+) -> None:
+    for _ in range(10):
+        produce(engine, orders.partition, *(str(number) for number in range(64)))
+    window = read_window(engine, orders.partition, at=None)
+    offsets = [entry[0] for entry in window["entries"]]
+    assert window["base"] == 320
+    assert window["pinned"]
+    assert offsets[:64] == list(range(64))
+    assert offsets[64:] == list(range(320, 648))
+
+
+def test_a_window_can_stand_around_any_offset(orders: Orders, engine: Engine) -> None:
+    for _ in range(20):
+        produce(engine, orders.partition, *(str(number) for number in range(64)))
+    window = read_window(engine, orders.partition, at=300)
+    assert window["base"] == 192
+    assert window["at"] == 300
+    assert not window["pinned"]
+    assert {192, 300, 575} <= {entry[0] for entry in window["entries"]}
+
+
+def test_an_offset_past_the_end_shows_the_end(orders: Orders, engine: Engine) -> None:
+    window = read_window(engine, orders.partition, at=10**17)
+    assert window["base"] == 0
+    assert len(window["entries"]) == 8
+
+
+def test_ranges_that_meet_are_read_once() -> None:
+    assert merged([(64, 64), (0, 64), (200, 10), (100, 50)]) == [(0, 150), (200, 10)]
+    assert merged([(5, 3), (5, 9)]) == [(5, 9)]

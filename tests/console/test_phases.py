@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from engine.model.transaction import Transaction
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
+from txnconsole.console.phases import phases_of
+
+OPENED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def transaction(status: TxnStatus, *, decided: int | None, ended: int | None) -> Transaction:
+    """A transaction decided and ended so many seconds after its opening, read after a minute."""
+
+    def at(seconds: int | None) -> datetime | None:
+        return None if seconds is None else OPENED + timedelta(seconds=seconds)
+
+    return Transaction(
+        txn_id=TxnID(0, 1),
+        status=status,
+        owner="alice",
+        client="",
+        properties={},
+        opened_at=OPENED,
+        timeout_ms=60_000,
+        deadline=OPENED + timedelta(seconds=60),
+        decided_at=at(decided),
+        ended_at=at(ended),
+        end_reason=None,
+        end_detail=None,
+        now=OPENED + timedelta(seconds=60),
+    )
+
+
+def test_an_open_transaction_has_one_phase_until_now() -> None:
+    (phase,) = phases_of(transaction(TxnStatus.OPEN, decided=None, ended=None))
+    assert (phase.status, phase.duration_ms) == (TxnStatus.OPEN, 60_000)
+    assert (phase.left, phase.width) == (0, 100)
+
+
+def test_an_ended_one_has_two_in_proportion() -> None:
+    first, second = phases_of(transaction(TxnStatus.ABORTED, decided=30, ended=40))
+    assert (first.status, first.duration_ms, first.width) == (TxnStatus.OPEN, 30_000, 75)
+    assert (second.status, second.duration_ms, second.left) == (TxnStatus.ABORTING, 10_000, 75)
+
+
+def test_a_short_phase_can_still_be_seen() -> None:
+    first, second = phases_of(transaction(TxnStatus.COMMITTED, decided=50, ended=50))
+    assert second.width > 1
+    assert first.width + second.width <= 100.01

@@ -1,0 +1,98 @@
+"""Aborting: a reason is required, the effect is told, and every attempt is recorded."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.model.errors import CoordinatorUnavailable
+from engine.model.txn_status import EndReason, TxnStatus
+from tests.console.conftest import Orders
+from txnconsole.audit.models import AuditEntry
+
+REASON = "left hanging by a dead producer"
+
+
+def test_the_dialog_tells_what_would_change(orders: Orders, operator: Client) -> None:
+    text = operator.get(f"/transactions/{orders.open}/abort").content.decode()
+    assert "discarded; the stable position moves from" in text
+    assert "given back for redelivery" in text
+
+
+@pytest.mark.parametrize("reason", ["", "short", "       x   "])
+def test_without_a_reason_of_eight_characters_nothing_happens(
+    orders: Orders, operator: Client, engine: Engine, reason: str
+) -> None:
+    answer = operator.post(
+        f"/transactions/{orders.open}/abort", {"reason": reason}, headers={"HX-Request": "true"}
+    )
+    assert answer.status_code == 422
+    assert "Give a reason of at least 8 characters." in answer.content.decode()
+    assert "<html" not in answer.content.decode()
+    assert engine.coordinator.get(orders.open).status is TxnStatus.OPEN
+    assert not AuditEntry.objects.exists()
+
+
+def test_an_abort_is_decided_and_recorded(orders: Orders, operator: Client, engine: Engine) -> None:
+    answer = operator.post(
+        f"/transactions/{orders.open}/abort", {"reason": REASON}, headers={"HX-Request": "true"}
+    )
+    assert answer.status_code == 204
+    assert answer["HX-Trigger"] == "aborted"
+    ended = engine.coordinator.get(orders.open)
+    assert ended.status is TxnStatus.ABORTING
+    assert ended.end_reason is EndReason.OPERATOR
+    assert ended.end_detail == REASON
+    entry = AuditEntry.objects.get()
+    assert (entry.who, entry.action, entry.reason) == ("a-operator", "transaction.abort", REASON)
+    assert (entry.object, entry.result) == (f"transaction:{orders.open}", "done")
+    assert REASON in operator.get("/audit").content.decode()
+
+
+def test_without_a_script_the_form_leads_to_the_transaction(
+    orders: Orders, operator: Client
+) -> None:
+    answer = operator.post(f"/transactions/{orders.open}/abort", {"reason": REASON})
+    assert answer.status_code == 302
+    assert answer["Location"] == f"/transactions/{orders.open}"
+
+
+def test_a_committed_transaction_cannot_be_aborted_and_the_attempt_is_recorded(
+    orders: Orders, operator: Client
+) -> None:
+    answer = operator.post(f"/transactions/{orders.committed}/abort", {"reason": REASON})
+    assert answer.status_code == 409
+    assert "cannot abort" in answer.content.decode()
+    assert AuditEntry.objects.get().result == "InvalidTxnStatus"
+
+
+def test_an_unreachable_coordinator_is_told_in_the_dialog(
+    orders: Orders, operator: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise CoordinatorUnavailable("No answer.")
+
+    monkeypatch.setattr(type(engine.coordinator), "end", fail)
+    answer = operator.post(f"/transactions/{orders.open}/abort", {"reason": REASON})
+    assert answer.status_code == 503
+    assert "No answer." in answer.content.decode()
+    assert AuditEntry.objects.get().result == "CoordinatorUnavailable"
+
+
+def test_a_viewer_sees_the_button_disabled_and_is_refused(
+    orders: Orders, viewer: Client, engine: Engine
+) -> None:
+    text = viewer.get(f"/transactions/{orders.open}").content.decode()
+    assert 'disabled title="Needs the permission transaction.abort_any"' in text
+    answer = viewer.post(f"/transactions/{orders.open}/abort", {"reason": REASON})
+    assert answer.status_code == 403
+    assert engine.coordinator.get(orders.open).status is TxnStatus.OPEN
+
+
+def test_a_form_without_its_token_is_refused(orders: Orders, operator: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = operator.cookies
+    answer = strict.post(f"/transactions/{orders.open}/abort", {"reason": REASON})
+    assert answer.status_code == 403
+    assert "form has expired" in answer.content.decode()

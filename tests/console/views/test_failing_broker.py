@@ -1,0 +1,73 @@
+"""One broker that cannot be reached fails its own regions and no page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.log.partition_log import PartitionLogs
+from engine.model.errors import PartitionUnavailable
+from engine.model.partition import PartitionStatus
+from engine.model.topic_name import PartitionName
+from tests.console.conftest import TOPIC, Orders
+
+DOWN = "broker-2 does not answer."
+
+
+@pytest.fixture
+def broken(engine: Engine, orders: Orders, monkeypatch: pytest.MonkeyPatch) -> Orders:
+    """Partition 1's broker is down: whoever asks for it gets an error."""
+    real = PartitionLogs.status
+
+    def status(self: PartitionLogs, partition: PartitionName) -> PartitionStatus:
+        if partition.number == 1:
+            raise PartitionUnavailable(DOWN)
+        return real(self, partition)
+
+    def statuses(*_: Any) -> None:
+        raise PartitionUnavailable(DOWN)
+
+    monkeypatch.setattr(PartitionLogs, "status", status)
+    monkeypatch.setattr(PartitionLogs, "statuses", statuses)
+    return orders
+
+
+def test_a_topic_shows_the_partitions_that_answer(broken: Orders, viewer: Client) -> None:
+    answer = viewer.get(f"/topics/{TOPIC}")
+    text = answer.content.decode()
+    assert answer.status_code == 200
+    assert DOWN in text
+    assert "5 of 8 offsets readable" in text
+
+
+def test_the_list_of_topics_says_what_it_leaves_out(broken: Orders, viewer: Client) -> None:
+    assert "without 1 unreachable" in viewer.get("/topics").content.decode()
+
+
+def test_the_log_of_an_unreachable_partition_is_503(broken: Orders, viewer: Client) -> None:
+    answer = viewer.get(f"/topics/{TOPIC}/partitions/1/log")
+    assert answer.status_code == 503
+    assert DOWN in answer.content.decode()
+    assert "Try again" in answer.content.decode()
+
+
+def test_the_overview_names_the_broker(
+    orders: Orders, viewer: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.inspect.inspector import HeldBack, Inspector
+
+    real = Inspector.held_back
+
+    def held_back(self: Inspector, limit: int = 10) -> HeldBack:
+        return HeldBack(
+            partitions=real(self, limit).partitions, unavailable={"broker-2": "No answer."}
+        )
+
+    monkeypatch.setattr(Inspector, "held_back", held_back)
+    text = viewer.get("/").content.decode()
+    assert "broker-2 cannot be reached" in text
+    assert str(orders.partition) in text
+    assert "Nothing holds readers back" not in text

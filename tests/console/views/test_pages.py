@@ -1,0 +1,150 @@
+"""Every page on the real engine: what it shows, to whom, and when something is missing."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from tests.console.conftest import SECRET, TOPIC, Orders
+from txnconsole.console.csp import POLICY
+
+PAGES = [
+    "/",
+    "/transactions",
+    "/topics",
+    "/topics?system=1",
+    f"/topics/{TOPIC}",
+    f"/topics/{TOPIC}/partitions/0/log",
+    "/subscriptions",
+    f"/subscriptions/{TOPIC}/billing",
+    "/coordinators",
+    "/search?q=zzz",
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_anonymous_request_is_sent_to_the_login_and_back(db: None, page: str) -> None:
+    answer = Client().get(page)
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/login?next=/")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_viewer_reads_every_page_under_the_policy(
+    orders: Orders, viewer: Client, page: str
+) -> None:
+    answer = viewer.get(page)
+    assert answer.status_code == 200
+    assert answer["Content-Security-Policy"] == POLICY
+    assert "style=" not in answer.content.decode()
+    assert "<script>" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if str(TOPIC) not in page])
+def test_an_empty_system_has_its_pages_too(engine: Engine, viewer: Client, page: str) -> None:
+    assert viewer.get(page).status_code == 200
+
+
+def test_the_navigation_shows_only_what_the_role_may_open(
+    engine: Engine, viewer: Client, operator: Client
+) -> None:
+    assert "/audit" not in viewer.get("/").content.decode()
+    assert "/audit" in operator.get("/").content.decode()
+    refused = viewer.get("/audit")
+    assert refused.status_code == 403
+    assert "audit.read" in refused.content.decode()
+
+
+def test_a_script_of_a_page_whose_session_ended_gets_401(engine: Engine, db: None) -> None:
+    assert Client().get("/topics", headers={"HX-Request": "true"}).status_code == 401
+
+
+def test_a_region_is_answered_without_the_frame_around_it(orders: Orders, viewer: Client) -> None:
+    whole = viewer.get("/")
+    part = viewer.get("/", headers={"HX-Request": "true"})
+    assert "<html" in whole.content.decode()
+    assert "<html" not in part.content.decode()
+    assert "What holds readers back" in part.content.decode()
+    assert "HX-Request" in whole["Vary"]
+
+
+def test_the_overview_names_what_holds_a_partition_back(orders: Orders, operator: Client) -> None:
+    text = operator.get("/").content.decode()
+    assert str(orders.partition) in text
+    assert f"/transactions/{orders.open}/abort" in text
+
+
+def test_a_topic_page_shows_positions_and_blocker(orders: Orders, viewer: Client) -> None:
+    text = viewer.get(f"/topics/{TOPIC}").content.decode()
+    assert "Partition 0" in text
+    assert "Partition 1" in text
+    assert str(orders.open) in text
+    assert "4 of 8 offsets readable" not in text
+    assert "5 of 8 offsets readable" in text
+
+
+def test_a_subscription_page_shows_acknowledged_and_pending(orders: Orders, viewer: Client) -> None:
+    text = viewer.get(f"/subscriptions/{TOPIC}/billing").content.decode()
+    assert f"/transactions/{orders.open}" in text
+    assert "individual" in text
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        ("/topics/public/default/none", "There is no topic public/default/none"),
+        ("/topics/public/default/none/partitions/0/log", "There is no topic"),
+        (f"/topics/{TOPIC}/partitions/9/log", "partition"),
+        (f"/subscriptions/{TOPIC}/none", "none"),
+        ("/transactions/3:999999", "There is no transaction 3:999999"),
+        ("/nowhere", "There is no page at this address"),
+    ],
+)
+def test_what_does_not_exist_is_404_and_says_what(
+    orders: Orders, viewer: Client, page: str, told: str
+) -> None:
+    answer = viewer.get(page)
+    assert answer.status_code == 404
+    assert told in answer.content.decode()
+
+
+def test_an_unknown_address_says_so_to_a_stranger_too(db: None) -> None:
+    answer = Client().get("/nowhere")
+    assert answer.status_code == 404
+    assert "There is no page at this address" in answer.content.decode()
+
+
+def test_a_failure_shows_the_request_id_and_nothing_else(
+    orders: Orders, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(engine: Engine) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("txnconsole.console.views.overview.read_summary", break_down)
+    viewer.raise_request_exception = False
+    answer = viewer.get("/", headers={"X-Request-ID": "r-17"})
+    assert answer.status_code == 500
+    assert "r-17" in answer.content.decode()
+    assert "secret detail" not in answer.content.decode()
+
+
+@pytest.mark.parametrize(("role", "shown"), [("operator", True), ("viewer", False)])
+def test_a_payload_is_shown_as_text_to_operators_only(
+    orders: Orders, request: pytest.FixtureRequest, role: str, shown: bool
+) -> None:
+    client: Client = request.getfixturevalue(role)
+    text = client.get(f"{orders.log}/entries/5").content.decode()
+    escaped = SECRET.replace("<", "&lt;").replace(">", "&gt;")
+    assert (f">{escaped}</pre>" in text) is shown
+    assert SECRET not in text
+    assert ("hidden from your role" in text) is not shown
+
+
+def test_an_entry_that_is_not_there_is_404(orders: Orders, viewer: Client) -> None:
+    assert viewer.get(f"{orders.log}/entries/99").status_code == 404
+
+
+@pytest.mark.parametrize("at", ["x", "-1", "9" * 30])
+def test_an_offset_that_is_none_is_400(orders: Orders, viewer: Client, at: str) -> None:
+    assert viewer.get(f"{orders.log}?at={at}").status_code == 400
