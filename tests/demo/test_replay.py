@@ -75,7 +75,7 @@ def test_killed_at_any_moment_it_neither_loses_nor_doubles_a_flight(
     server: Served, client: Client, flights: Flights, demo_topics: Topics, tmp_path: Path
 ) -> None:
     killed = sum(
-        _killed_after(stored, server, client, demo_topics, tmp_path) for stored in (40, 150, 300)
+        _killed_after(stored, server, client, demo_topics, tmp_path) for stored in (30, 90, 160)
     )
     assert killed == 3
     with _process(server, demo_topics, tmp_path) as process:
@@ -224,5 +224,5 @@ def _seen(client: Client, topics: Topics) -> dict[int, list[Place]]:
 
 
 def _stored(client: Client, topics: Topics) -> int:
-    """Messages and markers in the busiest partition."""
+    """Messages and markers in the busiest partition; some 300 when the replay ends."""
     return client.partition(topics.flights, 1).last_offset + 1
