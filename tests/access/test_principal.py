@@ -53,8 +53,10 @@ def test_a_console_users_roles_are_the_groups_of_their_names() -> None:
 def test_a_superuser_is_an_admin_and_a_user_without_groups_may_nothing() -> None:
     root = principal_of(User.objects.create(username="root", is_superuser=True))
     nobody = principal_of(User.objects.create(username="nobody"))
-    assert root is not None and root.permissions == frozenset(Permission)
-    assert nobody is not None and nobody.permissions == frozenset()
+    assert root is not None
+    assert root.permissions == frozenset(Permission)
+    assert nobody is not None
+    assert nobody.permissions == frozenset()
 
 
 def test_an_anonymous_or_disabled_user_is_no_principal() -> None:

@@ -107,12 +107,14 @@ def test_the_last_use_is_noted_once_a_minute(user: User) -> None:
     tokens.forget()
     tokens.recognise(secret)
     token.refresh_from_db()
-    assert token.last_used_at is not None and token.last_used_at >= first
+    assert token.last_used_at is not None
+    assert token.last_used_at >= first
 
 
 def test_create_token_prints_the_token_and_nothing_else() -> None:
     printed = _run("create_token", "--user", "new", "--role", "producer", "--topics", "a/b/*")
-    assert printed.endswith("\n") and len(printed.split()) == 1
+    assert printed.endswith("\n")
+    assert len(printed.split()) == 1
     principal = tokens.recognise(printed.strip())
     assert principal is not None
     assert (principal.name, principal.topics) == ("new", ("a/b/*",))

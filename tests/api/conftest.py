@@ -43,7 +43,9 @@ class Answer:
             return False
         body = self.json
         assert body["type"].endswith(code)
-        assert body["title"] and body["detail"] and body["request_id"]
+        assert body["title"]
+        assert body["detail"]
+        assert body["request_id"]
         return (self.status, body["status"], body["code"]) == (status, status, code)
 
 

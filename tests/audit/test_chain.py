@@ -56,11 +56,14 @@ def test_a_failed_attempt_is_recorded_with_its_code_and_the_error_goes_on() -> N
     class Refused(Exception):
         code = "InvalidTxnStatus"
 
-    with pytest.raises(Refused), recorded(Change(WHO, "x", "y")) as recording:
-        recording.before = {"status": "COMMITTED"}
-        raise Refused
-    with pytest.raises(ZeroDivisionError), recorded(Change(WHO, "x", "y")):
-        _ = 1 // 0
+    def attempt(error: Exception) -> None:
+        with recorded(Change(WHO, "x", "y")) as recording:
+            recording.before = {"status": "COMMITTED"}
+            raise error
+
+    for error in (Refused(), ZeroDivisionError()):
+        with pytest.raises(type(error)):
+            attempt(error)
     second, first = AuditEntry.objects.order_by("-sequence")[:2]
     assert (first.result, first.before) == ("InvalidTxnStatus", '{"status":"COMMITTED"}')
     assert second.result == "ZeroDivisionError"
@@ -120,8 +123,7 @@ def test_the_database_gives_number_time_and_hash_whatever_a_writer_claims() -> N
         ("UPDATE audit_entry SET who = 'annx', action = '' WHERE sequence = %s + 2", 2, "changed"),
         ("DELETE FROM audit_entry WHERE sequence = %s + 2", 3, "missing"),
         (
-            "UPDATE audit_entry SET previous_hash = 'x', "
-            "hash = audit_entry_hash(audit_entry) WHERE sequence = %s + 2",
+            "UPDATE audit_entry SET previous_hash = 'x' WHERE sequence = %s + 2",
             2,
             "does not follow",
         ),
@@ -166,9 +168,9 @@ def test_writers_at_the_same_time_leave_one_chain() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_entry_is_gone_with_the_transaction_that_it_was_written_in() -> None:
     before = head()
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
+    with transaction.atomic():
         record(Change(WHO, "x", "y"))
-        _ = 1 // 0
+        transaction.set_rollback(True)
     assert head() == before
     record(Change(WHO, "x", "y"))
     assert head()[0] == before[0] + 1

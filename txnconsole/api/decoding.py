@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
@@ -112,6 +112,23 @@ class QueryDecoder(Generic[T]):
 def invalid(field: str, message: str) -> InvalidRequest:
     """An InvalidRequest that names its one field."""
     return InvalidRequest(f"{field}: {message}.", errors=[{"field": field, "message": message}])
+
+
+def named(field: str, parse: Callable[[str], R], text: str) -> R:
+    """Parse a name or an id; the error says which field it stood in.
+
+    Raises:
+        InvalidRequest: the text has another form.
+    """
+    try:
+        return parse(text)
+    except InvalidRequest as error:
+        raise invalid(field, error.message.rstrip(".")) from error
+
+
+def all_named(field: str, parse: Callable[[str], R], texts: Iterable[str]) -> list[R]:
+    """Parse the items of a list field, as :func:`named`."""
+    return [named(f"{field}[{index}]", parse, text) for index, text in enumerate(texts)]
 
 
 def _guarded(decode: Callable[[V], R], value: V) -> R:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import PermissionDenied
@@ -13,20 +12,17 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.authentication import ConsoleAuthentication, TokenAuthentication
 from txnconsole.access.requests import principal_behind, principal_of_request
-from txnconsole.api.decoding import invalid
+from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation
 from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer
 from txnconsole.api.throttling import PrincipalThrottle
 from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.wiring import engine
-
-T = TypeVar("T")
 
 
 class HasPermission(BasePermission):
@@ -51,17 +47,6 @@ class Endpoint(APIView):
     throttle_classes: Sequence[type[BaseThrottle]] = (PrincipalThrottle,)
     renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
     metadata_class = None
-
-    def topic_named(self, text: str) -> TopicName:
-        """A topic that the caller named outside the path.
-
-        Raises:
-            InvalidRequest: the name is malformed.
-            PermissionDenied: none of the caller's patterns matches it.
-        """
-        topic = TopicName.parse(text)
-        self.allow_topic(topic)
-        return topic
 
     def allow_topic(self, topic: TopicName) -> None:
         """Let the request go on if the caller may touch the topic.
@@ -88,7 +73,7 @@ class TransactionEndpoint(Endpoint):
 
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
-        self.txn_id = _named("txn_id", lambda: TxnID.parse(path["txn_id"]))
+        self.txn_id = named("txn_id", TxnID.parse, path["txn_id"])
 
     def visible(self) -> Transaction:
         """The transaction; another's does not exist for a program (semantics §2).
@@ -108,7 +93,7 @@ class TopicEndpoint(Endpoint):
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
         text = f"{path['tenant']}/{path['namespace']}/{path['topic']}"
-        self.topic = _named("topic", lambda: TopicName.parse(text))
+        self.topic = named("topic", TopicName.parse, text)
         self.allow_topic(self.topic)
 
 
@@ -120,7 +105,7 @@ class PartitionEndpoint(TopicEndpoint):
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
         text = f"{self.topic}:{path['partition']}"
-        self.partition = _named("partition", lambda: PartitionName.parse(text))
+        self.partition = named("partition", PartitionName.parse, text)
 
 
 class SubscriptionEndpoint(TopicEndpoint):
@@ -130,8 +115,9 @@ class SubscriptionEndpoint(TopicEndpoint):
 
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
-        name = path["subscription"]
-        self.subscription = _named("subscription", lambda: SubscriptionName(self.topic, name))
+        self.subscription = named(
+            "subscription", lambda name: SubscriptionName(self.topic, name), path["subscription"]
+        )
 
 
 class PackingEndpoint(Endpoint):
@@ -144,10 +130,3 @@ def operation_of(view: APIView | type[APIView], method: str) -> Operation | None
     """The operation behind a method of an endpoint; HEAD is answered by GET's."""
     name = "get" if method == "HEAD" else method.lower()
     return getattr(getattr(view, name, None), "operation", None)
-
-
-def _named(field: str, parse: Callable[[], T]) -> T:
-    try:
-        return parse()
-    except InvalidRequest as error:
-        raise invalid(field, error.message.rstrip(".")) from error

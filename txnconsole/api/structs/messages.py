@@ -94,7 +94,7 @@ def new_messages(messages: Iterable[MessageIn | PackedMessageIn]) -> list[NewMes
 def _new_message(index: int, message: MessageIn | PackedMessageIn) -> NewMessage:
     try:
         payload = message.raw()
-    except binascii.Error as error:
+    except ValueError as error:
         raise _invalid(f"messages[{index}].payload", f"is not base64: {error}") from error
     if message.key is not None and "\0" in message.key:
         raise _invalid(f"messages[{index}].key", "must not hold NUL")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from engine.model.page import decode_cursor, encode_cursor
 from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, Shape, operation
 from txnconsole.api.structs.audit import AuditEntry, AuditPage, ListAudit
+from txnconsole.api.structs.fields import INT64_MAX
 from txnconsole.audit.models import AuditEntry as StoredEntry
 
 
@@ -25,11 +27,17 @@ class AuditLog(Endpoint):
             if getattr(query, name) is not None:
                 entries = entries.filter(**{name: getattr(query, name)})
         if query.cursor is not None:
-            (before,) = decode_cursor(query.cursor, 1)
-            entries = entries.filter(sequence__lt=before)
+            entries = entries.filter(sequence__lt=_sequence(query.cursor))
         found = list(entries[: query.limit + 1])
         page = found[: query.limit]
         return AuditPage(
             items=[AuditEntry.of(entry) for entry in page],
             next_cursor=encode_cursor(page[-1].sequence) if len(found) > query.limit else None,
         )
+
+
+def _sequence(cursor: str) -> int:
+    (sequence,) = decode_cursor(cursor, 1)
+    if not isinstance(sequence, int) or not 0 < sequence <= INT64_MAX:
+        raise invalid("cursor", "is not one that this list has given")
+    return sequence

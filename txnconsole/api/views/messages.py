@@ -9,6 +9,7 @@ from engine.model.message import NewMessage
 from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import named
 from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
 from txnconsole.api.limits import BATCH_BYTES, MESSAGE_BYTES, PRODUCE_BODY_BYTES
 from txnconsole.api.long_poll import wait_until
@@ -55,7 +56,7 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         appended = engine().produce(
             self.partition,
             messages,
-            txn_id=None if body.txn_id is None else TxnID.parse(body.txn_id),
+            txn_id=None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id),
             owner=call.principal.name,
             producer_name=body.producer_name,
             sequence_id=body.sequence_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.model.message import MessageID
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import all_named, named
 from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
 from txnconsole.api.long_poll import wait_until
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
@@ -125,9 +126,9 @@ class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
             engine().acknowledge(
                 self.subscription,
                 body.consumer,
-                [MessageID.parse(text) for text in body.message_ids],
+                all_named("message_ids", MessageID.parse, body.message_ids),
                 ack_type=body.engine_ack_type,
-                txn_id=None if body.txn_id is None else TxnID.parse(body.txn_id),
+                txn_id=None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id),
                 owner=call.principal.name,
             )
         )
@@ -145,5 +146,5 @@ class NegativeAcknowledgements(SubscriptionEndpoint):
         engine().nack(
             self.subscription,
             call.body.consumer,
-            [MessageID.parse(text) for text in call.body.message_ids],
+            all_named("message_ids", MessageID.parse, call.body.message_ids),
         )

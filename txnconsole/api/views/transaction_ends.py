@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from rest_framework.exceptions import PermissionDenied
 
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import invalid
+from txnconsole.api.decoding import all_named, invalid
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.long_poll import place_to_wait
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
@@ -44,7 +44,7 @@ class PartitionsOfTransaction(TransactionEndpoint):
     )
     def post(self, call: Call[AddPartitions, NoQuery]) -> Transaction:
         """AddPartitionToTxn. Producing in the transaction does it by itself."""
-        partitions = [PartitionName.parse(text) for text in call.body.partitions]
+        partitions = all_named("partitions", PartitionName.parse, call.body.partitions)
         for partition in partitions:
             self.allow_topic(partition.topic)
         return Transaction.of(
@@ -61,9 +61,13 @@ class SubscriptionsOfTransaction(TransactionEndpoint):
     )
     def post(self, call: Call[AddSubscriptions, NoQuery]) -> Transaction:
         """AddSubscriptionToTxn. Acknowledging in the transaction does it by itself."""
+        given = call.body.subscriptions
+        topics = all_named("subscriptions", TopicName.parse, (each.topic for each in given))
+        for topic in topics:
+            self.allow_topic(topic)
         subscriptions = [
-            SubscriptionName(self.topic_named(each.topic), each.subscription)
-            for each in call.body.subscriptions
+            SubscriptionName(topic, each.subscription)
+            for topic, each in zip(topics, given, strict=True)
         ]
         return Transaction.of(
             engine().coordinator.add_subscriptions(
@@ -163,8 +167,8 @@ class Groups(Endpoint):
             ended = engine().groups.end(
                 body.group,
                 body.guard,
-                commit=[TxnID.parse(text) for text in body.commit],
-                abort=[TxnID.parse(text) for text in body.abort],
+                commit=all_named("commit", TxnID.parse, body.commit),
+                abort=all_named("abort", TxnID.parse, body.abort),
                 owner=call.principal.name,
             )
             recording.after = {

@@ -1,0 +1,224 @@
+"""Input edges (design/quality.md, Security): always 400 with the field, never 500."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
+
+_ONE = b'{"payload": "x"}'
+
+
+def _batch(message: bytes) -> bytes:
+    return b'{"messages": [' + message + b"]}"
+
+
+EVENT_TIME = "messages[0].event_time"
+BODIES = [
+    (b"", "messages"),
+    (b"{}", "messages"),
+    (b"[]", ""),
+    (b"null", ""),
+    (b'"x"', ""),
+    (b"{", ""),
+    (b"{]", ""),
+    (b'{"messages": ' + b"[" * 50_000, "messages[0]"),
+    (b'{"messages": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "messages[0]"),
+    (b'{"unknown": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "unknown"),
+    (b"[" * 50_000, ""),
+    (b'{"messages": []}', "messages"),
+    (b'{"messages": {}}', "messages"),
+    (b'{"messages": [1]}', "messages[0]"),
+    (_batch(b"{}"), "messages[0].payload"),
+    (_batch(b'{"payload": 1}'), "messages[0].payload"),
+    (_batch(b'{"payload": null}'), "messages[0].payload"),
+    (_batch(b'{"payload": "x", "extra": 1}'), "messages[0].extra"),
+    (_batch(b'{"payload": "\\ud800"}'), ""),
+    (_batch(b'{"payload": "\\udc00\\ud800"}'), ""),
+    (_batch(b'{"payload": "\xff"}'), ""),
+    (_batch(b'{"payload": "x", "key": "\\u0000"}'), "messages[0].key"),
+    (_batch(b'{"payload": "x", "key": 7}'), "messages[0].key"),
+    (_batch(b'{"payload": "x", "properties": {"a": 1}}'), "messages[0].properties[...]"),
+    (_batch(b'{"payload": "x", "properties": {"a\\u0000": "b"}}'), "messages[0].properties"),
+    (_batch(b'{"payload": "x", "properties": {"a": "\\u0000"}}'), "messages[0].properties"),
+    (_batch(b'{"payload": "x", "event_time": "2024-01-01"}'), "messages[0].event_time"),
+    (_batch(b'{"payload": "x", "event_time": "2024-01-01T00:00:00"}'), EVENT_TIME),
+    (_batch(b'{"payload": "x", "event_time": 1e400}'), "messages[0].event_time"),
+    (_batch(b'{"payload": "x", "event_time": 0}'), "messages[0].event_time"),
+    (_batch(b'{"payload": "a", "payload_encoding": "hex"}'), "messages[0].payload_encoding"),
+    (_batch(b'{"payload": "!!", "payload_encoding": "base64"}'), "messages[0].payload"),
+    (_batch(b'{"payload": "QQ", "payload_encoding": "base64"}'), "messages[0].payload"),
+    (_batch(b'{"payload": "\\u00e9", "payload_encoding": "base64"}'), "messages[0].payload"),
+    (b'{"messages": [' + _ONE + b'], "messages": [' + _ONE + b"]}", ""),
+    (_batch(b'{"payload": "x", "payload": "y"}'), ""),
+    (_batch(b'{"payload": "x", "properties": {"a": "1", "a": "2"}}'), ""),
+    (b'{"messages": [' + _ONE + b'], "txn_id": 7}', "txn_id"),
+    (b'{"messages": [' + _ONE + b'], "txn_id": "7"}', "txn_id"),
+    (b'{"messages": [' + _ONE + b'], "txn_id": "1:2\\n"}', "txn_id"),
+    (b'{"messages": [' + _ONE + b'], "sequence_id": -1}', "sequence_id"),
+    (b'{"messages": [' + _ONE + b'], "sequence_id": 1.5}', "sequence_id"),
+    (b'{"messages": [' + _ONE + b'], "sequence_id": true}', "sequence_id"),
+    (b'{"messages": [' + _ONE + b'], "sequence_id": NaN}', ""),
+    (b'{"messages": [' + _ONE + b'], "sequence_id": Infinity}', ""),
+    (b'{"messages": [' + _ONE + b'], "sequence_id": 9223372036854775808}', "sequence_id"),
+    (b'{"messages": [' + _ONE + b'], "sequence_id": ' + b"9" * 5000 + b"}", "sequence_id"),
+    (b'{"messages": [' + _ONE + b'], "producer_name": ""}', "producer_name"),
+    (b'{"messages": [' + _ONE + b'], "producer_name": "a\\u0000"}', "producer_name"),
+    (b'{"messages": [' + _ONE + b"]} trailing", ""),
+    (b"\xef\xbb\xbf" + _batch(_ONE), ""),
+    (_batch(_ONE).decode().encode("utf-16"), ""),
+]
+
+
+def test_a_malformed_body_is_400_and_names_the_field(program: Caller, topic: str) -> None:
+    wrong = {}
+    for body, field in BODIES:
+        answer = program.send("POST", MESSAGES, body)
+        if not _names(answer, field):
+            wrong[body[:80]] = answer.content
+    assert wrong == {}
+    assert program.get(f"/topics/{TOPIC}/partitions/0").json["last_offset"] == -1
+
+
+PACKED_BODIES = [
+    b"",
+    b"\xc1",
+    b"\x80",
+    b"\x81",
+    b"\xff" * 100,
+    b"\x91" * 50_000,
+    msgspec.msgpack.encode({"messages": [{"payload": "text, not bytes"}]}),
+    msgspec.msgpack.encode({"messages": [{"payload": b"x", "extra": 1}]}),
+    msgspec.msgpack.encode({"messages": [{"payload": b"x", "key": "a\0"}]}),
+    msgspec.msgpack.encode({"messages": [{"payload": b"x"}]}) + b"\x00",
+    b"\x81\xa8messages\x91\x81\xa7payload\xc6\xff\xff\xff\xff",
+    b"\x81\xa8messages\xdd\xff\xff\xff\xff",
+]
+
+
+def test_malformed_messagepack_is_400(program: Caller, topic: str) -> None:
+    for body in PACKED_BODIES:
+        answer = program.send("POST", MESSAGES, body, content_type="application/msgpack")
+        assert answer.is_problem(400, "InvalidRequest"), body[:80]
+
+
+QUERIES = [
+    ("unknown=1", "unknown"),
+    ("limit=0", "limit"),
+    ("limit=501", "limit"),
+    ("limit=x", "limit"),
+    ("limit=1&limit=2", "limit"),
+    ("limit=", "limit"),
+    ("limit=1e3", "limit"),
+    ("limit=%00", "limit"),
+    ("owner=%00", "owner"),
+    ("owner=", "owner"),
+    ("owner=" + "x" * 257, "owner"),
+    ("topic=%00", "topic"),
+    ("status=open", "status[0]"),
+    ("status=OPEN&status=NO", "status[1]"),
+    ("coordinator_id=65536", "coordinator_id"),
+    ("coordinator_id=-1", "coordinator_id"),
+    ("min_age_ms=9223372036854775807", "min_age_ms"),
+    ("overdue=perhaps", "overdue"),
+    ("opened_after=yesterday", "opened_after"),
+    ("opened_after=2024-01-01T00:00:00", "opened_after"),
+    ("order=random", "order"),
+    ("cursor=", "cursor"),
+    ("cursor=%00", "cursor"),
+]
+
+
+def test_a_malformed_query_is_400_and_names_the_parameter(as_role: Callable[..., Caller]) -> None:
+    viewer, wrong = as_role("viewer"), {}
+    for query, field in QUERIES:
+        answer = viewer.get(f"/transactions?{query}")
+        if not _names(answer, field):
+            wrong[query[:80]] = answer.content
+    assert wrong == {}
+
+
+CURSORS = (
+    *("x", "e30", "W10", "WzFd", "WzEsMiwzXQ", "WyJhIiwiYiIsImMiXQ", "WyJhIl0", "W3RydWVd"),
+    *("W251bGwsbnVsbCxudWxsXQ", "W3t9LFtdLG51bGxd", "WzFlNDAwXQ", "%C3%A9", "%E2%80%A8"),
+    "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld",
+)
+
+
+@pytest.mark.parametrize("path", ["/transactions", "/topics", "/audit", "/slow-transactions"])
+def test_a_forged_cursor_is_400_or_an_honest_page(
+    path: str, as_role: Callable[..., Caller]
+) -> None:
+    admin = as_role("admin")
+    for cursor in CURSORS:
+        answer = admin.get(f"{path}?cursor={cursor}")
+        assert answer.status == 200 or answer.is_problem(400, "InvalidRequest"), cursor
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "base64"])
+@pytest.mark.parametrize("text", ["", "x", "é\u2028\U0001f680", "\0", "<script>", '"\\'])
+def test_every_text_comes_back_as_it_went_in(
+    text: str, encoding: str, program: Caller, topic: str
+) -> None:
+    import base64
+
+    payload = text if encoding == "utf-8" else base64.b64encode(text.encode()).decode()
+    message = {
+        "payload": payload,
+        "payload_encoding": encoding,
+        "key": "κ",
+        "properties": {"é": "è"},
+    }
+    assert program.post(MESSAGES, {"messages": [message]}).status == 201
+    (got,) = program.get(MESSAGES).json["messages"]
+    assert (got["payload"], got["payload_encoding"]) == (text, "utf-8")
+    assert (got["key"], got["properties"]) == ("κ", {"é": "è"})
+
+
+def test_a_surrogate_pair_is_one_character(program: Caller, topic: str) -> None:
+    assert program.send("POST", MESSAGES, _batch(b'{"payload": "\\ud83d\\ude80"}')).status == 201
+    assert program.get(MESSAGES).json["messages"][0]["payload"] == "\U0001f680"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"client": "a\0b"},
+        {"properties": {"a\0": "b"}},
+        {"properties": {"a": "b\0"}},
+        {"properties": {"a": "x" * 1001}},
+        {"properties": {str(number): "" for number in range(65)}},
+        {"client": "x" * 1001},
+        {"timeout_ms": 0},
+        {"timeout_ms": -1},
+        {"timeout_ms": 10**18},
+        {"timeout_ms": "60000"},
+        {"coordinator_id": 70_000},
+    ],
+)
+def test_a_transaction_with_impossible_fields_is_not_opened(body: object, program: Caller) -> None:
+    assert program.post("/transactions", body).is_problem(400, "InvalidRequest")
+    assert program.get("/transactions").json["items"] == []
+
+
+def test_an_empty_body_counts_as_an_empty_object(program: Caller) -> None:
+    assert program.send("POST", "/transactions", b"", content_type="").status == 201
+
+
+def test_a_body_above_the_calls_limit_is_413_and_names_the_limit(program: Caller) -> None:
+    body = json.dumps({"client": "x" * 2_000_000}).encode()
+    answer = program.send("POST", "/transactions", body)
+    assert answer.is_problem(413, "PayloadTooLarge")
+    assert answer.json["limit_bytes"] == 1024 * 1024
+
+
+def _names(answer: Answer, field: str) -> bool:
+    return (
+        answer.status == 400
+        and answer.is_problem(400, "InvalidRequest")
+        and [each["field"] for each in answer.json["errors"]] == [field]
+    )

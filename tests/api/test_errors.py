@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.model import errors as engine_errors
+from engine.model.errors import EngineError
+from tests.api.conftest import MESSAGES, TOPIC, Caller
+from txnconsole.api.errors import STATUS_OF_CODE
+from txnconsole.api.views import transactions
+
+
+def test_every_engine_error_has_its_status() -> None:
+    codes = {
+        each.code
+        for each in vars(engine_errors).values()
+        if isinstance(each, type) and issubclass(each, EngineError) and each is not EngineError
+    }
+    assert codes <= set(STATUS_OF_CODE)
+
+
+def test_an_unknown_address_is_a_problem_document_whatever_the_method(program: Caller) -> None:
+    for method in ("GET", "POST", "PUT", "DELETE", "PATCH"):
+        assert program.send(method, "/nothing/here").is_problem(404, "NotFound")
+    assert Caller().get("/nothing").is_problem(404, "NotFound")
+
+
+def test_an_unknown_address_beside_the_version_is_one_too(db: None) -> None:
+    assert Caller().send("GET", "/../v2/topics").is_problem(404, "NotFound")
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE", "TRACE", "OPTIONS", "BREW"])
+def test_a_method_that_the_address_does_not_know_is_405_with_those_that_it_does(
+    method: str, program: Caller
+) -> None:
+    answer = program.send(method, "/transactions")
+    assert answer.is_problem(405, "MethodNotAllowed")
+    assert {"GET", "POST"} <= set(answer.headers["Allow"].split(", "))
+
+
+def test_no_acceptable_form_is_406(program: Caller, topic: str) -> None:
+    assert program.get("/topics", Accept="text/csv").is_problem(406, "NotAcceptable")
+    assert program.get("/topics", Accept="application/msgpack").is_problem(406, "NotAcceptable")
+    assert program.get(MESSAGES, Accept="application/msgpack").status == 200
+    assert program.get("/topics", Accept="text/html,*/*;q=0.8").status == 200
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "multipart/form-data"])
+def test_another_form_of_body_is_415(content_type: str, program: Caller) -> None:
+    answer = program.send("POST", "/transactions", b"{}", content_type=content_type)
+    assert answer.is_problem(415, "UnsupportedMediaType")
+
+
+def test_messagepack_is_taken_by_the_hot_calls_only(program: Caller) -> None:
+    answer = program.send("POST", "/transactions", b"\x80", content_type="application/msgpack")
+    assert answer.is_problem(415, "UnsupportedMediaType")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        engine_errors.PartitionUnavailable("broker-1 cannot be reached"),
+        engine_errors.CoordinatorUnavailable(),
+    ],
+)
+def test_what_may_pass_says_when_to_try_again(
+    error: EngineError, program: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fail_with(error, monkeypatch)
+    answer = program.get("/transactions")
+    assert answer.is_problem(503, error.code)
+    assert answer.headers["Retry-After"] == "1"
+    assert answer.json["retryable"] is True
+
+
+def test_what_an_error_knows_stands_in_the_answer(program: Caller) -> None:
+    txn_id = program.open()
+    assert program.post(f"/transactions/{txn_id}/commit").status == 200
+    answer = program.post(f"/transactions/{txn_id}/abort")
+    assert answer.is_problem(409, "InvalidTxnStatus")
+    assert answer.json["current_status"] == "COMMITTING"
+
+
+def test_a_failure_that_nobody_expected_tells_nothing_of_itself(
+    program: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fail_with(RuntimeError("password=hunter2"), monkeypatch)
+    answer = program.get("/transactions")
+    assert answer.is_problem(500, "InternalError")
+    assert b"hunter2" not in answer.content
+
+
+def test_an_unknown_engine_error_is_500_under_its_own_code(
+    program: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CorruptBatch(EngineError):
+        """A stored batch cannot be read back."""
+
+        code = "CorruptBatch"
+
+    _fail_with(CorruptBatch(), monkeypatch)
+    assert program.get("/transactions").is_problem(500, "CorruptBatch")
+
+
+def test_a_wrong_host_is_a_problem_document(program: Caller) -> None:
+    assert program.get("/topics", Host="evil.example").is_problem(400, "InvalidRequest")
+
+
+def test_every_answer_keeps_itself_out_of_caches_and_names_its_request(
+    program: Caller, as_role: Callable[..., Caller]
+) -> None:
+    for answer in (program.get("/topics"), program.get("/nothing"), Caller().get("/topics")):
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["X-Request-ID"]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/transactions/0:99", "TransactionNotFound"),
+        ("/transactions/65535:0", "TransactionNotFound"),
+        ("/topics/public/default/none", "TopicNotFound"),
+        (f"/topics/{TOPIC}/partitions/9", "PartitionNotFound"),
+        (f"/topics/{TOPIC}/subscriptions/none", "SubscriptionNotFound"),
+        ("/coordinators/4000", "CoordinatorNotFound"),
+    ],
+)
+def test_what_is_not_there_is_404_under_its_own_code(
+    path: str, code: str, topic: str, as_role: Callable[..., Caller]
+) -> None:
+    assert as_role("admin").get(path).is_problem(404, code)
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/transactions/abc", "txn_id"),
+        ("/transactions/1", "txn_id"),
+        ("/transactions/-1:2", "txn_id"),
+        ("/transactions/1:99999999999999999999", "txn_id"),
+        ("/transactions/65536:0", "txn_id"),
+        ("/transactions/%D9%A1:%D9%A2", "txn_id"),
+        ("/transactions/1:2%00", "txn_id"),
+        ("/topics/public/default/a%20b", "topic"),
+        ("/topics/public/default/..", "topic"),
+        (f"/topics/{TOPIC}/partitions/x", "partition"),
+        (f"/topics/{TOPIC}/partitions/-1", "partition"),
+        (f"/topics/{TOPIC}/partitions/99999999999", "partition"),
+        (f"/topics/{TOPIC}/subscriptions/a%20b", "subscription"),
+    ],
+)
+def test_a_malformed_name_in_the_path_is_400_and_named(
+    path: str, field: str, topic: str, as_role: Callable[..., Caller]
+) -> None:
+    answer = as_role("admin").get(path)
+    assert answer.is_problem(400, "InvalidRequest")
+    assert [each["field"] for each in answer.json["errors"]] == [field]
+
+
+def _fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(transactions, "engine", fail)

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from django.db import connections
+
+from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic_name import PartitionName
+from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
+from txnconsole.api import limits, long_poll
+
+
+def _payloads(answer: Answer) -> list[str]:
+    return [message["payload"] for message in answer.json["messages"]]
+
+
+def _pack(caller: Caller, body: object, **headers: str) -> Answer:
+    return caller.send(
+        "POST",
+        MESSAGES,
+        msgspec.msgpack.encode(body),
+        content_type="application/msgpack",
+        **headers,
+    )
+
+
+def test_a_batch_is_produced_at_contiguous_offsets_and_fetched_whole(
+    program: Caller, topic: str
+) -> None:
+    body = {
+        "producer_name": "p1",
+        "sequence_id": 17,
+        "messages": [
+            {
+                "payload": "a",
+                "key": "k",
+                "properties": {"x": "y"},
+                "event_time": "2013-01-01T05:17:00.5+01:00",
+            },
+            {"payload": "AP8=", "payload_encoding": "base64"},
+        ],
+    }
+    answer = program.post(MESSAGES, body)
+    assert answer.status == 201
+    assert (answer.json["first_offset"], answer.json["last_offset"]) == (0, 1)
+    assert answer.json["duplicate"] is False
+
+    fetched = program.get(MESSAGES).json
+    first, second = fetched["messages"]
+    assert first["message_id"] == answer.json["first_message_id"]
+    assert second["message_id"] == answer.json["last_message_id"]
+    assert set(first) == {
+        *("message_id", "offset", "partition", "kind", "txn_id", "key", "payload"),
+        *("payload_encoding", "properties", "event_time", "publish_time"),
+        *("producer_name", "sequence_id"),
+    }
+    assert (first["offset"], first["partition"], first["kind"]) == (0, 0, "DATA")
+    assert (first["key"], first["properties"]) == ("k", {"x": "y"})
+    assert first["event_time"] == "2013-01-01T04:17:00.500000Z"
+    assert (first["producer_name"], first["sequence_id"]) == ("p1", 17)
+    assert (second["payload"], second["payload_encoding"]) == ("AP8=", "base64")
+    assert fetched["aborted_transactions"] == []
+    assert (fetched["stable_position"], fetched["last_offset"], fetched["next_offset"]) == (1, 1, 2)
+
+
+def test_the_same_sequence_again_answers_the_first_positions_and_appends_nothing(
+    program: Caller, topic: str
+) -> None:
+    body = {"producer_name": "p", "sequence_id": 1, "messages": [{"payload": "a"}]}
+    first = program.post(MESSAGES, body)
+    program.produce("between")
+    again = program.post(MESSAGES, body)
+    assert (first.status, again.status) == (201, 200)
+    assert again.json == first.json | {"duplicate": True}
+    assert _payloads(program.get(MESSAGES)) == ["a", "between"]
+
+
+def test_an_unknown_sequence_below_the_last_is_409(program: Caller, topic: str) -> None:
+    for sequence, status in ((5, 201), (3, 409)):
+        body = {"producer_name": "p", "sequence_id": sequence, "messages": [{"payload": "a"}]}
+        answer = program.post(MESSAGES, body)
+        assert answer.status == status
+    assert answer.is_problem(409, "SequenceOutOfOrder")
+
+
+def test_a_producer_name_without_sequence_id_is_400(program: Caller, topic: str) -> None:
+    body = {"producer_name": "p", "messages": [{"payload": "a"}]}
+    assert program.post(MESSAGES, body).is_problem(400, "InvalidRequest")
+
+
+def test_messagepack_carries_bytes_both_ways(program: Caller, topic: str) -> None:
+    body = {"messages": [{"payload": b"\x00\xff", "key": "k"}, {"payload": b"text"}]}
+    produced = _pack(program, body, Accept="application/msgpack")
+    assert produced.status == 201
+    assert produced.headers["Content-Type"] == "application/msgpack"
+    assert produced.msgpack["last_offset"] == 1
+    fetched = program.get(MESSAGES, Accept="application/msgpack")
+    assert [message["payload"] for message in fetched.msgpack["messages"]] == [b"\x00\xff", b"text"]
+    assert {m["payload_encoding"] for m in fetched.msgpack["messages"]} == {"bytes"}
+
+    def but_payloads(answer: Any) -> Any:
+        for message in answer["messages"]:
+            del message["payload"], message["payload_encoding"]
+        return answer
+
+    assert but_payloads(fetched.msgpack) == but_payloads(program.get(MESSAGES).json)
+
+
+def test_an_error_is_a_json_problem_also_for_who_speaks_messagepack(
+    program: Caller, topic: str
+) -> None:
+    answer = program.get(f"{MESSAGES}?from_offset=-1", Accept="application/msgpack")
+    assert answer.is_problem(400, "InvalidRequest")
+
+
+def test_read_committed_leaves_out_what_was_aborted_and_stops_at_what_is_open(
+    program: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    aborted, undecided = program.open(), program.open()
+    program.produce("kept")
+    program.produce("aborted", txn_id=aborted)
+    program.post(f"/transactions/{aborted}/abort")
+    finalize()
+    program.produce("open", txn_id=undecided)
+    program.produce("behind")
+
+    committed = program.get(MESSAGES)
+    assert _payloads(committed) == ["kept"]
+    assert committed.json["stable_position"] == 2
+    assert committed.json["next_offset"] == 3
+    everything = program.get(f"{MESSAGES}?isolation=read_uncommitted")
+    assert _payloads(everything) == ["kept", "aborted", "open", "behind"]
+    assert everything.json["aborted_transactions"] is None
+    filtering = program.get(f"{MESSAGES}?filter=client")
+    assert _payloads(filtering) == ["kept", "aborted"]
+    assert filtering.json["aborted_transactions"] == [{"txn_id": aborted, "first_offset": 1}]
+    log = program.get(f"{MESSAGES}?view=log").json["messages"]
+    assert [(entry["kind"], entry["visibility"]) for entry in log] == [
+        ("DATA", "visible"),
+        ("DATA", "aborted"),
+        ("TXN_ABORT", "marker"),
+        ("DATA", "open"),
+        ("DATA", "blocked"),
+    ]
+
+
+def test_a_fetch_goes_on_where_the_last_one_ended(program: Caller, topic: str) -> None:
+    program.produce(*(str(number) for number in range(5)))
+    seen, offset = [], 0
+    while offset < 5:
+        answer = program.get(f"{MESSAGES}?from_offset={offset}&max_messages=2")
+        seen += _payloads(answer)
+        offset = answer.json["next_offset"]
+    assert seen == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["from_offset=-1", "from_offset=9223372036854775808", "max_messages=0", "max_messages=10001",
+     "max_bytes=0", "isolation=dirty", "order=committed", "view=all", "filter=server",
+     "wait_ms=-1", "wait_ms=30001", "wait_ms=soon"],
+)  # fmt: skip
+def test_a_fetch_above_its_limits_is_400(query: str, program: Caller, topic: str) -> None:
+    assert program.get(f"{MESSAGES}?{query}").is_problem(400, "InvalidRequest")
+
+
+def test_the_engines_own_topics_can_be_read_and_not_written(program: Caller, topic: str) -> None:
+    path = "/topics/public/default/__transaction_buffer_snapshot/partitions/0/messages"
+    assert program.get(path).status == 200
+    answer = program.post(path, {"messages": [{"payload": "x"}]})
+    assert answer.is_problem(403, "PermissionDenied")
+
+
+def test_a_message_a_batch_and_a_body_above_their_limits_are_413_and_name_them(
+    program: Caller, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_long = {"messages": [{"payload": b"x" * (limits.MESSAGE_BYTES + 1)}]}
+    answer = _pack(program, too_long)
+    assert answer.is_problem(413, "PayloadTooLarge")
+    assert answer.json["limit_bytes"] == limits.MESSAGE_BYTES
+    answer = _pack(program, {"messages": [{"payload": b"x" * limits.MESSAGE_BYTES}] * 4})
+    assert answer.is_problem(413, "PayloadTooLarge")
+    assert answer.json["limit_bytes"] == limits.BATCH_BYTES
+    answer = program.send("POST", MESSAGES, b" " * (limits.PRODUCE_BODY_BYTES + 1))
+    assert answer.is_problem(413, "PayloadTooLarge")
+    assert answer.json["limit_bytes"] == limits.PRODUCE_BODY_BYTES
+    assert program.get(f"/topics/{TOPIC}/partitions/0").json["last_offset"] == -1
+
+
+def test_more_messages_than_a_batch_takes_are_400(program: Caller, topic: str) -> None:
+    body = {"messages": [{"payload": ""}] * (limits.BATCH_MESSAGES + 1)}
+    answer = program.send("POST", MESSAGES, json.dumps(body).encode())
+    assert answer.is_problem(400, "InvalidRequest")
+
+
+def test_a_waiting_fetch_answers_as_soon_as_there_is_something(
+    program: Caller, topic: str, engine: Engine
+) -> None:
+    answers: list[Answer] = []
+    # The other thread does not see this test's open transaction: remember the token for it.
+    assert program.get(MESSAGES).status == 200
+
+    def wait() -> None:
+        answers.append(program.get(f"{MESSAGES}?wait_ms=10000"))
+        connections.close_all()
+
+    waiting = threading.Thread(target=wait)
+    started = time.monotonic()
+    waiting.start()
+    engine.produce(PartitionName.parse(f"{TOPIC}:0"), [NewMessage(payload=b"late")])
+    waiting.join()
+    assert _payloads(answers[0]) == ["late"]
+    assert time.monotonic() - started < 5
+
+
+def test_a_waiting_fetch_waits_no_longer_than_asked(program: Caller, topic: str) -> None:
+    started = time.monotonic()
+    assert _payloads(program.get(f"{MESSAGES}?wait_ms=60")) == []
+    assert 0.05 < time.monotonic() - started < 5
+
+
+def test_a_call_that_finds_no_place_to_wait_answers_at_once(
+    program: Caller, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_poll, "_places", threading.BoundedSemaphore(1))
+    with long_poll.place_to_wait(1000) as granted:
+        assert granted == 1000
+        started = time.monotonic()
+        assert program.get(f"{MESSAGES}?wait_ms=20000").status == 200
+        assert time.monotonic() - started < 5
+    with long_poll.place_to_wait(1000) as granted:
+        assert granted == 1000

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.api.conftest import TOPIC, Caller
+
+_PARTITION = f"/topics/{TOPIC}/partitions/0"
+
+
+def test_an_empty_partition_has_no_stable_position(program: Caller, topic: str) -> None:
+    status = program.get(_PARTITION).json
+    assert (status["last_offset"], status["stable_position"], status["last_stable_offset"]) == (
+        -1,
+        -1,
+        0,
+    )
+    assert (status["state"], status["blocker"], status["ongoing_txns"]) == ("online", None, 0)
+
+
+def test_a_partition_names_the_transaction_that_holds_it_back(
+    program: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    program.produce("a")
+    txn_id = program.open(client="billing-7")
+    program.produce("b", "c", txn_id=txn_id)
+    program.produce("d")
+    status = program.get(_PARTITION).json
+    assert (status["stable_position"], status["last_stable_offset"]) == (0, 1)
+    assert (status["last_offset"], status["ongoing_txns"]) == (3, 1)
+    blocker = status["blocker"]
+    assert blocker["age_ms"] >= 0
+    assert {name: blocker[name] for name in blocker if name != "age_ms"} == {
+        "txn_id": txn_id,
+        "first_offset": 1,
+        "owner": "program",
+        "client": "billing-7",
+        "hidden_messages": 3,
+    }
+    program.post(f"/transactions/{txn_id}/abort")
+    finalize()
+    status = program.get(_PARTITION).json
+    assert (status["blocker"], status["aborted_txns"]) == (None, 1)
+    assert status["stable_position"] == status["last_offset"] == 4
+
+
+def test_blockers_come_in_the_order_in_which_they_hold_the_partition(
+    program: Caller, topic: str
+) -> None:
+    first, second = program.open(), program.open()
+    program.produce("a", txn_id=first)
+    program.produce("b")
+    program.produce("c", txn_id=second)
+    items = program.get(f"{_PARTITION}/blockers").json["items"]
+    assert [item["txn_id"] for item in items] == [first, second]
+    assert [item["stable_position_after"] for item in items] == [1, 2]
+    assert [item["messages_freed"] for item in items] == [2, 3]
+    assert {item["status"] for item in items} == {"OPEN"}
+    assert len(program.get(f"{_PARTITION}/blockers?limit=1").json["items"]) == 1
+
+
+def test_the_index_gives_its_rows_with_the_inclusive_stable_offset(
+    program: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    txn_id = program.open()
+    program.produce("a", "b", txn_id=txn_id)
+    program.post(f"/transactions/{txn_id}/abort")
+    finalize()
+    (row,) = program.get(f"{_PARTITION}/aborted-index").json["items"]
+    assert (row["txn_id"], row["outcome"]) == (txn_id, "ABORTED")
+    assert (row["first_offset"], row["last_offset"], row["last_stable_offset"]) == (0, 2, 2)
+    path = f"{_PARTITION}/aborted-index?segment={row['ledger_id']}"
+    assert program.get(path).json["items"] == [row]
+    assert program.get(f"{_PARTITION}/aborted-index?segment=987654").json["items"] == []
+
+
+def test_all_partitions_of_a_topic_are_listed(program: Caller, topic: str) -> None:
+    program.produce("a")
+    items = program.get(f"/topics/{TOPIC}/partitions").json["items"]
+    assert [(item["partition"], item["last_offset"]) for item in items] == [
+        (f"{TOPIC}:0", 0),
+        (f"{TOPIC}:1", -1),
+    ]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from tests.api.conftest import Caller
+from tests.api.test_rights import ALLOWED
+
+
+@pytest.fixture(scope="module")
+def document() -> Any:
+    import yaml
+
+    output = StringIO()
+    call_command("spectacular", "--fail-on-warn", "--validate", stdout=output)
+    return yaml.safe_load(output.getvalue())
+
+
+def test_the_contract_is_valid_openapi_without_a_warning(document: Any) -> None:
+    assert document["openapi"].startswith("3.1")
+
+
+def test_every_operation_is_in_it_with_its_errors(document: Any) -> None:
+    found = {
+        operation["operationId"]: operation
+        for path in document["paths"].values()
+        for operation in path.values()
+    }
+    assert set(found) == set(ALLOWED)
+    for name, operation in found.items():
+        assert operation["summary"], name
+        assert operation["description"], name
+        assert {"4XX", "5XX"} < set(operation["responses"]), name
+        problems = operation["responses"]["4XX"]["content"]
+        assert list(problems) == ["application/problem+json"], name
+
+
+def test_every_reference_leads_somewhere(document: Any) -> None:
+    def references(node: Any) -> set[str]:
+        if isinstance(node, dict):
+            own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
+            return own.union(*(references(value) for value in node.values()))
+        if isinstance(node, list):
+            return set().union(*(references(value) for value in node))
+        return set()
+
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert references(document["paths"]) <= known
+    assert references(document["components"]) <= known
+
+
+def test_the_hot_calls_speak_messagepack_too(document: Any) -> None:
+    path = "/api/v1/topics/{tenant}/{namespace}/{topic}/partitions/{partition}/messages"
+    produce, fetch = document["paths"][path]["post"], document["paths"][path]["get"]
+    media_types = {"application/json", "application/msgpack"}
+    assert set(produce["requestBody"]["content"]) == media_types
+    assert set(fetch["responses"]["200"]["content"]) == media_types
+
+
+def test_the_server_publishes_the_same_document_to_everybody(document: Any, db: None) -> None:
+    answer = Caller().get("/schema")
+    assert answer.status == 200
+    assert answer.json["paths"].keys() == document["paths"].keys()
+
+
+def test_the_page_brings_its_own_assets_and_policy(
+    db: None, as_role: Callable[..., Caller]
+) -> None:
+    answer = Caller().get("/docs", Accept="text/html")
+    assert answer.status == 200
+    policy = answer.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "http" not in policy
+    page = answer.content.decode()
+    assert "//" not in page.replace("<!doctype", "")
+    assert "<script>" not in page

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import TOPIC, Caller
+from txnconsole.audit.models import AuditEntry
+
+_S = f"/topics/{TOPIC}/subscriptions/s"
+
+
+@pytest.fixture
+def subscribed(program: Caller, topic: str) -> Caller:
+    """The program, with three messages on a subscription ``s``."""
+    assert program.put(_S).status == 201
+    program.produce("a", "b", "c")
+    return program
+
+
+def _receive(caller: Caller, **body: object) -> list[Any]:
+    answer = caller.post(f"{_S}/receive", {"consumer": "c1"} | body)
+    assert answer.status == 200, answer.content
+    messages: list[Any] = answer.json["messages"]
+    return messages
+
+
+def _cursor(caller: Caller) -> Any:
+    return caller.get(_S).json["partitions"][0]
+
+
+def _ids(messages: list[Any]) -> list[str]:
+    return [message["message_id"] for message in messages]
+
+
+def test_a_subscription_is_created_and_found_again(program: Caller, topic: str) -> None:
+    created = program.put(_S, {"ack_timeout_ms": 1000})
+    assert (created.status, created.json["type"]) == (201, "SHARED")
+    assert [each["partition"] for each in created.json["partitions"]] == [0, 1]
+    assert program.put(_S, {"ack_timeout_ms": 1000}).status == 200
+    assert program.get(_S).json == created.json
+    (listed,) = program.get(f"/topics/{TOPIC}/subscriptions").json["items"]
+    assert listed["subscription"] == "s"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"type": "ROUND_ROBIN"}, {"initial_position": "middle"}, {"ack_timeout_ms": 0}, {"x": 1}],
+)
+def test_an_impossible_subscription_is_400(body: object, program: Caller, topic: str) -> None:
+    assert program.put(_S, body).is_problem(400, "InvalidRequest")
+
+
+def test_messages_are_delivered_once_acknowledged_and_gone(subscribed: Caller) -> None:
+    messages = _receive(subscribed, max_messages=2)
+    assert [message["payload"] for message in messages] == ["a", "b"]
+    assert {message["redelivery_count"] for message in messages} == {0}
+    assert _cursor(subscribed)["delivered"] == {"c1": [{"first": 0, "last": 1}]}
+    assert [message["payload"] for message in _receive(subscribed)] == ["c"]
+    assert _receive(subscribed) == []
+    answer = subscribed.post(f"{_S}/ack", {"consumer": "c1", "message_ids": _ids(messages)})
+    assert answer.json == {"acked": _ids(messages), "pending": [], "dropped": []}
+    cursor = _cursor(subscribed)
+    assert (cursor["mark_delete_offset"], cursor["backlog"]) == (1, 1)
+
+
+def test_messages_given_back_come_again(subscribed: Caller) -> None:
+    messages = _receive(subscribed)
+    body = {"consumer": "c1", "message_ids": _ids(messages[1:])}
+    assert subscribed.post(f"{_S}/nack", body).status == 204
+    again = _receive(subscribed, consumer="c2")
+    assert [message["payload"] for message in again] == ["b", "c"]
+    assert {message["redelivery_count"] for message in again} == {1}
+
+
+def test_acknowledgements_in_a_transaction_wait_for_its_end(
+    subscribed: Caller, finalize: Callable[[], None]
+) -> None:
+    messages = _receive(subscribed)
+    committed, aborted = subscribed.open(), subscribed.open()
+    for txn_id, part in ((committed, messages[:1]), (aborted, messages[1:])):
+        body = {"consumer": "c1", "txn_id": txn_id, "message_ids": _ids(part)}
+        answer = subscribed.post(f"{_S}/ack", body)
+        assert answer.json == {"acked": [], "pending": _ids(part), "dropped": []}
+    pending = {ack["txn_id"]: ack["ranges"] for ack in _cursor(subscribed)["pending_acks"]}
+    assert pending == {committed: [{"first": 0, "last": 0}], aborted: [{"first": 1, "last": 2}]}
+    subscribed.post(f"/transactions/{committed}/commit")
+    subscribed.post(f"/transactions/{aborted}/abort")
+    finalize()
+    assert _cursor(subscribed)["mark_delete_offset"] == 0
+    assert _cursor(subscribed)["pending_acks"] == []
+    assert [message["payload"] for message in _receive(subscribed)] == ["b", "c"]
+
+
+def test_two_transactions_cannot_hold_one_message_and_the_answer_names_it(
+    subscribed: Caller,
+) -> None:
+    messages = _receive(subscribed)
+    holder, loser = subscribed.open(), subscribed.open()
+    first = {"consumer": "c1", "txn_id": holder, "message_ids": _ids(messages[:1])}
+    assert subscribed.post(f"{_S}/ack", first).status == 200
+    all_of_them = {"consumer": "c1", "txn_id": loser, "message_ids": _ids(messages)}
+    answer = subscribed.post(f"{_S}/ack", all_of_them)
+    assert answer.is_problem(409, "TransactionConflict")
+    assert answer.json["conflicts"] == [{"offset": messages[0]["offset"], "txn_id": holder}]
+    assert [ack["txn_id"] for ack in _cursor(subscribed)["pending_acks"]] == [holder]
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "field"),
+    [
+        ("receive", {}, "consumer"),
+        ("receive", {"consumer": ""}, "consumer"),
+        ("receive", {"consumer": "a\0"}, "consumer"),
+        ("receive", {"consumer": "c", "max_messages": 0}, "max_messages"),
+        ("receive", {"consumer": "c", "wait_ms": 30_001}, "wait_ms"),
+        ("ack", {"consumer": "c", "message_ids": []}, "message_ids"),
+        ("ack", {"consumer": "c", "message_ids": ["1:0:0:0", "x"]}, "message_ids[1]"),
+        ("ack", {"consumer": "c", "message_ids": ["1:0:0:0"], "ack_type": "ALL"}, "ack_type"),
+        ("ack", {"consumer": "c", "message_ids": ["1:0:0:0"] * 10_001}, "message_ids"),
+        ("nack", {"consumer": "c", "message_ids": [1]}, "message_ids[0]"),
+    ],
+)
+def test_a_malformed_call_is_400_and_names_the_field(
+    call: str, body: object, field: str, program: Caller, topic: str
+) -> None:
+    answer = program.post(f"{_S}/{call}", body)
+    assert answer.is_problem(400, "InvalidRequest")
+    assert answer.json["errors"][0]["field"] == field
+
+
+def test_what_was_never_delivered_or_does_not_exist_is_told(subscribed: Caller) -> None:
+    body = {"consumer": "c1", "message_ids": ["1:9:0:0"]}
+    assert subscribed.post(f"{_S}/ack", body).is_problem(404, "MessageNotFound")
+    body = {"consumer": "c1", "message_ids": ["1:0:7:0"]}
+    assert subscribed.post(f"{_S}/ack", body).status in (400, 404)
+
+
+def test_a_deleted_subscription_is_gone_and_both_changes_are_audited(
+    program: Caller, as_role: Callable[..., Caller], topic: str
+) -> None:
+    start = AuditEntry.objects.count()
+    program.put(_S)
+    assert as_role("admin").delete(_S).status == 204
+    assert program.get(_S).is_problem(404, "SubscriptionNotFound")
+    actions = AuditEntry.objects.order_by("sequence").values_list("action", flat=True)[start:]
+    assert list(actions) == ["subscription.put", "subscription.delete"]

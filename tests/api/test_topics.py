@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.api.conftest import TOPIC, Caller
+from txnconsole.audit.models import AuditEntry
+
+
+@pytest.fixture
+def admin(as_role: Callable[..., Caller]) -> Caller:
+    return as_role("admin", user="root")
+
+
+def test_a_topic_is_created_found_again_and_grown(admin: Caller) -> None:
+    created = admin.put(f"/topics/{TOPIC}", {"partitions": 2})
+    assert created.status == 201
+    assert created.json["partitions"] == 2
+    assert len(created.json["brokers"]) == 2
+    assert admin.put(f"/topics/{TOPIC}", {"partitions": 2}).status == 200
+    grown = admin.put(f"/topics/{TOPIC}", {"partitions": 3})
+    assert (grown.status, grown.json["partitions"]) == (200, 3)
+    assert admin.get(f"/topics/{TOPIC}").json == grown.json
+
+
+@pytest.mark.parametrize("change", [{"partitions": 1}, {"deduplication": False}])
+def test_what_would_change_a_topics_data_is_409(change: dict[str, object], admin: Caller) -> None:
+    admin.put(f"/topics/{TOPIC}", {"partitions": 2})
+    answer = admin.put(f"/topics/{TOPIC}", {"partitions": 2} | change)
+    assert answer.is_problem(409, "TopicConflict")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"partitions": 0}, {"partitions": 1025}, {"buffer": "none"}, {"buffer": "sidecar"}, {"x": 1},
+     {"retention_ms": -1}, {"segment_max_bytes": 0}],
+)  # fmt: skip
+def test_impossible_settings_are_400(body: object, admin: Caller) -> None:
+    assert admin.put(f"/topics/{TOPIC}", body).is_problem(400, "InvalidRequest")
+    assert admin.get(f"/topics/{TOPIC}").status == 404
+
+
+def test_topics_are_listed_by_name_and_those_of_the_engine_on_demand(admin: Caller) -> None:
+    names = [f"public/default/{name}" for name in "cab"]
+    for name in names:
+        admin.put(f"/topics/{name}")
+    page = admin.get("/topics?limit=2").json
+    rest = admin.get(f"/topics?limit=2&cursor={page['next_cursor']}").json
+    listed = [item["topic"] for item in page["items"] + rest["items"]]
+    assert listed == sorted(names)
+    assert rest["next_cursor"] is None
+    everything = admin.get("/topics?include_system=true").json["items"]
+    assert any(item["topic"].split("/")[-1].startswith("__") for item in everything)
+
+
+def test_a_deleted_topic_is_gone(admin: Caller) -> None:
+    admin.put(f"/topics/{TOPIC}")
+    assert admin.delete(f"/topics/{TOPIC}").status == 204
+    assert admin.get(f"/topics/{TOPIC}").is_problem(404, "TopicNotFound")
+    assert admin.delete(f"/topics/{TOPIC}").is_problem(404, "TopicNotFound")
+
+
+def test_a_topic_that_a_transaction_holds_is_not_deleted(admin: Caller) -> None:
+    admin.put(f"/topics/{TOPIC}")
+    txn_id = admin.open()
+    admin.produce("x", txn_id=txn_id)
+    assert admin.delete(f"/topics/{TOPIC}").is_problem(409, "TopicInUse")
+    assert admin.get(f"/topics/{TOPIC}").status == 200
+
+
+def test_every_change_of_a_topic_is_audited(admin: Caller) -> None:
+    start = AuditEntry.objects.count()
+    admin.put(f"/topics/{TOPIC}")
+    admin.put(f"/topics/{TOPIC}", {"deduplication": False})
+    admin.delete(f"/topics/{TOPIC}")
+    entries = AuditEntry.objects.order_by("sequence")[start:]
+    assert [(entry.who, entry.action, entry.object, entry.result) for entry in entries] == [
+        ("root", "topic.put", f"topic:{TOPIC}", "done"),
+        ("root", "topic.put", f"topic:{TOPIC}", "TopicConflict"),
+        ("root", "topic.delete", f"topic:{TOPIC}", "done"),
+    ]

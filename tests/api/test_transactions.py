@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.api.conftest import MESSAGES, TOPIC, Caller
+from txnconsole.audit.models import AuditEntry
+
+
+def test_a_transaction_is_opened_with_everything_that_the_contract_names(program: Caller) -> None:
+    answer = program.post(
+        "/transactions",
+        {"timeout_ms": 5000, "coordinator_id": 2, "client": "billing-7", "properties": {"a": "b"}},
+    )
+    assert answer.status == 201
+    opened = answer.json
+    assert opened["txn_id"] == "2:0"
+    assert opened["coordinator_id"] == 2
+    assert opened["txnid_most_bits"] == str(2 << 48)
+    assert opened["txnid_least_bits"] == "0"
+    assert (opened["status"], opened["owner"]) == ("OPEN", "program")
+    assert (opened["client"], opened["properties"]) == ("billing-7", {"a": "b"})
+    assert (opened["timeout_ms"], opened["overdue_ms"], opened["ended_at"]) == (5000, 0, None)
+    assert opened["deadline"] > opened["opened_at"]
+    assert opened["opened_at"].endswith("Z")
+    assert len(opened["opened_at"]) == len("2026-01-31T12:00:00.000000Z")
+    assert program.get("/transactions/2:0").json["partitions"] == []
+
+
+def test_an_unknown_coordinator_is_404_and_a_timeout_above_the_maximum_400(
+    program: Caller,
+) -> None:
+    answer = program.post("/transactions", {"coordinator_id": 999})
+    assert answer.is_problem(404, "CoordinatorNotFound")
+    answer = program.post("/transactions", {"timeout_ms": 86_400_000})
+    assert answer.is_problem(400, "InvalidRequest")
+
+
+def test_a_list_is_paged_to_its_end_without_gap_or_repetition(program: Caller) -> None:
+    opened = [program.open() for _ in range(7)]
+    seen, cursor = [], ""
+    while True:
+        page = program.get(f"/transactions?limit=3{cursor}").json
+        seen += [item["txn_id"] for item in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert seen == opened[::-1]
+    oldest = program.get("/transactions?order=oldest").json["items"]
+    assert [item["txn_id"] for item in oldest] == opened
+
+
+def test_filters_narrow_a_list(as_role: Callable[..., Caller], topic: str) -> None:
+    one, other = as_role("producer", user="one"), as_role("producer", user="other")
+    first = one.open(client="c1", coordinator_id=0)
+    second = other.open(client="c2", coordinator_id=1)
+    one.produce("x", txn_id=first)
+    other.post(f"/transactions/{second}/abort")
+    viewer = as_role("viewer")
+
+    def found(query: str) -> list[str]:
+        return [item["txn_id"] for item in viewer.get(f"/transactions?{query}").json["items"]]
+
+    assert found("") == [second, first]
+    assert found("owner=one") == [first]
+    assert found("client=c2") == [second]
+    assert found("coordinator_id=0") == [first]
+    assert found(f"topic={TOPIC}") == [first]
+    assert found("status=OPEN") == [first]
+    assert found("status=ABORTING&status=ABORTED&status=OPEN") == [second, first]
+    assert found("min_age_ms=3600000") == []
+    assert found("overdue=true") == []
+    assert found("opened_after=2000-01-01T00:00:00Z") == [second, first]
+    assert found("opened_before=2000-01-01T00:00:00%2B02:00") == []
+
+
+def test_a_log_tells_a_transactions_life_in_order(program: Caller, topic: str) -> None:
+    txn_id = program.open()
+    program.produce("x", txn_id=txn_id)
+    program.post(f"/transactions/{txn_id}/commit")
+    items = program.get(f"/transactions/{txn_id}/log").json["items"]
+    assert [item["metadata_op"] for item in items] == ["NEW", "ADD_PARTITION", "UPDATE"]
+    assert items[1]["partitions"] == [f"{TOPIC}:0"]
+    assert (items[2]["expected_status"], items[2]["new_status"]) == ("OPEN", "COMMITTING")
+
+
+def test_an_outcome_is_known_from_the_decision_on(program: Caller) -> None:
+    committed, aborted, opened = program.open(), program.open(), program.open()
+    program.post(f"/transactions/{committed}/commit")
+    program.post(f"/transactions/{aborted}/abort")
+    outcomes = {
+        txn_id: program.get(f"/transactions/{txn_id}/outcome").json
+        for txn_id in (committed, aborted, opened)
+    }
+    assert outcomes == {
+        committed: {"txn_id": committed, "outcome": "COMMITTED"},
+        aborted: {"txn_id": aborted, "outcome": "ABORTED"},
+        opened: {"txn_id": opened, "outcome": "UNDECIDED"},
+    }
+
+
+def test_ending_again_is_success_and_the_opposite_is_not(
+    program: Caller, finalize: Callable[[], None]
+) -> None:
+    for action, opposite, decided in (
+        ("commit", "abort", "COMMITTED"),
+        ("abort", "commit", "ABORTED"),
+    ):
+        txn_id = program.open()
+        first = program.post(f"/transactions/{txn_id}/{action}")
+        again = program.post(f"/transactions/{txn_id}/{action}")
+        assert (first.status, again.status) == (200, 200)
+        assert program.post(f"/transactions/{txn_id}/{opposite}").is_problem(
+            409, "InvalidTxnStatus"
+        )
+        finalize()
+        assert program.post(f"/transactions/{txn_id}/{action}").json["status"] == decided
+        assert program.post(f"/transactions/{txn_id}/{opposite}").json["current_status"] == decided
+
+
+def test_a_commit_waits_no_longer_than_asked(program: Caller) -> None:
+    answer = program.post(f"/transactions/{program.open()}/commit", {"wait_ms": 30})
+    assert answer.json["status"] == "COMMITTING"
+    assert program.post("/transactions/0:0/commit", {"wait_ms": 30_001}).is_problem(
+        400, "InvalidRequest"
+    )
+
+
+def test_participants_are_added_once_and_only_while_it_is_open(
+    program: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    program.put(f"/topics/{TOPIC}/subscriptions/s")
+    txn_id = program.open()
+    both = {"partitions": [f"{TOPIC}:0", f"{TOPIC}:1"]}
+    for _ in range(2):
+        answer = program.post(f"/transactions/{txn_id}/partitions", both)
+        assert [each["partition"] for each in answer.json["partitions"]] == both["partitions"]
+    body = {"subscriptions": [{"topic": TOPIC, "subscription": "s"}]}
+    answer = program.post(f"/transactions/{txn_id}/subscriptions", body)
+    assert {each["subscription"] for each in answer.json["subscriptions"]} == {"s"}
+    program.post(f"/transactions/{txn_id}/commit")
+    finalize()
+    after = program.get(f"/transactions/{txn_id}").json
+    assert {each["state"] for each in after["partitions"]} == {"committed"}
+    assert program.post(f"/transactions/{txn_id}/partitions", both).is_problem(
+        409, "InvalidTxnStatus"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("partitions", {"partitions": [f"{TOPIC}:0", "x"]}, "partitions[1]"),
+        ("partitions", {"partitions": []}, "partitions"),
+        (
+            "subscriptions",
+            {"subscriptions": [{"topic": "x", "subscription": "s"}]},
+            "subscriptions[0]",
+        ),
+        ("subscriptions", {"subscriptions": [{"topic": TOPIC}]}, "subscriptions[0].subscription"),
+    ],
+)  # fmt: skip
+def test_a_malformed_participant_is_named(
+    path: str, body: object, field: str, program: Caller, topic: str
+) -> None:
+    answer = program.post(f"/transactions/{program.open()}/{path}", body)
+    assert answer.is_problem(400, "InvalidRequest")
+    assert answer.json["errors"][0]["field"] == field
+
+
+def test_a_deadline_moves_while_the_transaction_is_open(program: Caller) -> None:
+    txn_id = program.open(timeout_ms=1000)
+    before = program.get(f"/transactions/{txn_id}").json["deadline"]
+    after = program.post(f"/transactions/{txn_id}/extend", {"timeout_ms": 50_000}).json["deadline"]
+    assert after > before
+    program.post(f"/transactions/{txn_id}/abort")
+    answer = program.post(f"/transactions/{txn_id}/extend", {"timeout_ms": 50_000})
+    assert answer.is_problem(409, "InvalidTxnStatus")
+
+
+def test_an_operator_aborts_anybodys_transaction_and_says_why(
+    program: Caller, as_role: Callable[..., Caller], topic: str
+) -> None:
+    operator = as_role("operator", user="olga")
+    txn_id = program.open()
+    program.produce("x", txn_id=txn_id)
+    path = f"/transactions/{txn_id}/abort"
+    for reason in ({}, {"reason": ""}, {"reason": "  "}):
+        answer = operator.post(path, reason)
+        assert answer.is_problem(400, "InvalidRequest")
+        assert answer.json["errors"][0]["field"] == "reason"
+    answer = operator.post(path, {"reason": "holds back flights"})
+    assert answer.json["status"] == "ABORTING"
+    assert answer.json["end_reason"] == "operator"
+    assert answer.json["end_detail"] == "holds back flights"
+
+    entries = list(AuditEntry.objects.filter(who="olga").order_by("sequence"))
+    assert [entry.result for entry in entries] == ["InvalidRequest"] * 3 + ["done"]
+    done = entries[-1]
+    assert (done.action, done.object) == ("transaction.abort", f"transaction:{txn_id}")
+    assert done.reason == "holds back flights"
+    assert done.before == '{"owner":"program","status":"OPEN"}'
+    assert done.after == '{"status":"ABORTING"}'
+    assert done.request_id
+    assert done.token_id is not None
+
+
+def test_only_its_owner_commits_a_transaction(
+    program: Caller, as_role: Callable[..., Caller]
+) -> None:
+    txn_id = program.open()
+    answer = as_role("admin").post(f"/transactions/{txn_id}/commit")
+    assert answer.is_problem(403, "PermissionDenied")
+    assert program.get(f"/transactions/{txn_id}").json["status"] == "OPEN"
+
+
+def test_ends_are_audited_and_produced_messages_are_not(program: Caller, topic: str) -> None:
+    before = AuditEntry.objects.count()
+    txn_id = program.open()
+    program.produce("x", txn_id=txn_id)
+    assert AuditEntry.objects.count() == before
+    program.post(f"/transactions/{txn_id}/commit")
+    program.post(f"/transactions/{txn_id}/abort")
+    actions = AuditEntry.objects.order_by("sequence").values_list("action", "result")[before:]
+    assert list(actions) == [
+        ("transaction.commit", "done"),
+        ("transaction.abort", "InvalidTxnStatus"),
+    ]
+
+
+def test_an_impact_tells_what_an_end_would_do_and_does_nothing(program: Caller, topic: str) -> None:
+    txn_id = program.open()
+    program.produce("a", "b", txn_id=txn_id)
+    program.produce("c")
+    impact = program.get(f"/transactions/{txn_id}/impact?action=abort").json
+    (partition,) = impact["partitions"]
+    assert (impact["action"], partition["partition"]) == ("abort", f"{TOPIC}:0")
+    assert (partition["stable_position"], partition["stable_position_after"]) == (-1, 2)
+    assert partition["messages_discarded"] == 2
+    assert partition["next_blocker"] is None
+    commit = program.get(f"/transactions/{txn_id}/impact?action=commit").json
+    assert commit["partitions"][0]["messages_discarded"] == 0
+    assert program.get(f"/transactions/{txn_id}").json["status"] == "OPEN"
+
+
+def test_a_group_is_ended_once_and_as_one(program: Caller) -> None:
+    winner, loser, other = program.open(), program.open(), program.open()
+    body = {"group": "sink/1", "guard": "q1", "commit": [winner], "abort": [loser]}
+    first = program.post("/transactions/end-group", body)
+    assert (first.status, first.json["duplicate"]) == (200, False)
+    statuses = {each["txn_id"]: each["status"] for each in first.json["transactions"]}
+    assert statuses == {winner: "COMMITTING", loser: "ABORTING"}
+    again = program.post("/transactions/end-group", body | {"commit": [other], "abort": []})
+    assert again.json["duplicate"] is True
+    assert program.get(f"/transactions/{other}").json["status"] == "OPEN"
+    fenced = program.post("/transactions/end-group", body | {"guard": "q2"})
+    assert fenced.is_problem(409, "ProducerFenced")
+
+
+def test_a_group_with_a_transaction_that_cannot_go_along_ends_nothing(program: Caller) -> None:
+    good, ended = program.open(), program.open()
+    program.post(f"/transactions/{ended}/abort")
+    body = {"group": "sink/2", "guard": "q", "commit": [good, ended]}
+    assert program.post("/transactions/end-group", body).is_problem(409, "InvalidTxnStatus")
+    assert program.get(f"/transactions/{good}").json["status"] == "OPEN"
+
+
+def test_slow_transactions_are_those_that_have_not_ended(
+    program: Caller, as_role: Callable[..., Caller], finalize: Callable[[], None]
+) -> None:
+    slow, ended = program.open(), program.open()
+    program.post(f"/transactions/{ended}/commit")
+    finalize()
+    viewer = as_role("viewer")
+    items = viewer.get("/slow-transactions?min_age_ms=0").json["items"]
+    assert [item["txn_id"] for item in items] == [slow]
+    assert viewer.get("/slow-transactions").json == {"items": [], "next_cursor": None}
+
+
+def test_another_principal_cannot_write_into_a_transaction(
+    program: Caller, as_role: Callable[..., Caller], topic: str
+) -> None:
+    txn_id = program.open()
+    thief = as_role("producer", "consumer", user="thief")
+    body = {"txn_id": txn_id, "messages": [{"payload": "x"}]}
+    assert thief.post(MESSAGES, body).is_problem(404, "TransactionNotFound")
+    assert as_role("admin").post(MESSAGES, body).is_problem(404, "TransactionNotFound")
