@@ -25,8 +25,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from txnconsole.client import TxnConsoleError
 from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
 
-#: Contract codes (design/api.md) that no restart of the query changes.
-_FINAL = ("ProducerFenced", "NotAuthenticated", "PermissionDenied", "InvalidRequest")
+#: What no restart of the query changes: codes of the contract (design/api.md), and a position in
+#: the checkpoint that the topic does not have.
+_FINAL = (
+    "ProducerFenced",
+    "NotAuthenticated",
+    "PermissionDenied",
+    "InvalidRequest",
+    "PositionLost",
+)
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
 #: A query that ran for so many seconds had recovered; its next failure is a new one.
 _RECOVERED = 60.0

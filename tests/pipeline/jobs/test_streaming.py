@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import threading
+from typing import cast
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from structlog.testing import capture_logs
+
+from txnconsole.client import PermissionDenied, TopicNotFound, TxnConsoleError
+from txnconsole.pipeline.jobs import streaming
+from txnconsole.pipeline.jobs.streaming import StreamingJob, keep_running
+
+_SPARK = cast("SparkSession", None)
+_FAILED = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to a failure:
+Traceback (most recent call last):
+  File "wire.py", line 53, in read
+    raise _error(status, headers, body)
+txnconsole.client.errors.{code}: what the server says
+\tat org.apache.spark.Somewhere(Somewhere.scala:1)
+ SQLSTATE: XXKST"""
+
+
+class Query:
+    """A query that ends at once, as told: well, or with an error."""
+
+    id = "q-1"
+    isActive = False  # noqa: N815 - Spark's name
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    def awaitTermination(self, timeout: int | None = None) -> None:  # noqa: N802
+        del timeout
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class Script:
+    """A job whose starts fail or run as told, one after the other."""
+
+    def __init__(self, *starts: Exception | Query) -> None:
+        self._starts = list(starts)
+        self.tidied = 0
+
+    def start(self, spark: SparkSession) -> StreamingQuery:
+        del spark
+        start = self._starts.pop(0)
+        if isinstance(start, Exception):
+            raise start
+        return cast("StreamingQuery", start)
+
+    def tidy(self) -> None:
+        self.tidied += 1
+
+    def run(self, stop: threading.Event | None = None) -> int:
+        job = StreamingJob("scripted", self.start, self.tidy)
+        return keep_running(job, _SPARK, stop or threading.Event())
+
+
+@pytest.fixture(autouse=True)
+def delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_FIRST_DELAY", 0.01)
+
+
+def _query_failure(code: str) -> Query:
+    return Query(StreamingQueryException(_FAILED.format(code=code)))
+
+
+def test_a_query_that_ends_by_itself_ends_the_command() -> None:
+    script = Script(Query(None))
+    assert script.run() == 0
+    assert script.tidied == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [TopicNotFound("no flights yet"), _query_failure("PartitionUnavailable")],
+    ids=["at the start", "while running"],
+)
+def test_a_failure_that_may_pass_is_told_in_one_line_and_tried_again(
+    failure: Exception | Query,
+) -> None:
+    with capture_logs() as lines:
+        assert Script(failure, failure, Query(None)).run() == 0
+    failures = [line for line in lines if line["event"] == "query_failed"]
+    assert len(failures) == 2
+    assert all("\n" not in str(line["error"]) for line in failures)
+
+
+def test_the_line_names_the_cause_and_not_sparks_last_words() -> None:
+    with capture_logs() as lines:
+        Script(_query_failure("PartitionUnavailable"), Query(None)).run()
+    line = next(line for line in lines if line["event"] == "query_failed")
+    assert line["error"] == ("txnconsole.client.errors.PartitionUnavailable: what the server says")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [PermissionDenied("this topic"), _query_failure("ProducerFenced")],
+    ids=["at the start", "while running"],
+)
+def test_a_refusal_for_good_ends_the_command(failure: Exception | Query) -> None:
+    assert Script(failure).run() == 1
+
+
+def test_a_signal_ends_the_wait_for_the_next_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_FIRST_DELAY", 600.0)
+    stop = threading.Event()
+
+    class Stopping(Script):
+        def start(self, spark: SparkSession) -> StreamingQuery:
+            threading.Timer(0.05, stop.set).start()
+            raise TxnConsoleError("away")
+
+    assert Stopping().run(stop) == 0

