@@ -26,5 +26,5 @@ ENV PATH=/app/.venv/bin:$PATH \
 RUN python manage.py collectstatic --noinput --verbosity 0
 USER txnconsole
 ENTRYPOINT ["tini", "--"]
-CMD ["uvicorn", "txnconsole.asgi:application", "--host", "0.0.0.0", "--port", "8000", \
-     "--lifespan", "off", "--no-access-log", "--timeout-graceful-shutdown", "3"]
+CMD ["granian", "--interface=asginl", "txnconsole.asgi:application", "--host=0.0.0.0", "--port=8000", \
+     "--http=1", "--no-ws", "--workers-kill-timeout=3", "--no-access-log"]

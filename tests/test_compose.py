@@ -107,7 +107,7 @@ def test_every_command_exists(services: dict[str, Service]) -> None:
                 assert importlib.util.find_spec(module), (name, module)
             for management in re.findall(r"manage\.py (\w+)", line):
                 assert management in get_commands(), (name, management)
-            if command and command[0] in {"uvicorn", "celery", "spark-class"}:
+            if command and command[0] in {"granian", "celery", "spark-class"}:
                 assert (programs / command[0]).exists(), (name, command[0])
 
 

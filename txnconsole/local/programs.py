@@ -21,7 +21,6 @@ def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
             *("--host", HOST, "--port", environment["PORT"], "--http", "1", "--no-ws"),
             *("--workers-kill-timeout", "3", "--respawn-failed-workers"),
             *("--no-access-log", "--log-level", "warning"),
-            *("--log-level", "warning"),
         ],
         "worker": [
             *(*celery, "worker", "--concurrency", str(_WORKER_PROCESSES)),

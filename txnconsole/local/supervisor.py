@@ -38,41 +38,40 @@ def supervise(*, demo: bool) -> None:
     with _stopping_on_signals(), DataDirectory.held(data_directory()) as data:
         port = chosen_port()
         assert_free(port)
-        children: list[Child] = []
+        layers: list[list[Child]] = []
         try:
             servers = Servers.start(data)
-            children += servers.children
+            layers.append(servers.children)
             environment = _environment(data, servers, port)
             login = _prepare(data, environment)
-            started = programs.serving(data, environment)
-            children += started
-            _start(started)
-            _await_ready(port, children)
+            _start(layers, programs.serving(data, environment))
+            _await_ready(port, layers)
             if demo:
-                started = programs.demonstrating(data, environment, login["tokens"])
-                children += started
-                _start(started)
+                _start(layers, programs.demonstrating(data, environment, login["tokens"]))
             _greet(data, environment["TXNCONSOLE_URL"], login)
-            _tend(children)
+            _tend(layers)
         except _Stop:
             print("Stopping…", flush=True)
         finally:
             _ignore_signals()
-            _stop(children)
+            _stop(layers)
 
 
-def _start(children: list[Child]) -> None:
+def _start(layers: list[list[Child]], children: list[Child]) -> None:
+    """Start programs that use those of the layers below."""
+    layers.append(children)
     for child in children:
         child.start()
 
 
-def _tend(children: list[Child], until: float | None = None) -> None:
+def _tend(layers: list[list[Child]], until: float | None = None) -> None:
     """Restart what ends, until ``until`` or for ever; sleeps until a child ends.
 
     Raises:
         _Stop: a signal asked for it. Signals wait in here to be taken between two steps, so that
             none comes just before the sleep and is noticed only after it.
     """
+    children = [child for layer in layers for child in layer]
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     while until is None or time.monotonic() < until:
         for child in children:
@@ -88,13 +87,13 @@ def _tend(children: list[Child], until: float | None = None) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
 
 
-def _stop(children: list[Child]) -> None:
-    """Programs together, then the servers that they use, the last one first."""
-    served = [child for child in children if child.name not in {"postgres", "valkey"}]
-    for child in served:
-        child.ask_to_stop()
-    for child in reversed(children):
-        child.stop()
+def _stop(layers: list[list[Child]]) -> None:
+    """Stop what uses others before what they use, and each layer together."""
+    for layer in reversed(layers):
+        for child in layer:
+            child.ask_to_stop()
+        for child in layer:
+            child.stop()
 
 
 def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, str]:
@@ -135,14 +134,14 @@ def _prepare(data: DataDirectory, environment: dict[str, str]) -> dict[str, Any]
     return login
 
 
-def _await_ready(port: int, children: list[Child]) -> None:
+def _await_ready(port: int, layers: list[list[Child]]) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             url = f"http://{HOST}:{port}/healthz"
             urllib.request.urlopen(url, timeout=2).close()
             return
-        _tend(children, until=time.monotonic() + 0.1)
+        _tend(layers, until=time.monotonic() + 0.1)
     raise CannotStart(f"The web server is not ready after {_READY_SECONDS} s: see its log.")
 
 
