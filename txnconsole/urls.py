@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
 
-handler400 = "txnconsole.api.errors.bad_request"
-handler404 = "txnconsole.api.errors.not_found"
-handler500 = "txnconsole.api.errors.server_error"
+handler400 = "txnconsole.error_handlers.bad_request"
+handler404 = "txnconsole.error_handlers.not_found"
+handler500 = "txnconsole.error_handlers.server_error"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("txnconsole.api.operations")),
