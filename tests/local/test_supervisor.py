@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.product import Product
+from tests.support.supervised_run import SupervisedRun
 from txnconsole.local.postgres import EmbeddedPostgres
 from txnconsole.local.valkey import EmbeddedValkey
 
@@ -31,13 +31,13 @@ def data() -> Iterator[Path]:
 
 
 def test_a_run_opens_keeps_its_data_and_leaves_no_process(data: Path) -> None:
-    with Product(data) as first:
+    with SupervisedRun(data) as first:
         first.wait_until_open()
         assert first.answers("/readyz", 200, seconds=30)
         assert first.call("PUT", TOPIC, b'{"partitions": 2}') == 201
         token = first.token()
 
-        with Product(data) as other:
+        with SupervisedRun(data) as other:
             assert other.process.wait(30) == 1
             (line,) = other.output.splitlines()
             assert f"in use by another run (process {first.process.pid})" in line
@@ -46,7 +46,7 @@ def test_a_run_opens_keeps_its_data_and_leaves_no_process(data: Path) -> None:
         assert first.survivors() == []
         assert "Traceback" not in first.output
 
-    with Product(data) as second:
+    with SupervisedRun(data) as second:
         second.wait_until_open()
         assert second.token() == token
         assert second.call("GET", TOPIC) == 200
@@ -56,7 +56,7 @@ def test_a_run_opens_keeps_its_data_and_leaves_no_process(data: Path) -> None:
 
 
 def test_secrets_are_readable_by_their_owner_only(data: Path) -> None:
-    with Product(data) as product:
+    with SupervisedRun(data) as product:
         product.wait_until_open()
         login = json.loads((data / "login.json").read_text())
         assert login["password"] in product.output
@@ -70,7 +70,7 @@ def test_secrets_are_readable_by_their_owner_only(data: Path) -> None:
 
 @pytest.mark.crash
 def test_a_killed_program_is_started_again_and_one_line_says_so(data: Path) -> None:
-    with Product(data) as product:
+    with SupervisedRun(data) as product:
         product.wait_until_open()
         os.kill(product.pid_of("granian"), signal.SIGKILL)
         assert product.says(
@@ -89,20 +89,20 @@ def test_a_killed_program_is_started_again_and_one_line_says_so(data: Path) -> N
 
 @pytest.mark.crash
 def test_a_killed_supervisor_takes_everything_with_it(data: Path) -> None:
-    with Product(data) as killed:
+    with SupervisedRun(data) as killed:
         killed.wait_until_open()
         assert len(killed.survivors()) > 5
         killed.process.kill()
         killed.process.wait()
         assert killed.gone(seconds=20), killed.survivors()
 
-    with Product(data) as next_run:
+    with SupervisedRun(data) as next_run:
         next_run.wait_until_open()
         assert next_run.answers("/readyz", 200, seconds=30)
 
 
 def test_ctrl_c_while_it_starts_leaves_no_process(data: Path) -> None:
-    with Product(data) as product:
+    with SupervisedRun(data) as product:
         postgres_is_there = data / "postgres" / "PG_VERSION"
         while not postgres_is_there.exists():
             assert product.process.poll() is None, product.output
@@ -131,7 +131,7 @@ def test_servers_that_the_environment_names_are_used(data: Path) -> None:
                 "BROKER_DATABASE_URLS": ",".join(brokers),
                 "REDIS_URL": valkey.url,
             }
-            with Product(data, environment=given) as product:
+            with SupervisedRun(data, environment=given) as product:
                 product.wait_until_open()
                 assert product.answers("/readyz", 200, seconds=30)
                 assert product.call("PUT", TOPIC, b'{"partitions": 3}') == 201
@@ -149,7 +149,7 @@ def test_a_plain_user_can_run_it() -> None:
     nobody = pwd.getpwnam("nobody")
     with tempfile.TemporaryDirectory(prefix="txnc-") as parent:
         os.chown(parent, nobody.pw_uid, nobody.pw_gid)
-        with Product(Path(parent) / "data", prefix=as_plain_user(nobody)) as product:
+        with SupervisedRun(Path(parent) / "data", prefix=as_plain_user(nobody)) as product:
             product.wait_until_open()
             assert product.answers("/readyz", 200, seconds=30)
             assert (product.data / "postgres").stat().st_uid == nobody.pw_uid
@@ -161,7 +161,7 @@ def test_a_plain_user_can_run_it() -> None:
 def test_a_data_directory_without_permission_is_one_line() -> None:
     with tempfile.TemporaryDirectory(prefix="txnc-") as parent:
         prefix = as_plain_user(pwd.getpwnam("nobody"))
-        with Product(Path(parent) / "data", prefix=prefix) as product:
+        with SupervisedRun(Path(parent) / "data", prefix=prefix) as product:
             assert product.process.wait(30) == 1
             assert product.says(r"\ANo permission to write .*/data\. .*\n\Z", seconds=5)
 
@@ -173,7 +173,7 @@ def test_a_full_disk_is_one_line(data: Path) -> None:
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("this machine does not let root mount")
     try:
-        with Product(data) as product:
+        with SupervisedRun(data) as product:
             assert product.process.wait(30) == 1
             assert product.says(r"\AThe disk that holds .* is full\. .*\n\Z", seconds=5)
     finally:
