@@ -13,7 +13,7 @@ window.SwaggerUIBundle({
   url: new URL(place.dataset.schema, window.location.href).href,
   domNode: place,
   deepLinking: true,
-  docExpansion: "none",
+  docExpansion: "list",
   displayRequestDuration: true,
   validatorUrl: null,
   requestInterceptor(request) {

@@ -1,0 +1,163 @@
+"""The API over a real connection: web server, worker, queue, databases."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import socket
+import threading
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+import pytest
+
+from tests.server import Served
+from txnconsole.api import limits
+
+
+@pytest.fixture(scope="module")
+def program(server: Served) -> Iterator[httpx.Client]:
+    with server.client("producer,consumer") as client:
+        yield client
+
+
+def test_a_whole_transaction_across_brokers(server: Served, program: httpx.Client) -> None:
+    source, target = server.topic(partitions=2), server.topic(partitions=2)
+    program.put(f"/topics/{source}/subscriptions/s").raise_for_status()
+    messages = f"/topics/{source}/partitions/0/messages"
+    program.post(messages, json={"messages": [{"payload": "in"}]}).raise_for_status()
+    received = program.post(
+        f"/topics/{source}/subscriptions/s/receive", json={"consumer": "c", "wait_ms": 5000}
+    ).json()["messages"]
+
+    txn_id = program.post("/transactions", json={"client": "test"}).json()["txn_id"]
+    for partition in (0, 1):
+        answer = program.post(
+            f"/topics/{target}/partitions/{partition}/messages",
+            json={"txn_id": txn_id, "messages": [{"payload": f"out-{partition}"}]},
+        )
+        assert answer.status_code == 201
+    ids = [message["message_id"] for message in received]
+    program.post(
+        f"/topics/{source}/subscriptions/s/ack",
+        json={"consumer": "c", "txn_id": txn_id, "message_ids": ids},
+    ).raise_for_status()
+    committed = program.post(f"/transactions/{txn_id}/commit", json={"wait_ms": 20_000}).json()
+    assert committed["status"] == "COMMITTED"
+    assert {each["state"] for each in committed["partitions"]} == {"committed"}
+    for partition in (0, 1):
+        fetched = program.get(f"/topics/{target}/partitions/{partition}/messages").json()
+        assert [message["payload"] for message in fetched["messages"]] == [f"out-{partition}"]
+    subscription = program.get(f"/topics/{source}/subscriptions/s").json()
+    assert subscription["partitions"][0]["mark_delete_offset"] == 0
+
+
+def test_the_same_commit_from_many_sides_is_one_commit(
+    server: Served, program: httpx.Client
+) -> None:
+    topic = server.topic()
+    txn_id = program.post("/transactions", json={}).json()["txn_id"]
+    path = f"/topics/{topic}/partitions/0/messages"
+    program.post(path, json={"txn_id": txn_id, "messages": [{"payload": "x"}]})
+    barrier = threading.Barrier(8)
+
+    def commit(_: int) -> int:
+        barrier.wait()
+        return program.post(f"/transactions/{txn_id}/commit", json={"wait_ms": 20_000}).status_code
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(commit, range(8))) == {200}
+    log = program.get(f"/transactions/{txn_id}/log").json()["items"]
+    assert [entry["new_status"] for entry in log if entry["metadata_op"] == "UPDATE"] == [
+        "COMMITTING",
+        "COMMITTED",
+    ]
+    view = program.get(f"{path}?view=log").json()["messages"]
+    assert [entry["kind"] for entry in view] == ["DATA", "TXN_COMMIT"]
+
+
+def test_the_same_batch_from_many_sides_is_appended_once(
+    server: Served, program: httpx.Client
+) -> None:
+    path = f"/topics/{server.topic()}/partitions/0/messages"
+    body = {"producer_name": "p", "sequence_id": 1, "messages": [{"payload": "x"}] * 3}
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: program.post(path, json=body), range(16)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 15 + [201]
+    assert {answer.json()["first_offset"] for answer in answers} == {0}
+    assert program.get(path).json()["last_offset"] == 2
+
+
+def test_a_waiting_receive_does_not_keep_others_waiting(
+    server: Served, program: httpx.Client
+) -> None:
+    topic = server.topic()
+    program.put(f"/topics/{topic}/subscriptions/s").raise_for_status()
+    receive = f"/topics/{topic}/subscriptions/s/receive"
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        waiting = [
+            pool.submit(program.post, receive, json={"consumer": f"c{n}", "wait_ms": 30_000})
+            for n in range(8)
+        ]
+        body = {"messages": [{"payload": str(number)} for number in range(8)]}
+        for _ in range(20):
+            program.post(f"/topics/{topic}/partitions/0/messages", json=body).raise_for_status()
+        got = [len(future.result(30).json()["messages"]) for future in waiting]
+    assert min(got) >= 1
+
+
+def test_a_full_batch_fits_in_both_forms(server: Served, program: httpx.Client) -> None:
+    path = f"/topics/{server.topic()}/partitions/0/messages"
+    payload = bytes(range(256)) * (limits.MEBIBYTE * 4 // 256)
+    packed = msgspec.msgpack.encode({"messages": [{"payload": payload}] * 3})
+    answer = program.post(path, content=packed, headers={"Content-Type": "application/msgpack"})
+    assert answer.status_code == 201
+    fetched = program.get(f"{path}?max_messages=1", headers={"Accept": "application/msgpack"})
+    assert msgspec.msgpack.decode(fetched.content)["messages"][0]["payload"] == payload
+
+
+def test_a_body_above_the_limit_is_413_with_and_without_a_declared_length(
+    server: Served, program: httpx.Client
+) -> None:
+    path = f"/topics/{server.topic()}/partitions/0/messages"
+    block = b" " * limits.MEBIBYTE
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(limits.PRODUCE_BODY_BYTES // limits.MEBIBYTE + 2):
+            yield block
+
+    chunked = program.post(path, content=endless(), headers={"Content-Type": "application/json"})
+    assert (chunked.status_code, chunked.json()["code"]) == (413, "PayloadTooLarge")
+    head = (
+        f"POST /api/v1{path} HTTP/1.1\r\nHost: {urlsplit(server.url).netloc}\r\n"
+        f"Authorization: {program.headers['Authorization']}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n"
+    )
+    with socket.create_connection((urlsplit(server.url).hostname, urlsplit(server.url).port)) as s:
+        s.settimeout(20)
+        s.sendall(head.encode())
+        answer = s.recv(65_536)
+    assert b" 413 " in answer.split(b"\r\n", 1)[0]
+    assert b"PayloadTooLarge" in answer
+
+
+def test_a_revoked_token_is_refused_within_seconds(server: Served) -> None:
+    from tests.server import eventually
+
+    with server.client("viewer", user="short-lived") as client:
+        assert client.get("/topics").status_code == 200
+        server.manage("revoke_token", "--user", "short-lived")
+        assert eventually(lambda: client.get("/topics").status_code == 401, seconds=5)
+
+
+def test_no_secret_is_in_any_log(server: Served, program: httpx.Client) -> None:
+    secret = program.headers["Authorization"].removeprefix("Bearer ")
+    path = f"/topics/{server.topic()}/partitions/0/messages"
+    program.post(path, json={"messages": [{"payload": "a-secret-payload"}]})
+    program.get("/topics?limit=1")
+    for log in server.logs.iterdir():
+        text = log.read_text(errors="replace")
+        assert secret not in text, log.name
+        assert "a-secret-payload" not in text, log.name
+        assert server.password not in text, log.name

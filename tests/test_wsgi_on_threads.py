@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from txnconsole.wsgi_on_threads import WsgiOnThreads
+
+Environ = dict[str, Any]
+
+
+class Application:
+    """A WSGI application that remembers what it was asked."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self.chunks = chunks or (b"hello",)
+        self.environ: Environ = {}
+        self.body = b""
+        self.closed_on = ""
+
+    def __call__(self, environ: Environ, start: Callable[..., Any]) -> Iterable[bytes]:
+        self.environ = environ
+        self.body = environ["wsgi.input"].read()
+        start("201 Created", [("Content-Type", "text/plain"), ("X-Twice", "1"), ("X-Twice", "2")])
+        return self
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.chunks)
+
+    def close(self) -> None:
+        self.closed_on = threading.current_thread().name
+
+
+def ask(
+    application: Any,
+    *parts: bytes,
+    path: str = "/",
+    query: bytes = b"",
+    headers: Iterable[tuple[bytes, bytes]] = (),
+    limit: int = 1000,
+    hang_up: bool = False,
+) -> list[Any]:
+    """Send a request in parts and return the messages of the answer."""
+    incoming: list[dict[str, Any]] = [
+        {"type": "http.request", "body": part, "more_body": True} for part in parts
+    ]
+    incoming.append(
+        {"type": "http.disconnect"} if hang_up else {"type": "http.request", "body": b""}
+    )
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return incoming.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "http_version": "1.1",
+        "scheme": "http",
+        "path": path,
+        "query_string": query,
+        "headers": list(headers),
+        "client": ("192.0.2.1", 5),
+        "server": ("127.0.0.1", 8000),
+    }
+    asyncio.run(WsgiOnThreads(application, threads=2, body_limit=limit)(scope, receive, send))
+    return sent
+
+
+def test_an_answer_goes_out_with_status_headers_and_body() -> None:
+    application = Application()
+    start, body = ask(application)
+    assert start["status"] == 201
+    assert start["headers"] == [
+        (b"content-type", b"text/plain"),
+        (b"x-twice", b"1"),
+        (b"x-twice", b"2"),
+    ]
+    assert (body["body"], body["more_body"]) == (b"hello", False)
+
+
+def test_the_application_sees_the_whole_request() -> None:
+    application = Application()
+    ask(
+        application,
+        b"one ",
+        b"two",
+        path="/a é",
+        query=b"x=%20&\xff",
+        headers=[
+            (b"content-type", b"text/plain"),
+            (b"x-name", b"a"),
+            (b"x-name", b"b"),
+            (b"cookie", b"a=1"),
+            (b"cookie", b"b=2"),
+        ],
+    )
+    assert application.body == b"one two"
+    environ = application.environ
+    assert environ["CONTENT_LENGTH"] == "7"
+    assert environ["CONTENT_TYPE"] == "text/plain"
+    assert environ["PATH_INFO"].encode("latin-1").decode() == "/a é"
+    assert environ["QUERY_STRING"] == "x=%20&\xff"
+    assert environ["REMOTE_ADDR"] == "192.0.2.1"
+    assert environ["HTTP_X_NAME"] == "a,b"
+    assert environ["HTTP_COOKIE"] == "a=1; b=2"
+
+
+def test_a_header_with_an_underscore_cannot_pass_for_another() -> None:
+    application = Application()
+    ask(application, headers=[(b"x_forwarded_for", b"127.0.0.1"), (b"x-real", b"1")])
+    assert "HTTP_X_FORWARDED_FOR" not in application.environ
+    assert application.environ["HTTP_X_REAL"] == "1"
+
+
+def test_a_body_that_declares_too_much_is_not_read() -> None:
+    application = Application()
+    ask(application, b"x" * 5, headers=[(b"content-length", b"1001")])
+    assert application.body == b""
+    assert application.environ["CONTENT_LENGTH"] == "1001"
+
+
+def test_a_body_without_a_length_is_read_one_byte_beyond_the_limit_and_no_further() -> None:
+    application = Application()
+    ask(application, *[b"x" * 100] * 50)
+    assert application.body == b"x" * 1001
+    assert application.environ["CONTENT_LENGTH"] == "1001"
+
+
+def test_a_client_that_hangs_up_while_it_sends_reaches_nobody() -> None:
+    application = Application()
+    assert ask(application, b"half", hang_up=True) == []
+    assert application.environ == {}
+
+
+def test_a_long_answer_goes_out_in_parts_and_is_closed_on_a_pools_thread() -> None:
+    application = Application(*[b"x" * 600_000] * 5)
+    _, *parts = ask(application)
+    assert b"".join(part["body"] for part in parts) == b"x" * 3_000_000
+    assert len(parts) > 1
+    assert [part["more_body"] for part in parts] == [True] * (len(parts) - 1) + [False]
+    assert application.closed_on.startswith("request")
+
+
+def test_an_answer_that_fails_midway_is_closed_all_the_same() -> None:
+    class Failing(Application):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"x" * 2_000_000
+            raise OSError("gone")
+
+    application = Failing()
+    with pytest.raises(OSError, match="gone"):
+        ask(application)
+    assert application.closed_on
