@@ -13,6 +13,7 @@ const EVERY_MS_SLOW = 5000;
 
 const probe = document.createElement("span");
 probe.hidden = true;
+probe.style.forcedColorAdjust = "none";
 document.body.append(probe);
 
 /** A colour of the style sheet as the current theme resolves it. */
