@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+import structlog
+
 from engine.buffer.recovery import recover
 from engine.buffer.snapshots import Snapshots
 from engine.coordinator.coordinator import Coordinator
@@ -25,7 +27,11 @@ from engine.postgres.migrations import migrate
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
 from engine.subscription.delivery import Delivery
+from engine.subscription.records import Records
+from engine.subscription.shares import Shares
 from engine.subscription.subscriptions import Subscriptions
+
+logger = structlog.get_logger(__name__)
 
 _KEPT_SAMPLES = timedelta(days=2)
 
@@ -68,9 +74,18 @@ class Engine:
         self.coordinator = Coordinator(self._database, self.topics, self.settings)
         self.groups = Groups(self._database)
         self.finalizer = Finalizer(self._database, self.topics, self._brokers, recover)
-        self.subscriptions = Subscriptions(self.topics, self._brokers)
-        self._delivery = Delivery(self.topics, self._brokers, self.settings)
-        self._acks = Acknowledgements(self.topics, self._brokers, self._delivery)
+        records = Records(self._brokers)
+        self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
+        shares = Shares(self.topics, self._brokers, records)
+        self._delivery = Delivery(
+            self.topics,
+            self._brokers,
+            self.settings,
+            records=records,
+            shares=shares,
+            recover=recover,
+        )
+        self._acks = Acknowledgements(shares, recover)
         self.inspect = Inspector(self.coordinator, self.log, self._brokers, self.subscriptions)
 
     def close(self) -> None:
@@ -166,7 +181,13 @@ class Engine:
         return self._brokers.on_each(work)
 
     def _take_snapshot(self, location: Location, partition: PartitionName) -> None:
-        self._snapshots.take(location, partition)
+        """The first one. The message stands in the log already: the sweep mends a failure."""
+        try:
+            self._snapshots.take(location, partition, only_first=True)
+        except EngineError as error:
+            logger.warning(
+                "first snapshot not taken", partition=str(partition), reason=error.message
+            )
 
 
 def _ask(database: Database) -> str | None:

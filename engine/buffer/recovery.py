@@ -44,7 +44,9 @@ def recover(location: Location, partition: PartitionName) -> None:
         rows = session.all("snapshots", partition_id=location.partition_id)
         snapshot, row = _newest_good(rows, partition)
         state, end = _replayed(session, location.partition_id, snapshot)
-        _restore(session, location.partition_id, state, end, row)
+        # Something may have changed since the snapshot: let the next sweep take one.
+        changes = 1 if state.position >= 0 and not partition.topic.is_system else 0
+        _restore(session, location.partition_id, state, end, row, changes=changes)
         logger.info(
             "partition recovered",
             partition=str(partition),
@@ -95,7 +97,13 @@ def _replayed(
 
 
 def _restore(
-    session: Session, partition_id: int, state: BufferState, end: Row, snapshot: Row | None
+    session: Session,
+    partition_id: int,
+    state: BufferState,
+    end: Row,
+    snapshot: Row | None,
+    *,
+    changes: int,
 ) -> None:
     session.run("clear_ongoing", partition_id=partition_id)
     spans = list(state.ongoing.items())
@@ -121,8 +129,7 @@ def _restore(
         first_ongoing_offset=min((span.first_offset for _, span in spans), default=None),
         ongoing_txns=len(spans),
         aborted_txns=state.aborted_txns,
-        # Something may have changed since the snapshot: let the next sweep take one.
-        changes=1 if state.position >= 0 else 0,
+        changes=changes,
         snapshot_position=snapshot.position if snapshot else None,
         snapshot_at=snapshot.taken_at if snapshot else None,
     )

@@ -11,7 +11,7 @@ from engine.model.buffer_state import BufferState, OngoingSpan, dump
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row, Session
+from engine.postgres.database import Database, Row, Session
 from engine.settings import EngineSettings
 
 #: Partitions snapshotted in one sweep of one broker.
@@ -26,27 +26,32 @@ class Snapshots:
         self._settings = settings
 
     def sweep(self) -> int:
-        """Snapshot what is due on every broker; one that cannot be reached delays only itself.
+        """Rebuild what a crash has emptied, then snapshot what is due, on every broker; one that
+        cannot be reached delays only itself.
 
         Returns:
             How many snapshots were taken.
         """
-        taken = 0
-        for database in self._brokers:
-            with database.session() as session:
-                due = session.all(
-                    "snapshot_due",
-                    max_changes=self._settings.snapshot_max_transactions,
-                    interval_ms=self._settings.snapshot_min_interval_ms,
-                    limit=_SWEEP,
-                )
-            for row in due:
-                partition = PartitionName(TopicName.parse(row.topic), row.number)
-                taken += self.take(Location(database, row.partition_id), partition)
-        return taken
+        return self._brokers.on_each(self._sweep_broker)
 
-    def take(self, location: Location, partition: PartitionName) -> bool:
-        """Snapshot one partition; False when it has nothing to keep it in, or is being rebuilt.
+    def _sweep_broker(self, database: Database) -> int:
+        with database.session() as session:
+            lost = session.all("headless", limit=_SWEEP)
+            due = session.all(
+                "snapshot_due",
+                max_changes=self._settings.snapshot_max_transactions,
+                interval_ms=self._settings.snapshot_min_interval_ms,
+                limit=_SWEEP,
+            )
+        for row in lost:
+            recover(Location(database, row.partition_id), _name(row))
+        return sum(self.take(Location(database, row.partition_id), _name(row)) for row in due)
+
+    def take(
+        self, location: Location, partition: PartitionName, *, only_first: bool = False
+    ) -> bool:
+        """Snapshot one partition; False when it has nothing to keep it in, or is being rebuilt, or
+        has a snapshot already and ``only_first`` is asked for.
 
         The state is read under the partition's lock; the head before the system topic's is the
         order in which both are locked.
@@ -59,6 +64,8 @@ class Snapshots:
             target = session.one("system_partition", topic=str(system))
             head = session.one("lock_head", partition_id=location.partition_id)
             if target is None or head is None:
+                return False
+            if only_first and head.snapshot_position is not None:
                 return False
             state = state_of(session, head)
             message = NewMessage(key=str(partition), payload=dump(state))
@@ -126,3 +133,7 @@ def state_of(session: Session, head: Row) -> BufferState:
             for row in rows
         },
     )
+
+
+def _name(row: Row) -> PartitionName:
+    return PartitionName(TopicName.parse(row.topic), row.number)

@@ -12,11 +12,10 @@ from engine.model.errors import (
     EngineError,
     PartitionNotFound,
     PartitionUnavailable,
-    SubscriptionNotFound,
 )
 from engine.model.topic import Topic
-from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.postgres.database import Database, Row
+from engine.model.topic_name import PartitionName
+from engine.postgres.database import Database
 from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
@@ -117,15 +116,3 @@ class Brokers:
     def of_topic(self, topic: Topic) -> list[Database]:
         """The brokers that hold partitions of a topic, each once, in order."""
         return [self.get(name) for name in dict.fromkeys(topic.brokers)]
-
-    def subscription(self, database: Database, topic: Topic, name: SubscriptionName) -> Row:
-        """A subscription's record on one broker.
-
-        Raises:
-            SubscriptionNotFound: there is none.
-        """
-        with database.session() as session:
-            row = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
-        if row is None:
-            raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
-        return row

@@ -365,9 +365,16 @@ class PartitionLogs:
         return [head, *answers[1:]]
 
     def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
+        """Rows of a question; none may mean that a crash has emptied what it reads."""
         location = self.locate(partition)
+        key = {"partition_id": location.partition_id}
         with location.database.session() as session:
-            return session.all(name, partition_id=location.partition_id, **parameters)
+            rows = session.all(name, **key, **parameters)
+            if rows or session.one("has_head", **key) is not None:
+                return rows
+        self._recover(location, partition)
+        with location.database.session() as session:
+            return session.all(name, **key, **parameters)
 
 
 def _visibility(

@@ -100,11 +100,7 @@ class Topics:
             TopicInUse: a transaction that has not ended holds it.
         """
         topic = self.get(name, fresh=True)
-        with self._catalog.session() as session:
-            holders = session.all("topic_in_use", topic_id=topic.topic_id)
-        if holders:
-            ids = ", ".join(f"{row.tc_id}:{row.sequence}" for row in holders)
-            raise TopicInUse(f"{name} is held by {ids}; end them first.")
+        self.require_unheld(topic)
         with self._catalog.session() as session:
             session.run("delete_topic", topic_id=topic.topic_id)
         with self._lock:
@@ -113,6 +109,24 @@ class Topics:
             with database.transaction() as session:
                 session.run("delete_topic", topic_id=topic.topic_id)
         self._brokers.forget(topic.topic_id)
+
+    def require_unheld(self, topic: Topic, *, subscription: str | None = None) -> None:
+        """Check that no transaction that has not ended holds a topic, or its subscription.
+
+        Raises:
+            TopicInUse: names some that do.
+        """
+        with self._catalog.session() as session:
+            if subscription is None:
+                holders = session.all("topic_in_use", topic_id=topic.topic_id)
+            else:
+                holders = session.all(
+                    "subscription_in_use", topic_id=topic.topic_id, subscription=subscription
+                )
+        if holders:
+            held = topic.name if subscription is None else f"{topic.name}/{subscription}"
+            ids = ", ".join(f"{row.tc_id}:{row.sequence}" for row in holders)
+            raise TopicInUse(f"{held} is held by {ids}; end them first.")
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:

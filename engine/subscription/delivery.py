@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from engine.log.brokers import Brokers
-from engine.log.entries import AbortedSpans, kind_of, messages_of
+from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor, held
-from engine.model.message import EntryKind, MessageID, StoredMessage
-from engine.model.ranges import Ranges, Run
-from engine.model.topic_name import SubscriptionName
+from engine.model.errors import PartitionUnavailable
+from engine.model.message import MessageID, StoredMessage
+from engine.model.ranges import Ranges
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Database, Row, Session
 from engine.settings import EngineSettings
 from engine.subscription import state
+from engine.subscription.reading import Reading
+from engine.subscription.records import Records, Recover, ensure_cursors
+from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Dispatch, Place
 
-#: Runs of scattered redeliveries looked at in one call, and offsets looked at past each other.
-_RUNS = 50
-_WINDOWS = 20
-
-
-@dataclass(slots=True)
-class _Collected:
-    """What one partition gives to one receive call."""
-
-    messages: list[StoredMessage] = field(default_factory=list)
-    skipped: list[Run] = field(default_factory=list)
+_T = TypeVar("_T")
 
 
 class Delivery:
-    """Receive and give back."""
+    """Receive and give back.
 
-    def __init__(self, topics: Topics, brokers: Brokers, settings: EngineSettings) -> None:
+    Args:
+        recover: rebuilds a partition that is found without its derived state.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        brokers: Brokers,
+        settings: EngineSettings,
+        *,
+        records: Records,
+        shares: Shares,
+        recover: Recover,
+    ) -> None:
         self._topics = topics
         self._brokers = brokers
         self._settings = settings
+        self._records = records
+        self._shares = shares
+        self._recover = recover
         self._turn = itertools.count()
 
     def receive(
@@ -46,7 +55,8 @@ class Delivery:
     ) -> tuple[StoredMessage, ...]:
         """Deliver up to ``max_messages``: first what must be redelivered, then what comes next.
 
-        They are PENDING for the consumer until acknowledged, given back or timed out.
+        They are PENDING for the consumer until acknowledged, given back or timed out. A broker
+        that cannot be reached delays only its own messages.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
@@ -54,27 +64,23 @@ class Delivery:
         """
         topic = self._topics.get(name.topic)
         databases = self._brokers.of_topic(topic)
-        start = next(self._turn)
+        turn = next(self._turn)
         received: list[StoredMessage] = []
-        for database in (
-            *databases[start % len(databases) :],
-            *databases[: start % len(databases)],
-        ):
-            subscription = self._brokers.subscription(database, topic, name)
-            with database.session() as session:
-                due = session.all(
-                    "deliverable",
-                    subscription_id=subscription.subscription_id,
-                    topic_id=topic.topic_id,
-                )
-            shift = start % len(due) if due else 0
-            for row in (*due[shift:], *due[:shift]):
-                room = max_messages - len(received)
-                if room <= 0:
-                    return tuple(received)
-                received.extend(
-                    self._receive_from(database, subscription, row.partition_id, consumer, room)
-                )
+        failures: list[PartitionUnavailable] = []
+        for database in _rotated(databases, turn):
+            try:
+                record = self._records.find(database, topic, name)
+                for row in _rotated(self._deliverable(database, topic, record), turn):
+                    if len(received) >= max_messages:
+                        return tuple(received)
+                    place = Place(record.subscription_id, row.partition_id)
+                    received += self._receive_from(
+                        database, place, consumer, record, max_messages - len(received)
+                    )
+            except PartitionUnavailable as error:
+                failures.append(error)
+        if len(failures) == len(databases):
+            raise failures[0]
         return tuple(received)
 
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
@@ -83,172 +89,87 @@ class Delivery:
         Raises:
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
         """
-        for database, place, offsets in self.places(name, message_ids):
+        for share in self._shares.of(name, message_ids):
 
-            def work(session: Session, place: Place = place, offsets: Ranges = offsets) -> None:
-                locked = state.lock_cursor(session, place)
+            def work(session: Session, share: Share = share) -> None:
+                locked = state.lock_cursor(session, share.place)
                 if locked is None:
                     return
-                in_flight = Ranges.of(
-                    run
-                    for row in session.all("read_deliveries", **place.key())
-                    if row.consumer == consumer
-                    for run in row.ranges.runs
-                )
-                back = (offsets & in_flight) - held(state.read_pending(session, place))
+                deliveries = session.all("read_deliveries", **share.place.key())
+                mine = _ranges(row for row in deliveries if row.consumer == consumer)
+                back = share.offsets & mine
                 if back:
-                    session.run("shrink_deliveries", **place.key(), ranges=back)
-                    state.give_back(session, place, locked[0], back)
+                    session.run("shrink_deliveries", **share.place.key(), ranges=back)
+                    state.give_back(session, share.place, locked[0], back)
 
-            database.retrying(work)
+            share.database.retrying(work)
 
-    def places(
-        self, name: SubscriptionName, message_ids: Sequence[MessageID]
-    ) -> list[tuple[Database, Place, Ranges]]:
-        """Group message ids by partition, ascending by partition id on each broker."""
-        topic = self._topics.get(name.topic)
-        by_partition: dict[int, list[int]] = defaultdict(list)
-        for message_id in message_ids:
-            by_partition[message_id.partition].append(message_id.offset)
-        found = []
-        for number, offsets in by_partition.items():
-            location = self._brokers.locate(topic, number)
-            subscription = self._brokers.subscription(location.database, topic, name)
-            place = Place(subscription.subscription_id, location.partition_id)
-            found.append((location.database, place, Ranges.of_offsets(offsets)))
-        return sorted(found, key=lambda item: (item[0].name, item[1].partition_id))
+    def _deliverable(self, database: Database, topic: Topic, record: Row) -> list[Row]:
+        """Partitions of one broker that may have something to deliver, ready to be read."""
+        with database.session() as session:
+            rows = session.all(
+                "deliverable", subscription_id=record.subscription_id, topic_id=topic.topic_id
+            )
+            if any(row.needs_cursor for row in rows):
+                ensure_cursors(session, record)
+        for row in rows:
+            if row.needs_recovery:
+                partition = PartitionName(topic.name, row.number)
+                self._recover(Location(database, row.partition_id), partition)
+        return rows
 
     def _receive_from(
-        self, database: Database, subscription: Row, partition_id: int, consumer: str, room: int
+        self, database: Database, place: Place, consumer: str, record: Row, room: int
     ) -> list[StoredMessage]:
-        place = Place(subscription.subscription_id, partition_id)
-
         def work(session: Session) -> list[StoredMessage]:
             locked = state.lock_cursor(session, place)
-            head = session.one("head", partition_id=partition_id)
+            head = session.one("head", partition_id=place.partition_id)
             if locked is None or head is None or not head.online:
                 return []
             cursor, number = locked
-            dispatch = self._take_overdue(
+            dispatch = _take_overdue(
                 session, place, cursor, state.read_dispatch(session, place, cursor)
             )
-            reading = _Reading(
+            reading = Reading(
                 session,
                 place,
                 number,
                 cursor,
-                stable_position=head.stable_position,
+                end=head.stable_position + 1,
                 max_bytes=self._settings.max_fetch_bytes,
             )
-            collected, dispatch = reading.collect(dispatch, room)
-            after = cursor.delete(Ranges.of(collected.skipped))
-            state.write_cursor(session, place, cursor, after)
+            messages, skipped, dispatch = reading.collect(dispatch, room)
+            state.write_cursor(session, place, cursor, cursor.delete(skipped))
             state.write_dispatch(session, place, dispatch)
-            if collected.messages:
+            if messages:
                 session.run(
                     "add_delivery",
                     **place.key(),
                     consumer=consumer,
-                    ranges=Ranges.of_offsets(message.offset for message in collected.messages),
-                    ack_timeout_ms=subscription.ack_timeout_ms,
+                    ranges=Ranges.of_offsets(message.offset for message in messages),
+                    ack_timeout_ms=record.ack_timeout_ms,
                 )
-            return collected.messages
+            return messages
 
         return database.retrying(work)
 
-    def _take_overdue(
-        self, session: Session, place: Place, cursor: Cursor, dispatch: Dispatch
-    ) -> Dispatch:
-        """Put what was not acknowledged in time back in the queue."""
-        overdue = Ranges.of(
-            run
-            for row in session.all("read_deliveries", **place.key())
-            if row.overdue
-            for run in row.ranges.runs
-        )
-        if not overdue:
-            return dispatch
-        session.run("shrink_deliveries", **place.key(), ranges=overdue)
-        again = cursor.undeleted(overdue) - held(state.read_pending(session, place))
-        state.count_redelivery(session, place, again)
-        return Dispatch(dispatch.read_offset, dispatch.redeliver | again)
+
+def _take_overdue(session: Session, place: Place, cursor: Cursor, dispatch: Dispatch) -> Dispatch:
+    """Put what was not acknowledged in time back in the queue."""
+    overdue = _ranges(row for row in session.all("read_deliveries", **place.key()) if row.overdue)
+    if not overdue:
+        return dispatch
+    session.run("shrink_deliveries", **place.key(), ranges=overdue)
+    again = cursor.undeleted(overdue) - held(state.read_pending(session, place))
+    state.count_redelivery(session, place, again)
+    return Dispatch(dispatch.read_offset, dispatch.redeliver | again)
 
 
-class _Reading:
-    """One receive call's look at one partition, under the cursor's lock."""
+def _ranges(rows: Iterable[Row]) -> Ranges:
+    return Ranges.of(run for row in rows for run in row.ranges.runs)
 
-    def __init__(
-        self,
-        session: Session,
-        place: Place,
-        number: int,
-        cursor: Cursor,
-        *,
-        stable_position: int,
-        max_bytes: int,
-    ) -> None:
-        self._session = session
-        self._place = place
-        self._number = number
-        self._cursor = cursor
-        self._end = stable_position + 1
-        self._max_bytes = max_bytes
-        in_flight = Ranges.of(
-            run for row in session.all("read_deliveries", **place.key()) for run in row.ranges.runs
-        )
-        self._busy = in_flight | held(state.read_pending(session, place))
-        self._counts = {
-            row.times: row.ranges for row in session.all("read_redelivered", **place.key())
-        }
 
-    def collect(self, dispatch: Dispatch, room: int) -> tuple[_Collected, Dispatch]:
-        collected = _Collected()
-        redeliver = self._cursor.undeleted(dispatch.redeliver) - self._busy
-        for lower, upper in redeliver.runs[:_RUNS]:
-            if len(collected.messages) >= room:
-                break
-            self._read((lower, upper), room, collected)
-        done = Ranges.of_offsets(message.offset for message in collected.messages)
-        redeliver = redeliver - done - Ranges.of(collected.skipped)
-
-        read_offset = max(dispatch.read_offset, self._cursor.mark_delete + 1)
-        for _ in range(_WINDOWS):
-            if len(collected.messages) >= room or read_offset >= self._end:
-                break
-            window = (read_offset, min(self._end, read_offset + room))
-            read_offset = self._read(window, room, collected, but=dispatch.redeliver)
-        return collected, Dispatch(read_offset, redeliver)
-
-    def _read(
-        self, window: Run, room: int, collected: _Collected, but: Ranges | None = None
-    ) -> int:
-        """Collect from a window of offsets; answers the offset from which to read on."""
-        lower, upper = window[0], min(window[1], self._end)
-        span = {
-            "partition_id": self._place.partition_id,
-            "from_offset": lower,
-            "upper": upper,
-        }
-        entries = self._session.all("committed_entries", **span, max_bytes=self._max_bytes)
-        aborted = AbortedSpans(self._session.all("aborted_overlapping", **span))
-        wanted = self._cursor.undeleted(Ranges.of([(lower, upper)])) - self._busy
-        wanted = wanted - but if but is not None else wanted
-        for entry in entries:
-            if len(collected.messages) >= room:
-                return int(entry.first_offset)
-            if kind_of(entry) is not EntryKind.DATA or aborted.cover(entry):
-                collected.skipped.append((entry.first_offset, entry.last_offset + 1))
-                continue
-            for message in messages_of(
-                entry, self._number, within=(lower, upper), wanted=wanted.__contains__
-            ):
-                if len(collected.messages) >= room:
-                    return message.offset
-                collected.messages.append(
-                    replace(message, redelivery_count=self._count(message.offset))
-                )
-        # Fewer entries than the window has: they were cut by their bytes.
-        return min(upper, entries[-1].last_offset + 1) if entries else upper
-
-    def _count(self, offset: int) -> int:
-        return next((times for times, ranges in self._counts.items() if offset in ranges), 0)
+def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:
+    """The same items from another start each turn, so that none is always last."""
+    start = turn % len(items) if items else 0
+    return (*items[start:], *items[:start])

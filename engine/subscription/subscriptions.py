@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.log.brokers import Brokers
+from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
-from engine.model.errors import InvalidRequest, SubscriptionConflict, SubscriptionNotFound
+from engine.model.errors import InvalidRequest, SubscriptionConflict
 from engine.model.ranges import Ranges
 from engine.model.subscription import (
     CursorStatus,
-    InitialPosition,
     Subscription,
     SubscriptionSettings,
     SubscriptionStatus,
     SubscriptionType,
 )
-from engine.model.topic_name import SubscriptionName, TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.postgres.database import Database, Row
+from engine.subscription.records import Records, Recover, ensure_cursors, make, settings_of
 from engine.subscription.state import pending_ack
 
 
@@ -26,9 +26,13 @@ class Subscriptions:
     """Creates, finds, describes and deletes subscriptions; each has a record on every broker that
     holds partitions of its topic."""
 
-    def __init__(self, topics: Topics, brokers: Brokers) -> None:
+    def __init__(
+        self, topics: Topics, brokers: Brokers, records: Records, recover: Recover
+    ) -> None:
         self._topics = topics
         self._brokers = brokers
+        self._records = records
+        self._recover = recover
 
     def create(
         self, name: SubscriptionName, settings: SubscriptionSettings
@@ -44,24 +48,21 @@ class Subscriptions:
         if settings.type is not SubscriptionType.SHARED:
             raise InvalidRequest(f"{settings.type} is not part of this version; use type=SHARED.")
         topic = self._topics.get(name.topic, fresh=True)
-        created = False
+        home = self._records.home(topic)
+        row, created = make(home, topic, name, settings)
+        if SubscriptionType(row.type) is not settings.type:
+            raise SubscriptionConflict(f"{name} exists with type {row.type}.")
         for database in self._brokers.of_topic(topic):
-            with database.transaction() as session:
-                row = session.one(
-                    "create_subscription",
-                    topic_id=topic.topic_id,
-                    topic=str(name.topic),
-                    name=name.name,
-                    type=settings.type,
-                    initial_position=settings.initial_position,
-                    ack_timeout_ms=settings.ack_timeout_ms,
+            if database is not home:
+                make(
+                    database,
+                    topic,
+                    name,
+                    settings_of(row),
+                    since=row.created_at,
+                    afresh=created,
                 )
-                created = created or row is not None
-                self._ensure_cursors(session, topic.topic_id, name)
-        found = self.get(name)
-        if found.settings.type is not settings.type:
-            raise SubscriptionConflict(f"{name} exists with type {found.settings.type}.")
-        return found, created
+        return Subscription(name=name, settings=settings_of(row)), created
 
     def get(self, name: SubscriptionName) -> Subscription:
         """Find a subscription.
@@ -70,8 +71,8 @@ class Subscriptions:
             TopicNotFound, SubscriptionNotFound: there is none.
         """
         topic = self._topics.get(name.topic)
-        row = self._brokers.subscription(self._brokers.of_topic(topic)[0], topic, name)
-        return Subscription(name=name, settings=_settings(row))
+        row = self._records.find(self._records.home(topic), topic, name)
+        return Subscription(name=name, settings=settings_of(row))
 
     def list(self, topic_name: TopicName | None = None) -> tuple[Subscription, ...]:
         """List subscriptions of a topic, or of all, by name."""
@@ -84,7 +85,7 @@ class Subscriptions:
                 )
             for row in rows:
                 name = SubscriptionName(TopicName.parse(row.topic), row.name)
-                found[row.topic, row.name] = Subscription(name=name, settings=_settings(row))
+                found[row.topic, row.name] = Subscription(name=name, settings=settings_of(row))
         return tuple(subscription for _, subscription in sorted(found.items()))
 
     def describe(self, name: SubscriptionName) -> SubscriptionStatus:
@@ -93,8 +94,8 @@ class Subscriptions:
         settings = self.get(name).settings
         cursors: list[CursorStatus] = []
         for database in self._brokers.of_topic(topic):
-            row = self._brokers.subscription(database, topic, name)
-            cursors.extend(self._describe_on(database, row.subscription_id))
+            row = self._records.find(database, topic, name)
+            cursors.extend(self._describe_on(database, row))
         return SubscriptionStatus(
             name=name,
             settings=settings,
@@ -106,31 +107,27 @@ class Subscriptions:
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
+            TopicInUse: a transaction that has not ended holds it.
         """
         topic = self._topics.get(name.topic)
-        gone = 0
-        for database in self._brokers.of_topic(topic):
-            with database.transaction() as session:
-                gone += (
-                    session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
-                    is not None
-                )
+        self._topics.require_unheld(topic, subscription=name.name)
+        home = self._records.home(topic)
+        self._records.find(home, topic, name)
+        others = [other for other in self._brokers.of_topic(topic) if other is not home]
+        for database in (home, *others):
+            with database.session() as session:
                 session.run("delete_subscription", topic_id=topic.topic_id, name=name.name)
-        if not gone:
-            raise SubscriptionNotFound(f"{name.topic} has no subscription {name.name}.")
 
-    def _ensure_cursors(self, session: Session, topic_id: int, name: SubscriptionName) -> None:
-        row = session.one("get_subscription", topic_id=topic_id, name=name.name)
-        if row is not None:
-            session.run(
-                "ensure_cursors",
-                subscription_id=row.subscription_id,
-                topic_id=topic_id,
-                latest=row.initial_position == InitialPosition.LATEST,
+    def _describe_on(self, database: Database, subscription: Row) -> Sequence[CursorStatus]:
+        key = {"subscription_id": subscription.subscription_id}
+        with database.session() as session:
+            ensure_cursors(session, subscription)
+            lost = [row for row in session.all("cursors", **key) if row.last_offset is None]
+        for row in lost:
+            self._recover(
+                Location(database, row.partition_id),
+                PartitionName(TopicName.parse(subscription.topic), row.number),
             )
-
-    def _describe_on(self, database: Database, subscription_id: int) -> Sequence[CursorStatus]:
-        key = {"subscription_id": subscription_id}
         cursors, pending, deliveries = database.snapshot(
             ("cursors", key), ("all_pending_acks", key), ("all_deliveries", key)
         )
@@ -155,14 +152,6 @@ class Subscriptions:
                 stable_position=row.stable_position,
             )
         return found.ranges if found else Ranges()
-
-
-def _settings(row: Row) -> SubscriptionSettings:
-    return SubscriptionSettings(
-        type=SubscriptionType(row.type),
-        initial_position=InitialPosition(row.initial_position),
-        ack_timeout_ms=row.ack_timeout_ms,
-    )
 
 
 def _cursor_status(

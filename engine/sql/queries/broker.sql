@@ -307,9 +307,15 @@ SELECT %(partition_id)s, * FROM unnest(
     %(last_offsets)s::bigint[], %(messages)s::bigint[], %(first_append_ats)s::timestamptz[]
 )
 
+-- headless --
+-- Partitions that a crash of the database has left without their derived state.
+SELECT p.partition_id, p.topic, p.number FROM broker.partition p
+WHERE NOT EXISTS (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)
+LIMIT %(limit)s
+
 -- snapshot_due --
 -- Partitions whose buffer changed: often enough, or long enough ago (semantics §5).
-SELECT l.partition_id, p.topic_id, p.topic, p.number FROM broker.partition_live l
+SELECT l.partition_id, p.topic, p.number FROM broker.partition_live l
 JOIN broker.partition p USING (partition_id)
 WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL
     OR l.snapshot_at < clock_timestamp() - %(interval_ms)s * interval '1 millisecond'))

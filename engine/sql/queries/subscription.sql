@@ -1,9 +1,11 @@
 -- create_subscription --
 -- Does nothing to one that exists.
 INSERT INTO broker.subscription
-    (topic_id, topic, name, type, initial_position, ack_timeout_ms)
-VALUES
-    (%(topic_id)s, %(topic)s, %(name)s, %(type)s, %(initial_position)s, %(ack_timeout_ms)s)
+    (topic_id, topic, name, type, initial_position, ack_timeout_ms, created_at)
+VALUES (
+    %(topic_id)s, %(topic)s, %(name)s, %(type)s, %(initial_position)s, %(ack_timeout_ms)s,
+    coalesce(%(created_at)s::timestamptz, clock_timestamp())
+)
 ON CONFLICT (topic_id, name) DO NOTHING
 RETURNING subscription_id
 
@@ -26,38 +28,40 @@ WITH gone AS (
 DELETE FROM broker.redelivered r USING gone WHERE r.subscription_id = gone.subscription_id
 
 -- ensure_cursors --
--- One cursor for each partition of the topic; a partition that came later is read from its start.
+-- One cursor for each partition of the topic; one that came after the subscription is read from its
+-- start. The log's end is looked up in the log: the head may be gone.
 INSERT INTO broker.cursor (subscription_id, partition_id, mark_delete)
 SELECT %(subscription_id)s, p.partition_id,
-    CASE WHEN %(latest)s THEN coalesce((
-        SELECT l.next_offset - 1 FROM broker.partition_live l
-        WHERE l.partition_id = p.partition_id
+    CASE WHEN %(latest)s AND p.created_at <= %(since)s THEN coalesce((
+        SELECT max(e.last_offset) FROM broker.entry e WHERE e.partition_id = p.partition_id
     ), -1) ELSE -1 END
-FROM broker.partition p WHERE p.topic_id = %(topic_id)s
-ON CONFLICT DO NOTHING
-
--- missing_cursors --
-SELECT 1 FROM broker.partition p
+FROM broker.partition p
 WHERE p.topic_id = %(topic_id)s AND NOT EXISTS (
     SELECT FROM broker.cursor c
     WHERE c.subscription_id = %(subscription_id)s AND c.partition_id = p.partition_id
 )
-LIMIT 1
+ON CONFLICT DO NOTHING
 
 -- deliverable --
--- Partitions with something to deliver: unread up to the stable position, to redeliver, or overdue.
-SELECT p.partition_id, p.number FROM broker.partition p
-JOIN broker.cursor c ON c.partition_id = p.partition_id AND c.subscription_id = %(subscription_id)s
-JOIN broker.partition_live l ON l.partition_id = p.partition_id
+-- Partitions with something to deliver: unread up to the stable position, to redeliver, or overdue;
+-- and those that first need a cursor, or to be rebuilt.
+SELECT p.partition_id, p.number, c.partition_id IS NULL AS needs_cursor,
+    l.partition_id IS NULL AS needs_recovery
+FROM broker.partition p
+LEFT JOIN broker.cursor c
+    ON c.partition_id = p.partition_id AND c.subscription_id = %(subscription_id)s
+LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
 LEFT JOIN broker.dispatch d
-    ON d.partition_id = p.partition_id AND d.subscription_id = c.subscription_id
+    ON d.partition_id = p.partition_id AND d.subscription_id = %(subscription_id)s
 WHERE p.topic_id = %(topic_id)s AND p.online AND (
-    coalesce(d.read_offset, c.mark_delete + 1) < coalesce(l.first_ongoing_offset, l.next_offset)
+    c.partition_id IS NULL
+    OR l.partition_id IS NULL
+    OR coalesce(d.read_offset, c.mark_delete + 1) < coalesce(l.first_ongoing_offset, l.next_offset)
     OR d.redeliver <> '{}'
     OR EXISTS (
         SELECT FROM broker.delivery o
-        WHERE o.subscription_id = c.subscription_id AND o.partition_id = p.partition_id
-        AND o.deadline < clock_timestamp()
+        WHERE o.subscription_id = %(subscription_id)s AND o.partition_id = p.partition_id
+        AND o.deadline < statement_timestamp()
     )
 )
 ORDER BY p.number

@@ -1,0 +1,108 @@
+"""The record of a subscription on each broker that holds partitions of its topic.
+
+The broker of partition 0 is a subscription's home: it alone decides whether the subscription
+exists, is written first and deleted first. On another broker the record is made when it is missing
+there: after a crash in the middle of creating it, or when the topic has grown onto that broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from engine.log.brokers import Brokers, Location
+from engine.model.errors import SubscriptionNotFound
+from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.postgres.database import Database, Row, Session
+
+Recover = Callable[[Location, PartitionName], None]
+
+
+class Records:
+    """Finds and makes subscriptions' records."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    def home(self, topic: Topic) -> Database:
+        """The broker that decides whether a topic's subscriptions exist."""
+        return self._brokers.get(topic.brokers[0])
+
+    def find(self, database: Database, topic: Topic, name: SubscriptionName) -> Row:
+        """A subscription's record on one broker, made there when only its home has it.
+
+        Raises:
+            SubscriptionNotFound: there is no such subscription.
+        """
+        row = _get(database, topic, name)
+        home = self.home(topic)
+        if row is None and database is not home:
+            known = _get(home, topic, name)
+            if known is not None:
+                row, _ = make(database, topic, name, settings_of(known), since=known.created_at)
+        if row is None:
+            raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
+        return row
+
+
+def make(
+    database: Database,
+    topic: Topic,
+    name: SubscriptionName,
+    settings: SubscriptionSettings,
+    *,
+    since: datetime | None = None,
+    afresh: bool = False,
+) -> tuple[Row, bool]:
+    """Make a subscription's record and cursors on one broker; answers whether it was new there.
+
+    Args:
+        since: when the subscription was created at its home; None: now, here.
+        afresh: what an interrupted deletion may have left here goes first.
+    """
+    key = {"topic_id": topic.topic_id, "name": name.name}
+    with database.transaction() as session:
+        if afresh:
+            session.run("delete_subscription", **key)
+        made = session.one(
+            "create_subscription",
+            **key,
+            topic=str(name.topic),
+            type=settings.type,
+            initial_position=settings.initial_position,
+            ack_timeout_ms=settings.ack_timeout_ms,
+            created_at=since,
+        )
+        row = session.one("get_subscription", **key)
+        if row is None:
+            raise SubscriptionNotFound(f"{name} is being deleted.")
+        ensure_cursors(session, row)
+    return row, made is not None
+
+
+def ensure_cursors(session: Session, row: Row) -> None:
+    """Give a subscription a cursor in each partition of its topic on this broker. A partition that
+    came after the subscription is read from its start, whatever the initial position."""
+    session.run(
+        "ensure_cursors",
+        subscription_id=row.subscription_id,
+        topic_id=row.topic_id,
+        latest=row.initial_position == InitialPosition.LATEST,
+        since=row.created_at,
+    )
+
+
+def settings_of(row: Row) -> SubscriptionSettings:
+    """The settings in a subscription's record."""
+    return SubscriptionSettings(
+        type=SubscriptionType(row.type),
+        initial_position=InitialPosition(row.initial_position),
+        ack_timeout_ms=row.ack_timeout_ms,
+    )
+
+
+def _get(database: Database, topic: Topic, name: SubscriptionName) -> Row | None:
+    with database.session() as session:
+        return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)

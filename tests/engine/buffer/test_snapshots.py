@@ -1,0 +1,213 @@
+"""When snapshots are taken, and where they are kept."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from engine import Engine
+from engine.model import batch as codec
+from engine.model.buffer_state import load
+from engine.model.errors import PartitionUnavailable
+from engine.model.topic_name import PartitionName
+from tests.engine.support import (
+    P0,
+    P1,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    fetched,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+    sql,
+    unreachable,
+)
+
+
+def interval_passed(engine: Engine) -> None:
+    """Let ``snapshot_min_interval_ms`` pass since every snapshot."""
+    for database in engine._brokers:
+        sql(
+            database,
+            "UPDATE broker.partition_live SET snapshot_at = snapshot_at - interval '1 hour'",
+        )
+
+
+def positions(engine: Engine) -> list[int]:
+    rows = broker_sql(engine, "SELECT position FROM broker.snapshot ORDER BY position")
+    return [row.position for row in rows]
+
+
+def test_the_first_transactional_message_brings_the_first_snapshot(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("plain"))
+    assert engine.log.status(P0).snapshot is None
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.produce(P0, batch("b"), txn_id=txn)
+    found = engine.log.status(P0).snapshot
+    assert found is not None
+    assert (found.position, found.entries_after) == (1, 1)
+    assert positions(engine) == [1]
+
+
+def test_many_producers_at_once_take_one_first_snapshot(engine: Engine) -> None:
+    make_topic(engine)
+    txns = [open_txn(engine) for _ in range(8)]
+    for txn in txns:
+        engine.coordinator.add_partitions(txn, [P0])
+    barrier = threading.Barrier(len(txns))
+
+    def produce(txn: object) -> None:
+        barrier.wait()
+        engine.produce(P0, batch("x"), txn_id=txn)  # type: ignore[arg-type]
+
+    threads = [threading.Thread(target=produce, args=(txn,)) for txn in txns]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert engine.log.status(P0).last_offset == 7
+    assert len(positions(engine)) == 1
+
+
+def test_a_snapshot_is_readable_in_the_system_topic_of_its_namespace(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a", "b"), txn_id=txn)
+    broker = engine.log.locate(P0).database.name
+    system = engine.topics.get(TOPIC.snapshot_topic())
+    kept = PartitionName(system.name, system.brokers.index(broker))
+    [message] = engine.log.fetch(kept).messages
+    assert message.key == str(P0)
+    state = load(message.payload)
+    assert (state.position, state.stable_position) == (1, -1)
+    assert list(state.ongoing) == [txn]
+
+
+def test_nothing_changed_takes_no_snapshot(engine: Engine) -> None:
+    make_topic(engine)
+    commit(engine, open_txn(engine))
+    assert engine.take_snapshots() == 0
+    engine.produce(P0, batch("plain"))
+    assert engine.take_snapshots() == 0
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    interval_passed(engine)
+    assert engine.take_snapshots() == 0  # the first message's own snapshot has it all
+
+
+def test_a_change_takes_one_when_the_interval_has_passed(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    assert engine.take_snapshots() == 0
+    interval_passed(engine)
+    assert engine.take_snapshots() == 1
+    assert engine.take_snapshots() == 0
+    assert positions(engine) == [0, 1]
+
+
+def test_many_changes_take_one_before_the_interval_has_passed(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    broker_sql(
+        engine,
+        "UPDATE broker.partition_live SET changes = %s",
+        engine.settings.snapshot_max_transactions - 1,
+    )
+    assert engine.take_snapshots() == 0
+    broker_sql(engine, "UPDATE broker.partition_live SET changes = changes + 1")
+    assert engine.take_snapshots() == 1
+
+
+def test_the_newest_snapshots_are_kept_and_older_ones_dropped(engine: Engine) -> None:
+    make_topic(engine)
+    for _ in range(7):
+        txn = open_txn(engine)
+        engine.produce(P0, batch("a"), txn_id=txn)
+        abort(engine, txn)
+        interval_passed(engine)
+        engine.take_snapshots()
+    kept = positions(engine)
+    assert 3 <= len(kept) <= 4
+    assert kept[-1] == engine.log.status(P0).last_offset
+
+
+def test_one_broker_that_is_down_does_not_keep_the_others_from_theirs(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    for partition in (P0, P1):
+        txn = open_txn(engine)
+        engine.produce(partition, batch("a"), txn_id=txn)
+        commit(engine, txn)
+    interval_passed(engine)
+    for number, partition in enumerate((P1, P0)):
+        with unreachable(engine, engine.topics.get(TOPIC).brokers[number]):
+            assert engine.take_snapshots() == 1
+        found = engine.log.status(partition).snapshot
+        assert found is not None
+        assert found.position == 1
+
+
+def test_a_snapshot_that_fails_leaves_the_append_a_success(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message stands in the log; recovery would read the log instead."""
+    make_topic(engine)
+    txn = open_txn(engine)
+
+    def fail(*arguments: object, **options: object) -> bool:
+        raise PartitionUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine._snapshots, "take", fail)
+        assert engine.produce(P0, batch("a"), txn_id=txn).first_offset == 0
+    assert engine.log.status(P0).snapshot is None
+    assert engine.take_snapshots() == 1
+    commit(engine, txn)
+    assert fetched(engine) == ["a"]
+
+
+def test_the_sweep_rebuilds_what_a_crash_has_emptied_and_then_rests(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    txn = open_txn(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a"), txn_id=txn)
+    lose_derived_state(engine)
+    engine.take_snapshots()
+    missing = (
+        "SELECT count(*) AS n FROM broker.partition p WHERE NOT EXISTS"
+        " (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)"
+    )
+    for database in engine._brokers:
+        assert sql(database, missing)[0].n == 0
+    interval_passed(engine)
+    engine.take_snapshots()
+    interval_passed(engine)
+    assert engine.take_snapshots() == 0
+
+
+def test_the_system_topics_own_partition_is_rebuilt_when_it_is_needed(engine: Engine) -> None:
+    make_topic(engine)
+    lose_derived_state(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    assert positions(engine) == [0]
+
+
+def test_the_body_of_a_snapshot_is_an_ordinary_batch(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"), txn_id=open_txn(engine))
+    [row] = broker_sql(
+        engine,
+        "SELECT e.body FROM broker.snapshot s JOIN broker.entry e"
+        " ON e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset",
+    )
+    assert load(codec.decode(row.body)[0].payload).position == 0
