@@ -174,3 +174,26 @@ def test_an_entry_is_gone_with_the_transaction_that_it_was_written_in() -> None:
     assert head() == before
     record(Change(WHO, "x", "y"))
     assert head()[0] == before[0] + 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("change", "setting"),
+    [
+        (Change(WHO, "transaction.commit", "transaction:0:1"), "off"),
+        (Change(WHO, "transaction.abort", "transaction:0:1", "stuck"), "on"),
+        (Change(WHO, "topic.delete", "topic:a/b/c"), "on"),
+    ],
+)
+def test_only_a_programs_ends_do_not_wait_for_the_disk(change: Change, setting: str) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL synchronous_commit = on")
+        record(change)
+        cursor.execute("SHOW synchronous_commit")
+        assert cursor.fetchone() == (setting,)
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = on")
+        record(Change(WHO, "transaction.commit", "transaction:0:1"))
+        cursor.execute("SHOW synchronous_commit")
+        assert cursor.fetchone() == ("on",)
+        cursor.execute("RESET synchronous_commit")

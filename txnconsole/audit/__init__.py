@@ -7,7 +7,9 @@ advisory lock for the length of an INSERT, so numbers have no gaps and the chain
 
 An entry is written after what it records, also when that failed; ``result`` tells. A crash
 between a change and its entry leaves the change without one; the engine's own transaction log,
-which holds the reason of every end, is written with the change itself.
+which holds the reason of every end, is written with the change itself. Entries of ends that
+programs make without giving a reason do not wait for the disk; a crash of PostgreSQL can cost the
+newest of them (less than a second's), which the transaction log still has.
 
 The owner of the database could still rewrite the table from its first changed entry on; keeping
 the newest hash somewhere else (:func:`~txnconsole.audit.chain.head`) makes that visible too.
