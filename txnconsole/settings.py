@@ -30,13 +30,15 @@ COORDINATORS = env.integer("TXNCONSOLE_COORDINATORS", 4, low=1, high=65_536)
 DATABASES = {"default": django_database("DATABASE_URL", DATABASE_URL)}
 # A pool, because an ASGI process serves each request in another thread.
 DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 8, "timeout": 5}
+# A server that restarted leaves dead connections in the pool; each is asked before it is used.
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Security ------------------------------------------------------------------------------------
 DEBUG = env.boolean("DEBUG", default=False)
 SECRET_KEY = env.text("SECRET_KEY", "")
 if not SECRET_KEY:
-    if "DATABASE_URL" in os.environ:
+    if os.environ.get("DATABASE_URL"):
         raise ImproperlyConfigured("SECRET_KEY must be set when DATABASE_URL is")
     # No server was ever started here: nothing that a key signs can exist.
     SECRET_KEY = get_random_secret_key()
