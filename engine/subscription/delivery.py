@@ -70,7 +70,8 @@ class Delivery:
         for database in _rotated(databases, turn):
             try:
                 record = self._records.find(database, topic, name)
-                for row in _rotated(self._deliverable(database, topic, record), turn):
+                due = self._deliverable(database, topic, record)
+                for row in _rotated(due, turn // len(databases)):
                     if len(received) >= max_messages:
                         return tuple(received)
                     place = Place(record.subscription_id, row.partition_id)

@@ -1,0 +1,414 @@
+"""Receiving, giving back, timing out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import Engine
+from engine.model.errors import (
+    PartitionUnavailable,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
+from engine.model.message import MessageID, NewMessage, StoredMessage
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.subscription import reading
+from tests.engine.histories import Partition
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    lose_derived_state,
+    make_topic,
+    noise,
+    open_txn,
+    received,
+    sql,
+    subscribe,
+    texts,
+    unreachable,
+)
+
+
+def setup(engine: Engine, partitions: int = 1) -> None:
+    make_topic(engine, partitions=partitions)
+    subscribe(engine)
+
+
+def receive(engine: Engine, consumer: str = "c1", max_messages: int = 100) -> list[StoredMessage]:
+    return list(engine.receive(SUBSCRIPTION, consumer, max_messages=max_messages))
+
+
+def acked(engine: Engine, *messages: StoredMessage, txn_id: object = None) -> None:
+    engine.acknowledge(
+        SUBSCRIPTION,
+        "c1",
+        [message.message_id for message in messages],
+        txn_id=txn_id,  # type: ignore[arg-type]
+    )
+
+
+def nacked(engine: Engine, *messages: StoredMessage, consumer: str = "c1") -> None:
+    engine.nack(SUBSCRIPTION, consumer, [message.message_id for message in messages])
+
+
+def timed_out(engine: Engine) -> None:
+    for database in engine._brokers:
+        sql(database, "UPDATE broker.delivery SET deadline = clock_timestamp() - interval '1 ms'")
+
+
+def mark_delete(engine: Engine, number: int = 0) -> int:
+    return engine.subscriptions.describe(SUBSCRIPTION).partitions[number].mark_delete_offset
+
+
+def test_messages_come_once_in_order_and_are_in_flight_until_acknowledged(engine: Engine) -> None:
+    setup(engine)
+    engine.produce(P0, batch("a", "b", "c"))
+    engine.produce(P0, batch("d"))
+    assert texts(receive(engine, max_messages=2)) == ["a", "b"]
+    assert texts(receive(engine, "c2")) == ["c", "d"]
+    assert receive(engine) == []
+    delivered = engine.subscriptions.describe(SUBSCRIPTION).partitions[0].delivered
+    assert {consumer: list(ranges) for consumer, ranges in delivered.items()} == {
+        "c1": [0, 1],
+        "c2": [2, 3],
+    }
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_any_size_of_call_gives_everything_once(engine: Engine, size: int) -> None:
+    setup(engine, partitions=3)
+    expected = []
+    for number in range(3):
+        partition = PartitionName(TOPIC, number)
+        for length in (1, 4, 2):
+            payloads = [f"{number}.{length}.{index}" for index in range(length)]
+            expected += payloads
+            engine.produce(partition, batch(*payloads))
+            gone = open_txn(engine)
+            engine.produce(partition, batch("gone", "gone"), txn_id=gone)
+            abort(engine, gone)
+    seen: list[str] = []
+    while messages := receive(engine, max_messages=size):
+        assert len(messages) <= size
+        seen += texts(messages)
+        acked(engine, *messages)
+    assert sorted(seen) == sorted(expected)
+    status = engine.subscriptions.describe(SUBSCRIPTION)
+    assert [cursor.backlog for cursor in status.partitions] == [0, 0, 0]
+
+
+def test_no_partition_is_always_last(engine: Engine) -> None:
+    setup(engine, partitions=4)
+    for number in range(4):
+        engine.produce(PartitionName(TOPIC, number), batch(*"abcdef"))
+    seen = {message.partition for _ in range(8) for message in receive(engine, max_messages=1)}
+    assert seen == {0, 1, 2, 3}
+
+
+def test_only_what_readers_may_see_is_delivered(engine: Engine) -> None:
+    setup(engine)
+    engine.produce(P0, batch("before"))
+    txn, gone = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("open"), txn_id=txn)
+    engine.produce(P0, batch("gone"), txn_id=gone)
+    engine.produce(P0, batch("blocked"))
+    abort(engine, gone)
+    assert received(engine) == ["before"]
+    commit(engine, txn)
+    assert received(engine) == ["blocked", "open"]
+
+
+def test_markers_and_aborted_messages_move_mark_delete(engine: Engine) -> None:
+    """reference/pulsar.md, H11."""
+    setup(engine)
+    for ending in (abort, abort, commit):
+        txn = open_txn(engine)
+        engine.produce(P0, batch("x", "y"), txn_id=txn)
+        ending(engine, txn)
+    messages = receive(engine)
+    assert texts(messages) == ["x", "y"]
+    assert mark_delete(engine) == 5
+    acked(engine, *messages)
+    receive(engine)
+    assert mark_delete(engine) == 8
+    assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog == 0
+
+
+def test_a_long_stretch_of_aborted_messages_is_passed_in_one_call(engine: Engine) -> None:
+    setup(engine)
+    txn = open_txn(engine)
+    for _ in range(100):
+        engine.produce(P0, batch("gone"), txn_id=txn)
+    abort(engine, txn)
+    engine.produce(P0, batch("here"))
+    assert texts(receive(engine, max_messages=1)) == ["here"]
+
+
+def test_a_page_of_pending_messages_does_not_hide_those_behind_it(engine: Engine) -> None:
+    """reference/pulsar.md, bug 11."""
+    setup(engine)
+    engine.produce(P0, batch(*(f"{number:03}" for number in range(300))))
+    acked(engine, *receive(engine, max_messages=290), txn_id=open_txn(engine))
+    lose_derived_state(engine)
+    assert texts(receive(engine, max_messages=1)) == ["290"]
+
+
+def test_acknowledged_fragments_are_passed_without_reading_them(engine: Engine) -> None:
+    setup(engine)
+    for number in range(120):
+        engine.produce(P0, batch(str(number)))
+    messages = receive(engine, max_messages=200)
+    acked(engine, *messages[1:119:2])
+    lose_derived_state(engine)
+    again = receive(engine, max_messages=200)
+    assert [message.offset for message in again] == [*range(0, 120, 2), 119]
+
+
+def test_a_nack_gives_back_only_what_that_consumer_holds(engine: Engine) -> None:
+    setup(engine)
+    engine.produce(P0, batch("a", "b"))
+    a, b = receive(engine)
+    nacked(engine, a, consumer="c2")
+    assert receive(engine, "c2") == []
+    nacked(engine, a)
+    [again] = receive(engine, "c2")
+    assert (again.payload, again.redelivery_count, b.redelivery_count) == (b"a", 1, 0)
+    nacked(engine, b, b)
+    assert [m.redelivery_count for m in receive(engine)] == [1]
+
+
+def test_what_is_not_acknowledged_in_time_comes_again_to_anyone(engine: Engine) -> None:
+    setup(engine)
+    engine.produce(P0, batch("a", "b"))
+    a, _ = receive(engine)
+    acked(engine, a)
+    assert receive(engine, "c2") == []
+    for times in (1, 2, 3):
+        timed_out(engine)
+        [again] = receive(engine, "c2")
+        assert (again.payload, again.redelivery_count) == (b"b", times)
+    acked(engine, again)
+    timed_out(engine)
+    assert receive(engine) == []
+    for table in ("delivery", "redelivered"):
+        assert broker_sql(engine, f"SELECT * FROM broker.{table}") == []  # noqa: S608
+
+
+def test_redeliveries_come_before_what_is_new(engine: Engine) -> None:
+    setup(engine)
+    engine.produce(P0, batch("a", "b", "c", "d"))
+    nacked(engine, *receive(engine, max_messages=2))
+    assert texts(receive(engine, max_messages=3)) == ["a", "b", "c"]
+
+
+def test_scattered_redeliveries_come_in_small_calls_and_large_ones(engine: Engine) -> None:
+    setup(engine)
+    for number in range(60):
+        engine.produce(P0, batch(f"{number:02}", "keep"))
+    messages = receive(engine, max_messages=1000)
+    scattered = [message for message in messages if message.payload != b"keep"]
+    nacked(engine, *scattered)
+    small = [text for _ in range(10) for text in texts(receive(engine, max_messages=1))]
+    large = texts(receive(engine, max_messages=1000))
+    large += texts(receive(engine, max_messages=1000))
+    assert small + large == [f"{number:02}" for number in range(60)]
+    assert receive(engine) == []
+
+
+def test_a_huge_redelivery_is_read_in_portions(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup(engine)
+    for number in range(50):
+        engine.produce(P0, batch(str(number)))
+    nacked(engine, *receive(engine))
+    rows = 0
+    messages_of = reading.messages_of
+
+    def counting(*arguments: object, **options: object) -> object:
+        nonlocal rows
+        rows += 1
+        return messages_of(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading, "messages_of", counting)
+    assert texts(receive(engine, max_messages=5)) == list("01234")
+    assert rows <= 6
+
+
+def test_a_call_is_bounded_by_bytes_and_the_rest_comes_next(engine: Engine) -> None:
+    setup(engine)
+    for number in range(6):
+        engine.produce(P0, [NewMessage(payload=noise(number, 5_000_000))])
+    seen = []
+    calls = 0
+    while messages := receive(engine):
+        calls += 1
+        seen += [message.offset for message in messages]
+    assert seen == list(range(6))
+    assert calls > 1
+
+
+def test_batches_are_delivered_and_acknowledged_in_parts(engine: Engine) -> None:
+    setup(engine)
+    engine.produce(P0, batch(*"abcdef"))
+    first = receive(engine, max_messages=2)
+    acked(engine, first[1])
+    rest = receive(engine)
+    assert texts(rest) == ["c", "d", "e", "f"]
+    acked(engine, rest[0], rest[3])
+    timed_out(engine)
+    assert texts(receive(engine)) == ["a", "d", "e"]
+    cursor = engine.subscriptions.describe(SUBSCRIPTION).partitions[0]
+    assert (cursor.mark_delete_offset, list(cursor.acked)) == (-1, [1, 2, 5])
+    assert cursor.backlog == 3
+
+
+def test_two_subscriptions_do_not_affect_one_another(engine: Engine) -> None:
+    setup(engine)
+    other = subscribe(engine, SubscriptionName(TOPIC, "other"))
+    engine.produce(P0, batch("a", "b"))
+    acked(engine, *receive(engine))
+    txn = open_txn(engine)
+    messages = engine.receive(other, "c1")
+    assert texts(messages) == ["a", "b"]
+    engine.acknowledge(other, "c1", [messages[0].message_id], txn_id=txn)
+    abort(engine, txn)
+    assert receive(engine) == []
+    assert mark_delete(engine) == 1
+    assert texts(engine.receive(other, "c2")) == ["a"]
+
+
+def test_a_broker_that_is_down_delays_only_its_own_messages(engine: Engine) -> None:
+    setup(engine, partitions=2)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    home, other = engine.topics.get(TOPIC).brokers
+    for down, text in ((other, "0"), (home, "1")):
+        with unreachable(engine, down):
+            assert received(engine) == [text]
+            assert received(engine) == []
+    with unreachable(engine, home), unreachable(engine, other), pytest.raises(PartitionUnavailable):
+        receive(engine)
+
+
+def test_after_a_crash_a_consumer_alone_brings_its_partitions_back(engine: Engine) -> None:
+    setup(engine, partitions=2)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    lose_derived_state(engine)
+    assert received(engine) == ["0", "1"]
+
+
+def test_a_grown_topic_is_received_whole_also_from_a_broker_that_is_new_to_it(
+    engine: Engine,
+) -> None:
+    setup(engine, partitions=1)
+    subscribe(engine, SubscriptionName(TOPIC, "late"), initial_position="latest")
+    engine.produce(P0, batch("0"))
+    engine.topics.create(TOPIC, TopicSettings(partitions=4))
+    for number in range(1, 4):
+        engine.produce(PartitionName(TOPIC, number), batch(str(number)))
+    assert len(set(engine.topics.get(TOPIC).brokers)) == 2
+    messages = receive(engine)
+    assert sorted(texts(messages)) == ["0", "1", "2", "3"]
+    acked(engine, *messages)
+    assert [c.backlog for c in engine.subscriptions.describe(SUBSCRIPTION).partitions] == [0] * 4
+    late = engine.receive(SubscriptionName(TOPIC, "late"), "c1")
+    assert sorted(texts(late)) == ["0", "1", "2", "3"]
+
+
+def test_what_is_not_there_is_not_found(engine: Engine) -> None:
+    make_topic(engine)
+    with pytest.raises(SubscriptionNotFound):
+        receive(engine)
+    with pytest.raises(TopicNotFound):
+        engine.receive(SubscriptionName(TopicName("a", "b", "c"), "s"), "c1")
+
+
+class Consumption:
+    """One consumer of one partition, and sets that say where each message must be."""
+
+    def __init__(self, engine: Engine, sizes: list[int]) -> None:
+        self.engine = engine
+        partition = Partition(engine)
+        self.name = SubscriptionName(partition.name.topic, "s")
+        subscribe(engine, self.name)
+        self.total = sum(sizes)
+        for size in sizes:
+            engine.produce(partition.name, batch(*"x" * size))
+        self.in_flight: dict[int, StoredMessage] = {}
+        self.held: dict[TxnID, set[int]] = {}
+        self.deleted: set[int] = set()
+
+    def receive(self, some: set[int]) -> None:
+        room = len(some) + 1
+        for message in self.engine.receive(self.name, "c", max_messages=room):
+            held = set().union(*self.held.values())
+            assert message.offset not in self.deleted | held | set(self.in_flight)
+            self.in_flight[message.offset] = message
+
+    def crash(self, _: set[int]) -> None:
+        lose_derived_state(self.engine)
+        self.in_flight.clear()
+
+    def commit(self, _: set[int]) -> None:
+        for txn_id in list(self.held)[:1]:
+            commit(self.engine, txn_id)
+            self.deleted |= self.held.pop(txn_id)
+
+    def abort(self, _: set[int]) -> None:
+        for txn_id in list(self.held)[:1]:
+            abort(self.engine, txn_id)
+            del self.held[txn_id]
+
+    def nack(self, some: set[int]) -> None:
+        self.engine.nack(self.name, "c", self._taken(some))
+
+    def ack(self, some: set[int]) -> None:
+        if ids := self._taken(some):
+            self.engine.acknowledge(self.name, "c", ids)
+            self.deleted |= some
+
+    def claim(self, some: set[int]) -> None:
+        if ids := self._taken(some):
+            txn_id = open_txn(self.engine)
+            self.engine.acknowledge(self.name, "c", ids, txn_id=txn_id)
+            self.held[txn_id] = some
+
+    def _taken(self, some: set[int]) -> list[MessageID]:
+        return [self.in_flight.pop(offset).message_id for offset in some]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=5), data=st.data())
+def test_any_mix_of_calls_loses_nothing_and_delivers_nothing_that_is_held(
+    engine: Engine, sizes: list[int], data: st.DataObject
+) -> None:
+    """Each message is exactly one of: ahead, in flight, to be redelivered, held, deleted."""
+    model = Consumption(engine, sizes)
+    steps = [model.receive, model.ack, model.claim, model.nack, model.commit, model.abort]
+    for _ in range(12):
+        step = data.draw(st.sampled_from([*steps, model.crash]))
+        step(
+            data.draw(st.sets(st.sampled_from(sorted(model.in_flight))))
+            if model.in_flight
+            else set()
+        )
+    while model.held:
+        model.abort(set())
+    rest = {message.offset for message in engine.receive(model.name, "c", max_messages=100)}
+    assert rest == set(range(model.total)) - model.deleted - set(model.in_flight)
+    [cursor] = engine.subscriptions.describe(model.name).partitions
+    assert cursor.backlog == model.total - len(model.deleted)

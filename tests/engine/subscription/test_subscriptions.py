@@ -1,0 +1,203 @@
+"""The catalog of subscriptions."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.model.errors import (
+    InvalidRequest,
+    SubscriptionConflict,
+    SubscriptionNotFound,
+    TopicInUse,
+    TopicNotFound,
+)
+from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
+from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    TOPIC,
+    abort,
+    batch,
+    commit,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+    received,
+    sql,
+    subscribe,
+    texts,
+    unreachable,
+)
+
+
+def test_creating_again_returns_the_one_that_exists(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    settings = SubscriptionSettings(ack_timeout_ms=1234)
+    made, created = engine.subscriptions.create(SUBSCRIPTION, settings)
+    assert (made.settings, created) == (settings, True)
+    again, created = engine.subscriptions.create(SUBSCRIPTION, SubscriptionSettings())
+    assert (again, created) == (made, False)
+    assert engine.subscriptions.get(SUBSCRIPTION) == made
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SubscriptionType if kind != "SHARED"])
+def test_other_types_are_refused_in_this_version(engine: Engine, kind: SubscriptionType) -> None:
+    make_topic(engine)
+    with pytest.raises(InvalidRequest):
+        engine.subscriptions.create(SUBSCRIPTION, SubscriptionSettings(type=kind))
+
+
+def test_another_type_conflicts(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    sql(engine.log.locate(P0).database, "UPDATE broker.subscription SET type = 'EXCLUSIVE'")
+    with pytest.raises(SubscriptionConflict):
+        subscribe(engine)
+
+
+def test_earliest_starts_at_the_first_message_and_latest_behind_the_last(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("old"))
+    late = subscribe(
+        engine, SubscriptionName(TOPIC, "late"), initial_position=InitialPosition.LATEST
+    )
+    subscribe(engine)
+    engine.produce(P0, batch("new"))
+    assert received(engine) == ["new", "old"]
+    assert texts(engine.receive(late, "c1")) == ["new"]
+
+
+def test_latest_is_behind_the_last_also_while_a_partition_waits_to_be_rebuilt(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("old", "old"))
+    lose_derived_state(engine)
+    subscribe(engine, initial_position=InitialPosition.LATEST)
+    engine.produce(P0, batch("new"))
+    assert received(engine) == ["new"]
+
+
+def test_creation_that_a_crash_interrupted_goes_on(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("old"))
+    subscribe(engine, initial_position=InitialPosition.LATEST)
+    sql(engine.log.locate(P1).database, "DELETE FROM broker.subscription")
+    for partition in (P0, P1):
+        engine.produce(partition, batch(f"new {partition.number}"))
+    subscribe(engine)
+    assert "new 0" in received(engine)
+    assert len(engine.subscriptions.describe(SUBSCRIPTION).partitions) == 2
+
+
+def test_deletion_that_a_crash_interrupted_leaves_nothing_to_a_new_one(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    ids = [message.message_id for message in engine.receive(SUBSCRIPTION, "c1")]
+    engine.acknowledge(SUBSCRIPTION, "c1", ids)
+    sql(engine.log.locate(P0).database, "DELETE FROM broker.subscription")
+    with pytest.raises(SubscriptionNotFound):
+        engine.subscriptions.get(SUBSCRIPTION)
+    subscribe(engine)
+    assert received(engine) == ["0", "1"]
+
+
+def test_a_list_names_each_once(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    other = TopicName("public", "default", "another")
+    engine.topics.create(other, engine.topics.get(TOPIC).settings)
+    names = [
+        SubscriptionName(TOPIC, "b"),
+        SubscriptionName(TOPIC, "a"),
+        SubscriptionName(other, "c"),
+    ]
+    for name in names:
+        subscribe(engine, name)
+    assert [s.name for s in engine.subscriptions.list(TOPIC)] == sorted(names[:2])
+    assert {s.name for s in engine.subscriptions.list()} == set(names)
+
+
+def test_a_deleted_subscription_is_gone_from_every_broker(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    received(engine)
+    engine.subscriptions.delete(SUBSCRIPTION)
+    for question in (
+        lambda: engine.subscriptions.get(SUBSCRIPTION),
+        lambda: engine.subscriptions.describe(SUBSCRIPTION),
+        lambda: engine.subscriptions.delete(SUBSCRIPTION),
+        lambda: received(engine),
+    ):
+        with pytest.raises(SubscriptionNotFound):
+            question()
+    for database in engine._brokers:
+        for table in ("cursor", "dispatch", "delivery", "redelivered", "pending_ack_log"):
+            assert sql(database, f"SELECT FROM broker.{table}") == []
+
+
+def test_a_subscription_that_a_transaction_holds_is_not_deleted(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    txn = open_txn(engine)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    with pytest.raises(TopicInUse) as refused:
+        engine.subscriptions.delete(SUBSCRIPTION)
+    assert str(txn) in refused.value.message
+    abort(engine, txn)
+    engine.subscriptions.delete(SUBSCRIPTION)
+
+
+def test_a_description_counts_what_readers_may_see(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b"))
+    gone, still = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("gone"), txn_id=gone)
+    abort(engine, gone)
+    engine.produce(P0, batch("open"), txn_id=still)
+    engine.produce(P0, batch("blocked"))
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.backlog, cursor.blocked) == (2, 2)
+    commit(engine, still)
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.backlog, cursor.blocked) == (4, 0)
+
+
+def test_an_unknown_topic_has_no_subscription(engine: Engine) -> None:
+    name = SubscriptionName(TopicName("no", "such", "topic"), "s")
+    for question in (
+        lambda: engine.subscriptions.create(name, SubscriptionSettings()),
+        lambda: engine.subscriptions.get(name),
+        lambda: engine.subscriptions.delete(name),
+    ):
+        with pytest.raises(TopicNotFound):
+            question()
+
+
+def test_an_explicit_participant_that_is_no_subscription_counts_as_done(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
+    commit(engine, txn)
+    [part] = engine.coordinator.get(txn).subscriptions
+    assert part.last_error == "deleted; counts as done"
+    assert txn == TxnID(0, 0)
+
+
+def test_a_description_needs_all_brokers(engine: Engine) -> None:
+    from engine.model.errors import PartitionUnavailable
+
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    with unreachable(engine, "broker-2"), pytest.raises(PartitionUnavailable):
+        engine.subscriptions.describe(SUBSCRIPTION)
