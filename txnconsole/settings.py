@@ -132,7 +132,7 @@ TXNCONSOLE_WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1
 #: Whether /readyz and /metrics answer anybody; else this machine, and callers with a role.
 TXNCONSOLE_OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
 REST_FRAMEWORK = {
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "txnconsole.api.schema.ContractSchema",
     "EXCEPTION_HANDLER": "txnconsole.api.errors.answer_error",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,

@@ -28,6 +28,7 @@ R = TypeVar("R")
 #: How msgspec ends a message: where in the body it went wrong.
 _WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d")
 _MISSING = re.compile(r"missing required field `(.*?)`")
 
 
@@ -88,6 +89,11 @@ class QueryDecoder(Generic[T]):
             for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
             if get_origin(field.type) is list
         )
+        self._times = frozenset(
+            field.encode_name
+            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
+            if "datetime" in str(field.type)
+        )
 
     def decode(self, query: QueryDict) -> T:
         """Read a query string.
@@ -101,6 +107,8 @@ class QueryDecoder(Generic[T]):
                 values[name] = given
             elif len(given) > 1:
                 raise invalid(name, "is given more than once")
+            elif name in self._times and not _TIME.match(given[0]):
+                raise invalid(name, "is not a time as RFC 3339 writes it")  # Seconds would pass.
             else:
                 values[name] = given[0]
         return _guarded(self._convert, values)

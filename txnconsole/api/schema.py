@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,30 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 
 _REFERENCE = "#/components/schemas/{name}"
+
+
+#: What stands in a path; the engine's own checks say the same.
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+_PATH: Mapping[str, Mapping[str, Any]] = {
+    "tenant": {"pattern": _NAME, "examples": ["public"]},
+    "namespace": {"pattern": _NAME, "examples": ["default"]},
+    "topic": {"pattern": r"^(__)?[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", "examples": ["flights"]},
+    "subscription": {"pattern": _NAME, "examples": ["delays"]},
+    "partition": {"pattern": r"^[0-9]{1,6}$", "examples": ["0"]},
+    "txn_id": {"pattern": r"^[0-9]{1,5}:[0-9]{1,18}$", "examples": ["3:42"]},
+}
+
+
+class ContractSchema(AutoSchema):
+    """Adds to drf-spectacular's description what names in a path look like."""
+
+    def _resolve_path_parameters(self, variables: Sequence[str]) -> list[dict[str, Any]]:
+        parameters: list[dict[str, Any]] = super()._resolve_path_parameters(  # type: ignore[no-untyped-call]
+            variables
+        )
+        for parameter in parameters:
+            parameter["schema"] |= _PATH.get(parameter["name"], {})
+        return parameters
 
 
 class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
