@@ -6,6 +6,7 @@ and its Python workers within a second, because each of them waits on a pipe fro
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def build_session(
     Raises:
         JavaNotFound: no Java that Spark runs on.
     """
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # It tells of every connection.
     _prepare_environment(master)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in (_settings(master, short_job) | dict(config or {})).items():

@@ -61,8 +61,7 @@ def run_command(job: StreamingJob) -> int:
 
     SIGTERM and SIGINT end it within seconds. Its JVM has gone when this returns.
     """
-    for library in ("httpx", "py4j"):
-        logging.getLogger(library).setLevel(logging.WARNING)  # They tell of every call.
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # It tells of every request.
     stop = threading.Event()
     _stop_on_signals(stop)
     master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
