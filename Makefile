@@ -16,7 +16,7 @@ FAST := not browser and not spark and not acceptance and not crash
 SECONDS ?= 600
 
 .PHONY: help setup lock run serve test test-fast chromium lint types imports format bench \
-	bench-engine bench-http bench-pipeline soak docs clean
+	bench-engine bench-http bench-pipeline soak docs screenshots clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
@@ -90,6 +90,9 @@ soak: setup ## Run clients and faults for $SECONDS (600) and check the history
 docs: setup ## Write the REST contract of the code to build/openapi.json
 	@mkdir -p build
 	@SECRET_KEY=documentation-only $(PY) manage.py spectacular --format openapi-json --file build/openapi.json
+
+screenshots: setup ## Take the documentation's screenshots from the product that runs here
+	@$(PY) -m docs.screenshots
 
 clean: ## Remove what can be made again; data (.data) and .venv stay
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build *.egg-info

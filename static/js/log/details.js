@@ -73,7 +73,7 @@ function entryRow(log, entry, links) {
     h("td", { class: "mono" }, txn),
     h("td", {}, badge(log.stateOf(entry))),
     h("td", {}, result(log, entry)),
-    h("td", { class: "right num" }, size(entry[BYTES])),
+    h("td", { class: "right num" }, entry[KIND] === "m" ? size(entry[BYTES]) : "–"),
   );
   htmx.process(row);
   return row;

@@ -17,11 +17,21 @@ PAGE_ROWS = 50
 def audit(request: ConsoleRequest) -> HttpResponse:
     """Who did what, to what, why, and what came of it."""
     before = request.GET.get("before", "")
-    text = request.GET.get("for", "").strip()
+    about = request.GET.get("object", "").strip()
+    people = request.GET.get("people") == "1"
     found = audit_page(
         before=int(before) if before.isdecimal() and len(before) < 19 else None,
-        text=text,
+        about=about,
+        people=people,
         limit=PAGE_ROWS,
     )
-    context = {"page": found, "text": text, "first": not before}
+    query = request.GET.copy()
+    query.pop("before", None)
+    context = {
+        "page": found,
+        "about": about,
+        "people": people,
+        "query": query.urlencode(),
+        "first": not before,
+    }
     return show(request, "console/audit.html", context)
