@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 import msgspec
 import zstandard
@@ -17,8 +16,6 @@ from engine.model.errors import EngineError
 from engine.model.message import NewMessage
 
 _VERSION = b"\x01"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _LEVEL = 1
 
 
@@ -28,15 +25,8 @@ class CorruptBatch(EngineError):
     code = "CorruptBatch"
 
 
-class _Row(msgspec.Struct, array_like=True):
-    payload: bytes
-    key: str | None = None
-    properties: dict[str, str] | None = None
-    event_time_us: int | None = None
-
-
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[_Row])
+_decoder = msgspec.msgpack.Decoder(list[NewMessage])
 
 
 class _Codec(threading.local):
@@ -52,16 +42,7 @@ _codec = _Codec()
 
 def encode(messages: Sequence[NewMessage]) -> bytes:
     """Encode a batch for storage."""
-    rows = [
-        _Row(
-            message.payload,
-            message.key,
-            dict(message.properties) or None,
-            None if message.event_time is None else (message.event_time - _EPOCH) // _MICROSECOND,
-        )
-        for message in messages
-    ]
-    return _VERSION + _codec.compress(_encoder.encode(rows))
+    return _VERSION + _codec.compress(_encoder.encode(messages))
 
 
 def decode(body: bytes) -> list[NewMessage]:
@@ -73,17 +54,6 @@ def decode(body: bytes) -> list[NewMessage]:
     if body[:1] != _VERSION:
         raise CorruptBatch(f"Unknown batch encoding {body[:1]!r}.")
     try:
-        rows = _decoder.decode(_codec.decompress(body[1:]))
+        return _decoder.decode(_codec.decompress(body[1:]))
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
         raise CorruptBatch(f"A stored batch cannot be read back: {error}") from error
-    return [
-        NewMessage(
-            payload=row.payload,
-            key=row.key,
-            properties=row.properties or {},
-            event_time=None
-            if row.event_time_us is None
-            else _EPOCH + timedelta(microseconds=row.event_time_us),
-        )
-        for row in rows
-    ]

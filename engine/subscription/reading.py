@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from engine.log.entries import AbortedSpans, kind_of, messages_of
 from engine.model.cursor import Cursor, held
@@ -105,7 +105,9 @@ class Reading:
                 return message.offset
             self._bytes_left -= len(message.payload)
             count = self._count(message.offset)
-            self._messages.append(replace(message, redelivery_count=count))
+            self._messages.append(
+                msgspec.structs.replace(message, redelivery_count=count) if count else message
+            )
         return None
 
     def _count(self, offset: int) -> int:
