@@ -37,6 +37,7 @@ def pytest_configure() -> None:
     settings.BROKER_DATABASE_URLS = [f"host={_NOWHERE}"]
     settings.REDIS_URL = f"unix://{_NOWHERE}/valkey.sock"
     settings.SECURE_SSL_REDIRECT = False
+    settings.STATIC_ROOT = settings.BASE_DIR / "static"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.STORAGES = settings.STORAGES | {
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

@@ -58,10 +58,11 @@ def test_a_wake_up_lost_with_the_queue_stands_in_the_way_for_seconds_only(
 def test_a_queue_that_is_gone_never_fails_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
     monkeypatch.setattr(wakeup._Pause, "until", 0.0)
+    monkeypatch.setattr(wakeup, "_PAUSE_SECONDS", 600.0)
     with structlog.testing.capture_logs() as logs:
         for _ in range(100):
             wake_finalizer(0)
-    # One warning, then silence for a second: a hundred ends do not wait for a hundred refusals.
+    # One warning, then silence for the pause: a hundred ends do not wait for a hundred refusals.
     assert [line["event"] for line in logs] == ["wake-up failed"]
     assert logs[0]["log_level"] == "warning"
 
