@@ -286,3 +286,13 @@ def test_another_principal_cannot_write_into_a_transaction(
     body = {"txn_id": txn_id, "messages": [{"payload": "x"}]}
     assert thief.post(MESSAGES, body).is_problem(404, "TransactionNotFound")
     assert as_role("admin").post(MESSAGES, body).is_problem(404, "TransactionNotFound")
+
+
+def test_an_open_transaction_tells_what_it_has_written_so_far(program: Caller, topic: str) -> None:
+    txn_id = program.open()
+    program.produce("before")
+    program.produce("a", txn_id=txn_id)
+    program.produce("b", txn_id=txn_id)
+    [partition] = program.get(f"/transactions/{txn_id}").json["partitions"]
+    assert (partition["first_offset"], partition["last_offset"]) == (1, 2)
+    assert (partition["messages"], partition["state"]) == (2, "pending")

@@ -81,8 +81,18 @@ class TransactionEndpoint(Endpoint):
         Raises:
             TransactionNotFound: there is none that the caller may see.
         """
-        principal = principal_of_request(self.request)
-        return engine().coordinator.get(self.txn_id, owner=principal.owner_filter)
+        return engine().coordinator.get(self.txn_id, owner=self._owner())
+
+    def inspected(self) -> Transaction:
+        """As :meth:`visible`, with what brokers know of partitions that have not ended it.
+
+        Raises:
+            TransactionNotFound: there is none that the caller may see.
+        """
+        return engine().inspect.transaction(self.txn_id, owner=self._owner())
+
+    def _owner(self) -> str | None:
+        return principal_of_request(self.request).owner_filter
 
 
 class TopicEndpoint(Endpoint):

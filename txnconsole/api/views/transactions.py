@@ -89,8 +89,8 @@ class OneTransaction(TransactionEndpoint):
         summary="Show a transaction",
     )
     def get(self, call: Call[None, NoQuery]) -> Transaction:
-        """The transaction with its participants."""
-        return Transaction.of(self.visible())
+        """The transaction with its participants, and what their brokers know of it by now."""
+        return Transaction.of(self.inspected())
 
 
 class LogOfTransaction(TransactionEndpoint):
