@@ -13,10 +13,9 @@ UV_VERSION := 0.13.9
 export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || echo "$(CURDIR)/.cache/uv")
 export UV_LINK_MODE ?= copy
 FAST := not browser and not spark and not acceptance and not crash
-SECONDS ?= 600
 
 .PHONY: help setup lock run serve test test-fast chromium lint types imports format bench \
-	bench-engine bench-http bench-pipeline soak docs screenshots clean
+	bench-engine docs screenshots clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
@@ -73,19 +72,10 @@ imports: setup ## Check the layers with import-linter
 format: setup ## Format the code
 	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
 
-bench: bench-engine bench-http bench-pipeline ## Run all benchmarks (minutes)
+bench: bench-engine ## Run all benchmarks (minutes)
 
 bench-engine: setup ## The engine beside pgmq, INSERT and COPY
 	@$(PY) -m benchmarks.engine
-
-bench-http: setup ## The REST API beside a bare view
-	@$(PY) -m benchmarks.http
-
-bench-pipeline: setup ## The Spark data source and sink
-	@$(PY) -m benchmarks.pipeline
-
-soak: setup ## Run clients and faults for $SECONDS (600) and check the history
-	@$(PY) -m tests.soak --seconds $(SECONDS)
 
 docs: setup ## Write the REST contract of the code to build/openapi.json
 	@mkdir -p build
