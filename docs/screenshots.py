@@ -23,6 +23,8 @@ FLAGS = (
 )
 #: Seconds that the live page may run, so that its charts show the product at work.
 WATCH_SECONDS = 20
+#: Offsets that a partition must hide to be worth a picture, and the wait for one.
+HIDDEN, WAIT_SECONDS = 300, 1800
 
 
 def main() -> None:
@@ -63,9 +65,16 @@ def _sign_in(page: Page, user: str, password: str) -> None:
 
 
 def _held_back(page: Page) -> str:
-    """The log of the partition that hides most from its readers; waits until there is one."""
-    link = page.get_by_role("group", name="What holds readers back").locator("tbody th a").first
-    return link.get_attribute("href", timeout=120_000) or ""
+    """The log of the partition that hides most from its readers, once it hides enough."""
+    page.wait_for_function(
+        """(enough) => {
+          const cell = document.querySelector("[id^=held-] td");
+          return cell && Number(cell.textContent.replaceAll(",", "")) >= enough;
+        }""",
+        arg=HIDDEN,
+        timeout=WAIT_SECONDS * 1000,
+    )
+    return page.locator("[id^=held-] th a").first.get_attribute("href") or ""
 
 
 if __name__ == "__main__":

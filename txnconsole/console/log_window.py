@@ -20,7 +20,7 @@ from txnconsole.console.live.feed import digest
 
 COLUMNS = 64
 ROWS = 6
-#: How far before the stable position the table of entries begins, and how many it shows.
+#: The table of entries begins so far before the stable position, or with the last so many.
 TABLE_BEFORE, TABLE_ENTRIES = 3, 9
 #: How long back the chart of positions goes.
 HISTORY = timedelta(minutes=5)
@@ -54,7 +54,7 @@ def read_window(engine: Engine, partition: PartitionName, *, at: int | None) -> 
     status = engine.log.status(partition)
     base = _base(status, at)
     fence = (status.stable_position + 1) // COLUMNS * COLUMNS
-    table = max(status.log_start_offset, status.stable_position - TABLE_BEFORE)
+    table = min(status.stable_position - TABLE_BEFORE, status.last_offset - TABLE_ENTRIES + 1)
     ranges = merged([(base, ROWS * COLUMNS), (fence, COLUMNS), (table, TABLE_ENTRIES)])
     messages = [
         message

@@ -51,7 +51,8 @@ export class Inspector {
 
 /** Fills the table with the entries around the stable position. */
 export function showEntries(table, log, links) {
-  const from = log.summary.stable - TABLE_BEFORE;
+  const { last, stable } = log.summary;
+  const from = Math.min(stable - TABLE_BEFORE, last - TABLE_ROWS + 1);
   const rows = [];
   for (let offset = from; offset < from + TABLE_ROWS; offset += 1) {
     const entry = log.entries.get(offset);

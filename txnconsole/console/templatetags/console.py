@@ -148,12 +148,15 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
-def state(status: str) -> SafeString:
-    """A status as a badge: icon, word and colour."""
+def state(status: str, word: str = "") -> SafeString:
+    """A status as a badge: icon, word (its own, or another) and colour."""
     name = str(status).upper()
     symbol = "NONE" if name == "PENDING" else name
     return format_html(
-        '<span class="st" data-st="{}">{}{}</span>', symbol, icon(symbol), _STATE_NAMES[name]
+        '<span class="st" data-st="{}">{}{}</span>',
+        symbol,
+        icon(symbol),
+        word or _STATE_NAMES[name],
     )
 
 
