@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.cursor import Cursor, claim_individual, held
+from engine.model.cursor import claim_individual, held
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -23,7 +23,7 @@ from engine.postgres.database import Row, Session
 from engine.subscription import state
 from engine.subscription.records import Recover
 from engine.subscription.shares import Share, Shares
-from engine.subscription.state import Place
+from engine.subscription.state import Locked, Place
 
 MAX_MESSAGE_IDS = 10_000
 
@@ -106,12 +106,11 @@ def _acknowledge(share: Share) -> Ranges:
     place = share.place
 
     def work(session: Session) -> Ranges:
-        cursor, _ = _locked(session, place)
-        dropped = held(state.read_pending(session, place)) & share.offsets
+        locked = _locked(session, place)
+        dropped = held(locked.pending) & share.offsets
         done = share.offsets - dropped
-        state.write_cursor(session, place, cursor, cursor.delete(done))
+        state.delete(session, locked, done)
         session.run("shrink_deliveries", **place.key(), ranges=done)
-        state.forget_redelivery(session, place, done)
         return dropped
 
     return share.database.retrying(work)
@@ -139,19 +138,18 @@ def _claim_all(shares: Sequence[Share], txn_id: TxnID) -> None:
 def _claim(session: Session, share: Share, txn_id: TxnID) -> Ranges:
     """Hold messages for a transaction; answers what it newly holds."""
     place = share.place
-    cursor, number = _locked(session, place)
+    locked = _locked(session, place)
     ids = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
     fence = session.one("ack_fence", subscription_id=place.subscription_id, **ids)
     if fence is not None and fence.ended:
         raise InvalidTxnStatus(f"{txn_id} has ended for this subscription; nothing was recorded.")
-    pending = state.read_pending(session, place)
     try:
-        new = claim_individual(cursor, pending, txn_id, share.offsets)
+        new = claim_individual(locked.cursor, locked.pending, txn_id, share.offsets)
     except TransactionConflict as conflict:
-        conflict.data["partition"] = number
+        conflict.data["partition"] = locked.number
         raise
     if new:
-        own = held(ack for ack in pending if ack.txn_id == txn_id)
+        own = held(ack for ack in locked.pending if ack.txn_id == txn_id)
         _log(session, place, txn_id, "ACK", new)
         session.run(
             "write_pending_ack",
@@ -186,7 +184,7 @@ def _release(share: Share, claimed: Ranges, txn_id: TxnID) -> None:
     place = share.place
 
     def work(session: Session) -> None:
-        locked = state.lock_cursor(session, place)
+        locked = state.lock(session, place)
         if locked is None:
             return
         session.run(
@@ -198,13 +196,13 @@ def _release(share: Share, claimed: Ranges, txn_id: TxnID) -> None:
             ranges=claimed,
         )
         _log(session, place, txn_id, "ABORT", claimed)
-        state.give_back(session, place, locked[0], claimed)
+        state.give_back(session, locked, claimed)
 
     share.database.retrying(work)
 
 
-def _locked(session: Session, place: Place) -> tuple[Cursor, int]:
-    locked = state.lock_cursor(session, place)
+def _locked(session: Session, place: Place) -> Locked:
+    locked = state.lock(session, place)
     if locked is None:
         raise SubscriptionNotFound("The subscription has been deleted.")
     return locked

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
-from engine.model.cursor import Cursor, held
 from engine.model.errors import PartitionUnavailable
 from engine.model.message import MessageID, StoredMessage
 from engine.model.ranges import Ranges
@@ -20,7 +20,7 @@ from engine.subscription import state
 from engine.subscription.reading import Reading
 from engine.subscription.records import Records, Recover, ensure_cursors
 from engine.subscription.shares import Share, Shares
-from engine.subscription.state import Dispatch, Place
+from engine.subscription.state import Locked, Place
 
 _T = TypeVar("_T")
 
@@ -93,15 +93,10 @@ class Delivery:
         for share in self._shares.of(name, message_ids):
 
             def work(session: Session, share: Share = share) -> None:
-                locked = state.lock_cursor(session, share.place)
-                if locked is None:
-                    return
-                deliveries = session.all("read_deliveries", **share.place.key())
-                mine = _ranges(row for row in deliveries if row.consumer == consumer)
-                back = share.offsets & mine
-                if back:
-                    session.run("shrink_deliveries", **share.place.key(), ranges=back)
-                    state.give_back(session, share.place, locked[0], back)
+                locked = state.lock(session, share.place)
+                if locked is not None:
+                    back = share.offsets & locked.in_flight(consumer)
+                    state.take_back(session, locked, back)
 
             share.database.retrying(work)
 
@@ -123,24 +118,19 @@ class Delivery:
         self, database: Database, place: Place, consumer: str, record: Row, room: int
     ) -> list[StoredMessage]:
         def work(session: Session) -> list[StoredMessage]:
-            locked = state.lock_cursor(session, place)
-            head = session.one("head", partition_id=place.partition_id)
-            if locked is None or head is None or not head.online:
+            locked = state.lock(session, place)
+            if locked is None or locked.head is None or not locked.head.online:
                 return []
-            cursor, number = locked
-            dispatch = _take_overdue(
-                session, place, cursor, state.read_dispatch(session, place, cursor)
-            )
+            end = locked.head.stable_position + 1
+            locked = _take_overdue(session, locked)
             reading = Reading(
                 session,
-                place,
-                number,
-                cursor,
-                end=head.stable_position + 1,
+                locked,
+                end=end,
                 max_bytes=self._settings.max_fetch_bytes,
             )
-            messages, skipped, dispatch = reading.collect(dispatch, room)
-            state.write_cursor(session, place, cursor, cursor.delete(skipped))
+            messages, skipped, dispatch = reading.collect(room)
+            state.write_cursor(session, locked, locked.cursor.delete(skipped))
             state.write_dispatch(session, place, dispatch)
             if messages:
                 session.run(
@@ -155,19 +145,13 @@ class Delivery:
         return database.retrying(work)
 
 
-def _take_overdue(session: Session, place: Place, cursor: Cursor, dispatch: Dispatch) -> Dispatch:
+def _take_overdue(session: Session, locked: Locked) -> Locked:
     """Put what was not acknowledged in time back in the queue."""
-    overdue = _ranges(row for row in session.all("read_deliveries", **place.key()) if row.overdue)
+    overdue = Ranges.of(run for row in locked.deliveries if row.overdue for run in row.ranges.runs)
     if not overdue:
-        return dispatch
-    session.run("shrink_deliveries", **place.key(), ranges=overdue)
-    again = cursor.undeleted(overdue) - held(state.read_pending(session, place))
-    state.count_redelivery(session, place, again)
-    return Dispatch(dispatch.read_offset, dispatch.redeliver | again)
-
-
-def _ranges(rows: Iterable[Row]) -> Ranges:
-    return Ranges.of(run for row in rows for run in row.ranges.runs)
+        return locked
+    in_time = tuple(row for row in locked.deliveries if not row.overdue)
+    return replace(state.take_back(session, locked, overdue), deliveries=in_time)
 
 
 def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:

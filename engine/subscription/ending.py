@@ -88,10 +88,9 @@ def _apply(
 def _apply_in_partition(
     session: Session, place: Place, rows: list[Row], actions: Mapping[TxnID, TxnAction]
 ) -> None:
-    locked = state.lock_cursor(session, place)
+    locked = state.lock(session, place)
     if locked is None:
         return
-    cursor, _ = locked
     final = back = Ranges()
     for row in rows:
         action = actions[TxnID(row.tc_id, row.sequence)]
@@ -108,7 +107,4 @@ def _apply_in_partition(
             final = final | row.ranges
         else:
             back = back | row.ranges
-    after = cursor.delete(final)
-    state.write_cursor(session, place, cursor, after)
-    state.forget_redelivery(session, place, final)
-    state.give_back(session, place, after, back)
+    state.give_back(session, state.delete(session, locked, final), back)

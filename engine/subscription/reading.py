@@ -5,12 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from engine.log.entries import AbortedSpans, kind_of, messages_of
-from engine.model.cursor import Cursor, held
+from engine.model.cursor import held
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges
 from engine.postgres.database import Row, Session
-from engine.subscription import state
-from engine.subscription.state import Dispatch, Place
+from engine.subscription.state import Dispatch, Locked
 
 #: Windows of offsets read in one call. A window that gives nothing doubles the next, so that a long
 #: stretch of aborted messages is passed whatever the number of messages asked for.
@@ -25,38 +24,23 @@ class Reading:
         max_bytes: of payloads, about; one batch may go beyond.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        place: Place,
-        number: int,
-        cursor: Cursor,
-        *,
-        end: int,
-        max_bytes: int,
-    ) -> None:
+    def __init__(self, session: Session, locked: Locked, *, end: int, max_bytes: int) -> None:
         self._session = session
-        self._place = place
-        self._number = number
-        self._cursor = cursor
+        self._locked = locked
         self._end = end
         self._bytes_left = max_bytes
-        deliveries = session.all("read_deliveries", **place.key())
-        in_flight = Ranges.of(run for row in deliveries for run in row.ranges.runs)
-        self._busy = in_flight | held(state.read_pending(session, place))
-        self._counts = session.all("read_redelivered", **place.key())
+        self._busy = locked.in_flight() | held(locked.pending)
         self._messages: list[StoredMessage] = []
         self._skipped = Ranges()
 
-    def collect(
-        self, dispatch: Dispatch, room: int
-    ) -> tuple[list[StoredMessage], Ranges, Dispatch]:
+    def collect(self, room: int) -> tuple[list[StoredMessage], Ranges, Dispatch]:
         """Up to ``room`` messages, what was skipped because no reader ever gets it (markers and
         aborted messages), and the dispatch state to go on with."""
-        redeliver = self._cursor.undeleted(dispatch.redeliver) - self._busy
+        dispatch, cursor = self._locked.dispatch, self._locked.cursor
+        redeliver = cursor.undeleted(dispatch.redeliver) - self._busy
         self._walk(redeliver, room)
-        start = max(dispatch.read_offset, self._cursor.mark_delete + 1)
-        ahead = self._cursor.undeleted(Ranges.of([(start, self._end)]))
+        start = max(dispatch.read_offset, cursor.mark_delete + 1)
+        ahead = cursor.undeleted(Ranges.of([(start, self._end)]))
         unread = self._walk(ahead - self._busy - dispatch.redeliver, room)
         delivered = Ranges.of_offsets(message.offset for message in self._messages)
         # All below the first unread offset is delivered, deleted, busy or to be redelivered.
@@ -80,13 +64,16 @@ class Reading:
 
     def _read(self, lower: int, upper: int, wanted: Ranges, room: int) -> int:
         """Collect from one window of offsets; answers the offset from which to read on."""
-        span = {
-            "partition_id": self._place.partition_id,
+        span: dict[str, object] = {
+            "partition_id": self._locked.place.partition_id,
             "from_offset": lower,
             "upper": upper,
         }
-        entries = self._session.all("committed_entries", **span, max_bytes=self._bytes_left)
-        aborted = AbortedSpans(self._session.all("aborted_overlapping", **span))
+        entries, spans = self._session.batch(
+            ("committed_entries", span | {"max_bytes": self._bytes_left}),
+            ("aborted_overlapping", span),
+        )
+        aborted = AbortedSpans(spans)
         for entry in entries:
             if kind_of(entry) is not EntryKind.DATA or aborted.cover(entry):
                 gone = Ranges.of([(entry.first_offset, entry.last_offset + 1)])
@@ -100,7 +87,9 @@ class Reading:
 
     def _take(self, entry: Row, within: tuple[int, int], wanted: Ranges, room: int) -> int | None:
         """Take an entry's wanted messages; answers where there was no room for one any more."""
-        for message in messages_of(entry, self._number, within=within, wanted=wanted.__contains__):
+        for message in messages_of(
+            entry, self._locked.number, within=within, wanted=wanted.__contains__
+        ):
             if len(self._messages) >= room:
                 return message.offset
             self._bytes_left -= len(message.payload)
@@ -111,4 +100,5 @@ class Reading:
         return None
 
     def _count(self, offset: int) -> int:
-        return next((row.times for row in self._counts if offset in row.ranges), 0)
+        counts = self._locked.redelivered.items()
+        return next((times for times, ranges in counts if offset in ranges), 0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from engine.model.cursor import Cursor
+from engine.model.cursor import Cursor, held
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckType, PendingAck
 from engine.model.txn_id import TxnID
@@ -22,29 +23,6 @@ class Place:
         return {"subscription_id": self.subscription_id, "partition_id": self.partition_id}
 
 
-def lock_cursor(session: Session, place: Place) -> tuple[Cursor, int] | None:
-    """Lock and read a cursor, with its partition's number; None when it has been deleted."""
-    row = session.one("lock_cursor", **place.key())
-    if row is None:
-        return None
-    return Cursor(mark_delete=row.mark_delete, acked=row.acked), row.number
-
-
-def write_cursor(session: Session, place: Place, before: Cursor, after: Cursor) -> None:
-    if after != before:
-        session.run("write_cursor", **place.key(), mark_delete=after.mark_delete, acked=after.acked)
-
-
-def read_pending(session: Session, place: Place) -> list[PendingAck]:
-    return [pending_ack(row) for row in session.all("pending_acks", **place.key())]
-
-
-def pending_ack(row: Row) -> PendingAck:
-    return PendingAck(
-        txn_id=TxnID(row.tc_id, row.sequence), ack_type=AckType(row.ack_type), ranges=row.ranges
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """From where to read on, and what to deliver again first."""
@@ -53,12 +31,77 @@ class Dispatch:
     redeliver: Ranges
 
 
-def read_dispatch(session: Session, place: Place, cursor: Cursor) -> Dispatch:
-    """Read the dispatch state; without one (new, or after a crash) all that is undeleted is due."""
-    row = session.one("read_dispatch", **place.key())
-    if row is None:
-        return Dispatch(cursor.mark_delete + 1, Ranges())
-    return Dispatch(row.read_offset, row.redeliver)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """Everything of one subscription in one partition, as it stands under the cursor's lock.
+
+    ``head`` is None while the partition has to be rebuilt; ``redelivered`` tells the messages by
+    how often they have been given again.
+    """
+
+    place: Place
+    number: int
+    cursor: Cursor
+    head: Row | None
+    dispatch: Dispatch
+    deliveries: tuple[Row, ...]
+    pending: tuple[PendingAck, ...]
+    redelivered: Mapping[int, Ranges]
+
+    def in_flight(self, consumer: str | None = None) -> Ranges:
+        """What is on its way to a consumer, or to any."""
+        return Ranges.of(
+            run
+            for row in self.deliveries
+            if consumer in (None, row.consumer)
+            for run in row.ranges.runs
+        )
+
+
+def lock(session: Session, place: Place) -> Locked | None:
+    """Lock a cursor and read what it covers, in one round trip; None when it has been deleted."""
+    key = place.key()
+    cursors, heads, dispatches, deliveries, pending, redelivered = session.batch(
+        ("lock_cursor", key),
+        ("head", {"partition_id": place.partition_id}),
+        ("read_dispatch", key),
+        ("read_deliveries", key),
+        ("pending_acks", key),
+        ("read_redelivered", key),
+    )
+    if not cursors:
+        return None
+    cursor = Cursor(mark_delete=cursors[0].mark_delete, acked=cursors[0].acked)
+    # Without a dispatch state (new, or after a crash) all that is undeleted is due.
+    dispatch = Dispatch(cursor.mark_delete + 1, Ranges())
+    if dispatches:
+        dispatch = Dispatch(dispatches[0].read_offset, dispatches[0].redeliver)
+    return Locked(
+        place=place,
+        number=cursors[0].number,
+        cursor=cursor,
+        head=heads[0] if heads else None,
+        dispatch=dispatch,
+        deliveries=tuple(deliveries),
+        pending=tuple(map(pending_ack, pending)),
+        redelivered={row.times: row.ranges for row in redelivered},
+    )
+
+
+def pending_ack(row: Row) -> PendingAck:
+    return PendingAck(
+        txn_id=TxnID(row.tc_id, row.sequence), ack_type=AckType(row.ack_type), ranges=row.ranges
+    )
+
+
+def write_cursor(session: Session, locked: Locked, after: Cursor) -> None:
+    if after != locked.cursor:
+        session.run(
+            "write_cursor",
+            **locked.place.key(),
+            mark_delete=after.mark_delete,
+            acked=after.acked,
+        )
 
 
 def write_dispatch(session: Session, place: Place, dispatch: Dispatch) -> None:
@@ -70,42 +113,53 @@ def write_dispatch(session: Session, place: Place, dispatch: Dispatch) -> None:
     )
 
 
-def give_back(session: Session, place: Place, cursor: Cursor, offsets: Ranges) -> None:
-    """Queue messages for redelivery, counting it; the caller has taken them out of flight."""
-    dispatch = read_dispatch(session, place, cursor)
-    again = cursor.undeleted(offsets)
+def delete(session: Session, locked: Locked, offsets: Ranges) -> Locked:
+    """Acknowledge messages for good, and forget how often they were given again."""
+    after = locked.cursor.delete(offsets)
+    write_cursor(session, locked, after)
+    counts = {times: ranges - offsets for times, ranges in locked.redelivered.items()}
+    _write_counts(session, locked, counts)
+    return replace(locked, cursor=after, redelivered=counts)
+
+
+def take_back(session: Session, locked: Locked, offsets: Ranges) -> Locked:
+    """Take messages out of flight and queue for redelivery, counting it, those that are neither
+    deleted nor held by a transaction."""
+    if offsets:
+        session.run("shrink_deliveries", **locked.place.key(), ranges=offsets)
+    again = locked.cursor.undeleted(offsets) - held(locked.pending)
+    return give_back(session, locked, again)
+
+
+def give_back(session: Session, locked: Locked, offsets: Ranges) -> Locked:
+    """Queue messages for redelivery, counting it; they are in flight no more."""
+    again = locked.cursor.undeleted(offsets)
     if not again:
-        return
-    count_redelivery(session, place, again)
-    write_dispatch(session, place, Dispatch(dispatch.read_offset, dispatch.redeliver | again))
+        return locked
+    counts = _counted(locked.redelivered, again)
+    _write_counts(session, locked, counts)
+    dispatch = Dispatch(locked.dispatch.read_offset, locked.dispatch.redeliver | again)
+    write_dispatch(session, locked.place, dispatch)
+    return replace(locked, dispatch=dispatch, redelivered=counts)
 
 
-def count_redelivery(session: Session, place: Place, offsets: Ranges) -> None:
+def _counted(before: Mapping[int, Ranges], offsets: Ranges) -> dict[int, Ranges]:
     """Raise the redelivery count of messages by one; counts are kept as ranges per count."""
-    rows = {row.times: row.ranges for row in session.all("read_redelivered", **place.key())}
-    counts = dict(rows)
-    for times in sorted(rows, reverse=True):
-        moved = rows[times] & offsets
+    counts = dict(before)
+    for times in sorted(before, reverse=True):
+        moved = before[times] & offsets
         if moved:
             counts[times] = counts[times] - moved
             counts[times + 1] = counts.get(times + 1, Ranges()) | moved
-    seen = Ranges.of(run for ranges in rows.values() for run in ranges.runs)
+    seen = Ranges.of(run for ranges in before.values() for run in ranges.runs)
     counts[1] = counts.get(1, Ranges()) | (offsets - seen)
-    _write_counts(session, place, rows, counts)
+    return counts
 
 
-def forget_redelivery(session: Session, place: Place, offsets: Ranges) -> None:
-    """Drop the counts of messages that are deleted."""
-    rows = {row.times: row.ranges for row in session.all("read_redelivered", **place.key())}
-    counts = {times: ranges - offsets for times, ranges in rows.items()}
-    _write_counts(session, place, rows, counts)
-
-
-def _write_counts(
-    session: Session, place: Place, before: dict[int, Ranges], after: dict[int, Ranges]
-) -> None:
+def _write_counts(session: Session, locked: Locked, after: Mapping[int, Ranges]) -> None:
+    before = locked.redelivered
     for times, ranges in after.items():
         if not ranges and times in before:
-            session.run("drop_redelivered", **place.key(), times=times)
+            session.run("drop_redelivered", **locked.place.key(), times=times)
         elif ranges and ranges != before.get(times):
-            session.run("write_redelivered", **place.key(), times=times, ranges=ranges)
+            session.run("write_redelivered", **locked.place.key(), times=times, ranges=ranges)
