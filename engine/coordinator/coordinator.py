@@ -293,7 +293,7 @@ class Coordinator:
     def expire(self, limit: int = 1000) -> tuple[TxnID, ...]:
         """Decide to abort what is OPEN past its deadline, once each, never early."""
         with self._database.session() as session:
-            found = session.all("expire_txns", limit=limit)
+            found = session.adhoc("expire_txns", limit=limit)
         return tuple(TxnID(row.tc_id, row.sequence) for row in found)
 
     def stats(self) -> tuple[CoordinatorStats, ...]:

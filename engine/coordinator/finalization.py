@@ -93,7 +93,7 @@ class Finalizer:
     def due(self) -> tuple[int, ...]:
         """Coordinators with something to finalize now."""
         with self._database.session() as session:
-            return tuple(row.tc_id for row in session.all("due_coordinators"))
+            return tuple(row.tc_id for row in session.adhoc("due_coordinators"))
 
     def finalize(self, tc_id: int, limit: int = 1000) -> Finalized:
         """Drive on up to ``limit`` transactions of a coordinator, in the order of decision.
@@ -102,7 +102,7 @@ class Finalizer:
         back-off; the others are finished and readable.
         """
         with self._database.session() as session:
-            due = session.all("due_txns", tc_id=tc_id, limit=limit)
+            due = session.adhoc("due_txns", tc_id=tc_id, limit=limit)
             if not due:
                 return Finalized(ended=0, waiting=0)
             sequences = [row.sequence for row in due]

@@ -50,7 +50,8 @@ class Session:
     def adhoc(self, name: str, /, **params: object) -> list[Row]:
         """Like :meth:`all`, planned for just these parameters.
 
-        For statements with optional filters, where one plan cannot serve every use.
+        For statements with optional filters, where one plan cannot serve every use, and for the
+        workers' sweeps, whose plan must suit the tables as they are now.
         """
         statement = self._queries[name]
         return self._connection.execute(statement, params, prepare=False).fetchall()
@@ -112,8 +113,12 @@ class Database:
                 "application_name": f"txnconsole {name}",
                 "connect_timeout": 3,
                 # Time limits are a safety net: no statement of the engine takes long.
+                # Plans are kept for as long as a connection lives: one made while a table was all
+                # but empty must not scan it, nor collect all of an index to sort it, once it is
+                # large. Every statement has its index (tests/engine/sql/test_plans.py).
                 "options": "-c statement_timeout=60s -c lock_timeout=10s"
-                " -c idle_in_transaction_session_timeout=60s -c timezone=UTC",
+                " -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
+                " -c enable_seqscan=off -c enable_bitmapscan=off",
             },
         )
 

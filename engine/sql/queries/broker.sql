@@ -111,7 +111,7 @@ ORDER BY last_offset
 -- first row with last_stable_offset >= upper no later one can start below upper, so this is what
 -- Kafka's scan with its stop rule answers, at the cost of the answer alone (semantics §4.2).
 SELECT * FROM broker.txn_index
-WHERE partition_id = %(partition_id)s AND aborted
+WHERE aborted AND int8range(partition_id, partition_id, '[]') @> %(partition_id)s::bigint
 AND int8range(first_offset, last_offset, '[]') && int8range(%(from_offset)s, %(upper)s, '[)')
 ORDER BY last_offset
 
@@ -129,12 +129,12 @@ AND (%(ledger_id)s::bigint IS NULL OR ledger_id = %(ledger_id)s)
 ORDER BY last_offset LIMIT %(limit)s
 
 -- ongoing --
-SELECT * FROM broker.ongoing_txn WHERE partition_id = %(partition_id)s
+SELECT * FROM broker.ongoing_txn WHERE ordered_in = %(partition_id)s
 ORDER BY first_offset LIMIT %(limit)s
 
 -- ongoing_overlapping --
 SELECT tc_id, sequence, first_offset FROM broker.ongoing_txn
-WHERE partition_id = %(partition_id)s
+WHERE ordered_in = %(partition_id)s
 AND first_offset < %(upper)s AND last_offset >= %(from_offset)s
 
 -- ongoing_of_txn --
@@ -182,8 +182,10 @@ SELECT
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition p
 LEFT JOIN broker.partition_live l USING (partition_id)
-LEFT JOIN broker.ongoing_txn o
-    ON o.partition_id = l.partition_id AND o.first_offset = l.first_ongoing_offset
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
+    ORDER BY first_offset LIMIT 1
+) o ON true
 WHERE p.topic_id = %(topic_id)s ORDER BY p.number
 
 -- status --
@@ -195,8 +197,10 @@ SELECT
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition p
 LEFT JOIN broker.partition_live l USING (partition_id)
-LEFT JOIN broker.ongoing_txn o
-    ON o.partition_id = l.partition_id AND o.first_offset = l.first_ongoing_offset
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
+    ORDER BY first_offset LIMIT 1
+) o ON true
 WHERE p.partition_id = %(partition_id)s
 
 -- held_back --
@@ -208,8 +212,10 @@ SELECT
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition_live l
 JOIN broker.partition p USING (partition_id)
-JOIN broker.ongoing_txn o
-    ON o.partition_id = l.partition_id AND o.first_offset = l.first_ongoing_offset
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
+    ORDER BY first_offset LIMIT 1
+) o
 WHERE l.first_ongoing_offset IS NOT NULL
 ORDER BY l.next_offset - l.first_ongoing_offset DESC, p.partition_id LIMIT %(limit)s
 

@@ -255,8 +255,8 @@ WITH due AS (
         decided_at = clock_timestamp(),
         next_attempt_at = clock_timestamp(),
         end_reason = 'timeout'
-    FROM due
-    WHERE t.tc_id = due.tc_id AND t.sequence = due.sequence AND t.status = 'OPEN'
+    FROM due  -- locked, hence still OPEN
+    WHERE t.tc_id = due.tc_id AND t.sequence = due.sequence
     RETURNING t.tc_id, t.sequence
 ), logged AS (
     INSERT INTO coordinator.transaction_log

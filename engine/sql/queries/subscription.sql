@@ -256,7 +256,7 @@ SELECT coalesce(range_agg(r), '{}') AS ranges FROM (
     JOIN broker.entry e ON e.partition_id = i.partition_id AND e.tc_id = i.tc_id
         AND e.sequence = i.sequence AND e.first_offset >= i.first_offset
         AND e.last_offset < i.last_offset
-    WHERE i.partition_id = %(partition_id)s AND i.aborted
+    WHERE i.aborted AND int8range(i.partition_id, i.partition_id, '[]') @> %(partition_id)s::bigint
     AND int8range(i.first_offset, i.last_offset, '[]')
         && int8range(%(mark_delete)s, %(stable_position)s, '(]')
     AND e.kind = 'D' AND e.last_offset > %(mark_delete)s

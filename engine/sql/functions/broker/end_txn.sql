@@ -31,8 +31,8 @@ BEGIN
         INSERT INTO broker.txn_index SELECT
             head.partition_id, marker, ongoing.first_offset,
             coalesce((
-                SELECT min(o.first_offset) FROM broker.ongoing_txn o
-                WHERE o.partition_id = head.partition_id
+                SELECT o.first_offset FROM broker.ongoing_txn o
+                WHERE o.ordered_in = head.partition_id ORDER BY o.first_offset LIMIT 1
             ), marker + 1),
             head.ledger_id, p_tc, p_sequence, p_abort;
         head.ongoing_txns := head.ongoing_txns - 1;

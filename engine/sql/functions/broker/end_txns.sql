@@ -20,6 +20,7 @@ DECLARE
     head broker.partition_live;
     ended broker.ended_txn;
     done record;
+    mark broker.low_water_mark;
     orphan broker.ongoing_txn;
 BEGIN
     SELECT * INTO head FROM broker.partition_live l
@@ -60,20 +61,24 @@ BEGIN
             SET low_water_mark = excluded.low_water_mark
             WHERE excluded.low_water_mark > w.low_water_mark;
     -- Orphans: their coordinator has ended them, or never knew them. All of them, not only the head.
-    FOR orphan IN
-        SELECT o.* FROM broker.ongoing_txn o
-        JOIN broker.low_water_mark w
-            ON w.partition_id = o.partition_id AND w.tc_id = o.tc_id
-            AND o.sequence <= w.low_water_mark
-        WHERE o.partition_id = p_partition AND o.tc_id = ANY (p_mark_tcs)
-        ORDER BY o.first_offset
+    FOR mark IN
+        SELECT w.* FROM broker.low_water_mark w
+        WHERE w.partition_id = p_partition AND w.tc_id = ANY (p_mark_tcs)
+        ORDER BY w.tc_id
     LOOP
-        done := broker.end_txn(head, orphan.tc_id, orphan.sequence, true, false);
-        head := done.new_head;
+        FOR orphan IN
+            SELECT o.* FROM broker.ongoing_txn o
+            WHERE o.partition_id = p_partition AND o.tc_id = mark.tc_id
+            AND o.sequence <= mark.low_water_mark
+            ORDER BY o.sequence
+        LOOP
+            done := broker.end_txn(head, orphan.tc_id, orphan.sequence, true, false);
+            head := done.new_head;
+        END LOOP;
+        DELETE FROM broker.ended_txn e
+            WHERE e.partition_id = p_partition AND e.tc_id = mark.tc_id
+            AND e.sequence <= mark.low_water_mark;
     END LOOP;
-    DELETE FROM broker.ended_txn e USING broker.low_water_mark w
-        WHERE e.partition_id = p_partition AND w.partition_id = p_partition
-        AND w.tc_id = ANY (p_mark_tcs) AND e.tc_id = w.tc_id AND e.sequence <= w.low_water_mark;
 
     UPDATE broker.partition_live l SET
         next_offset = head.next_offset,
@@ -82,7 +87,8 @@ BEGIN
         segment_entries = head.segment_entries,
         segment_bytes = head.segment_bytes,
         first_ongoing_offset = (
-            SELECT min(o.first_offset) FROM broker.ongoing_txn o WHERE o.partition_id = p_partition
+            SELECT o.first_offset FROM broker.ongoing_txn o
+            WHERE o.ordered_in = p_partition ORDER BY o.first_offset LIMIT 1
         ),
         ongoing_txns = head.ongoing_txns,
         aborted_txns = head.aborted_txns,

@@ -1,0 +1,193 @@
+"""Connections, errors and retries of one database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+
+from engine.model.errors import CoordinatorUnavailable, InvalidRequest
+from engine.postgres.database import Database, Session
+from tests.support.databases import Databases
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    found = Database(
+        "test",
+        databases.coordinator_url,
+        files=("coordinator",),
+        unavailable=CoordinatorUnavailable,
+        pool_size=4,
+    )
+    found._queries |= {
+        "one": "SELECT 1 AS n",
+        "echo": "SELECT %(text)s::text AS text",
+        "divide": "SELECT 1 / %(by)s::integer AS n",
+        "backend": "SELECT pg_backend_pid() AS pid",
+        "fail": "SELECT no_such_column",
+        "seen": "SELECT txid_current_snapshot()::text AS snapshot",
+    }
+    yield found
+    found.close()
+
+
+def kill_connections(databases: Databases) -> int:
+    """End every pooled connection of the test's database, as a restart of the server does."""
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE application_name = 'txnconsole test'"
+        ).fetchall()
+    return len(found)
+
+
+def answer(database: Database) -> object:
+    try:
+        with database.session() as session:
+            return session.one("one")
+    except CoordinatorUnavailable as error:
+        return error
+
+
+def test_a_snapshot_answers_all_reads_from_one_moment(database: Database) -> None:
+    first, second = database.snapshot(("seen", {}), ("seen", {}))
+    assert first == second
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_failed_statement_in_a_snapshot_leaves_the_connection_usable(
+    database: Database, position: int
+) -> None:
+    statements: list[tuple[str, dict[str, object]]] = [("one", {}), ("one", {})]
+    statements.insert(position, ("fail", {}))
+    with database.session() as session:
+        [before] = session.all("backend")
+    for _ in range(7):  # past the threshold from which statements are prepared
+        with pytest.raises(pg.UndefinedColumn):
+            database.snapshot(*statements)
+        assert database.snapshot(("one", {}), ("one", {})) == [[(1,)], [(1,)]]
+    with database.session() as session:
+        assert session.all("backend") == [before]
+
+
+def test_a_python_error_within_a_transaction_rolls_it_back(database: Database) -> None:
+    def fail(session: Session) -> None:
+        session.run("ensure_coordinators", count=77)
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError):
+        database.retrying(fail)
+    with database.session() as session:
+        assert session.one("open_txn", tc_id=76, **NEW) is None
+
+
+NEW = {"owner": "o", "client": "", "properties": "{}", "timeout_ms": 1000}
+
+
+def test_after_a_restart_of_the_server_at_most_one_call_fails(
+    database: Database, databases: Databases
+) -> None:
+    barrier = threading.Barrier(4)
+
+    def connect() -> None:
+        with database.session() as session:
+            barrier.wait()
+            session.one("one")
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(connect) for _ in range(4)]:
+            done.result()
+    assert kill_connections(databases) == 4
+    answers = [answer(database) for _ in range(6)]
+    assert answers[1:] == [(1,)] * 5
+
+
+def test_a_connection_lost_in_a_transaction_is_unavailable_and_then_replaced(
+    database: Database, databases: Databases
+) -> None:
+    def work(session: Session) -> object:
+        session.one("one")
+        assert kill_connections(databases) == 1
+        return session.one("one")
+
+    with pytest.raises(CoordinatorUnavailable):
+        database.retrying(work)
+    assert database.snapshot(("one", {})) == [[(1,)]]
+
+
+def test_many_threads_may_use_a_database_for_the_first_time_at_once(database: Database) -> None:
+    barrier = threading.Barrier(8)
+
+    def ask() -> object:
+        barrier.wait()
+        with database.session() as session:
+            return session.one("one")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [done.result() for done in [pool.submit(ask) for _ in range(8)]] == [(1,)] * 8
+
+
+def test_an_unreachable_server_is_unavailable_without_its_password() -> None:
+    nowhere = Database(
+        "test",
+        "host=/nonexistent dbname=none user=u password=hush",
+        files=(),
+        unavailable=CoordinatorUnavailable,
+        pool_size=1,
+    )
+    nowhere._pool.timeout = 0.05
+    with pytest.raises(CoordinatorUnavailable) as refused, nowhere.session() as session:
+        session.one("ping")
+    nowhere.close()
+    assert "hush" not in refused.value.message
+    assert refused.value.message.startswith("test cannot serve this now")
+
+
+def test_a_closed_database_is_unavailable(database: Database) -> None:
+    assert database.snapshot(("one", {})) == [[(1,)]]
+    database.close()
+    with pytest.raises(CoordinatorUnavailable):
+        database.snapshot(("one", {}))
+
+
+@pytest.mark.parametrize(("text", "by"), [("a\0b", 1), ("fine", 0), ("fine", 2**40)])
+def test_a_value_that_cannot_be_is_an_invalid_request(
+    database: Database, text: str, by: int
+) -> None:
+    def work(session: Session) -> None:
+        session.one("echo", text=text)
+        session.one("divide", by=by)
+
+    with pytest.raises(InvalidRequest):
+        database.retrying(work)
+    assert database.snapshot(("one", {})) == [[(1,)]]
+
+
+@pytest.mark.parametrize("failure", [pg.SerializationFailure, pg.DeadlockDetected])
+def test_work_is_done_again_when_postgresql_asks_for_it(
+    database: Database, failure: type[Exception]
+) -> None:
+    attempts = 0
+
+    def work(session: Session) -> object:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 4:
+            raise failure
+        return session.one("one")
+
+    assert database.retrying(work) == (1,)
+    assert attempts == 4
+
+
+def test_work_that_fails_for_ever_is_unavailable(database: Database) -> None:
+    def work(session: Session) -> None:
+        raise pg.DeadlockDetected
+
+    with pytest.raises(CoordinatorUnavailable):
+        database.retrying(work)

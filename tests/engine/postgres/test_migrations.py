@@ -1,0 +1,74 @@
+"""Bringing databases up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from engine.postgres import migrations
+from engine.postgres.migrations import migrate
+from tests.support.databases import Databases
+
+
+@pytest.fixture
+def empty_url(databases: Databases) -> Iterator[str]:
+    """An empty database of its own."""
+    name = sql.Identifier("migrated")
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        try:
+            yield databases.coordinator_url.replace("dbname=coordinator", "dbname=migrated")
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+@pytest.mark.parametrize("kind", ["coordinator", "broker"])
+def test_the_first_run_applies_everything_and_the_next_nothing(empty_url: str, kind: str) -> None:
+    applied = migrate(empty_url, kind)
+    assert f"migrations/{kind}/0001_initial" in applied
+    assert migrate(empty_url, kind) == []
+
+
+def test_several_at_once_apply_everything_once(empty_url: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(migrate, empty_url, "broker") for _ in range(4)]
+        applied = [step for run in runs for step in run.result()]
+    assert len(applied) == len(set(applied)) > 1
+
+
+def test_a_changed_function_is_replaced_and_a_migration_is_not_run_again(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(empty_url, "coordinator")
+    scripts = migrations.scripts
+
+    def changed(folder: str) -> list[tuple[str, str]]:
+        return [(name, text + "\n-- changed\n") for name, text in scripts(folder)]
+
+    monkeypatch.setattr(migrations, "scripts", changed)
+    assert migrate(empty_url, "coordinator") == ["functions/coordinator/matches"]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = migrations.scripts
+
+    def broken(folder: str) -> list[tuple[str, str]]:
+        extra = [("9999_broken", "SELECT 1 / 0")] if folder.startswith("migrations") else []
+        return [*scripts(folder), *extra]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "scripts", broken)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            migrate(empty_url, "broker")
+    with psycopg.connect(empty_url) as connection:
+        found = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname = 'broker'"
+        ).fetchall()
+    assert found == []
+    assert migrate(empty_url, "broker") != []

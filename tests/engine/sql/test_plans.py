@@ -1,0 +1,243 @@
+"""The hot statements read few rows, whatever the size of the tables.
+
+Counted by PostgreSQL itself within one transaction (``pg_stat_xact_user_tables``), so that
+statements within functions count as well. Each is asked on a connection whose plans were made and
+cached when the tables were all but empty, and on a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from engine import Engine
+from engine.postgres.database import Database, Session
+from tests.engine.support import (
+    P0,
+    SUBSCRIPTION,
+    abort,
+    batch,
+    make_topic,
+    open_txn,
+    sql,
+    subscribe,
+)
+
+_TABLES = [
+    *("entry", "txn_index", "ongoing_txn", "ended_txn", "delivery"),
+    *("transaction", "txn_partition"),
+]
+
+#: Transactional entries, then plain ones with the producer's next sequence ids.
+_FILL_BROKER = (
+    """
+    INSERT INTO broker.entry
+    SELECT l.partition_id, l.next_offset + n, l.next_offset + n, l.ledger_id, 'D', n %% 3,
+        n / 5 + 1000, n, clock_timestamp(), 'p', '\\x01'
+    FROM broker.partition_live l, generate_series(0, 19999) n
+    """,
+    """
+    INSERT INTO broker.entry
+    SELECT l.partition_id, l.next_offset + n, l.next_offset + n, l.ledger_id, 'D', NULL,
+        NULL, n, clock_timestamp(), 'p', '\\x01'
+    FROM broker.partition_live l, generate_series(20000, 39999) n
+    """,
+    """
+    INSERT INTO broker.txn_index
+    SELECT partition_id, next_offset + n + 2, next_offset + n, next_offset + n + 3, ledger_id, 0,
+        1000 + n, n %% 10 = 0
+    FROM broker.partition_live, generate_series(0, 19999) n
+    """,
+    """
+    INSERT INTO broker.ongoing_txn
+    SELECT partition_id, 3, n, next_offset + n, next_offset + n, 1, clock_timestamp()
+    FROM broker.partition_live, generate_series(1, 19999) n
+    """,
+    "UPDATE broker.partition_live SET next_offset = next_offset + 40000",
+)
+#: A quarter open, a quarter waiting for a participant, the rest ended.
+_FILL_COORDINATOR = """
+INSERT INTO coordinator.transaction (tc_id, sequence, status, owner, client, properties, opened_at,
+    timeout_ms, deadline, decided_at, ended_at, next_attempt_at)
+SELECT n %% 4, 1000 + n, s.status, 'o' || n %% 7, '', '{}', clock_timestamp(), 60000,
+    clock_timestamp() + interval '1 hour',
+    CASE WHEN s.status <> 'OPEN' THEN clock_timestamp() END,
+    CASE WHEN s.status = 'COMMITTED' THEN clock_timestamp() END,
+    CASE WHEN s.status = 'ABORTING' THEN clock_timestamp() + interval '1 hour' END
+FROM generate_series(1, 20000) n, LATERAL (
+    SELECT CASE n / 4 %% 4 WHEN 0 THEN 'OPEN' WHEN 1 THEN 'ABORTING' ELSE 'COMMITTED' END
+        ::coordinator.txn_status AS status) s
+"""
+
+
+@dataclass(frozen=True)
+class Hot:
+    """A statement, its parameters, and how many rows of the big tables it may read."""
+
+    name: str
+    parameters: Mapping[str, object]
+    rows: int
+    adhoc: bool = False
+
+    def run(self, session: Session) -> None:
+        """As the engine does, with a plan that is kept or one made for this call."""
+        (session.adhoc if self.adhoc else session.all)(self.name, **self.parameters)
+
+
+def append(partition_id: int, **changes: object) -> Hot:
+    parameters: dict[str, object] = {
+        "partition_id": partition_id,
+        "messages": 1,
+        "body": b"\x01",
+        "producer_name": "p",
+        "sequence_id": 10**6,
+        "tc_id": None,
+        "sequence": None,
+    }
+    return Hot("append", parameters | changes, 10)
+
+
+def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Hot]:
+    key = {"partition_id": partition_id}
+    near = key | {"from_offset": 2, "upper": 12}
+    end = {
+        "registered": True,
+        "mark_tcs": [0],
+        "marks": [5],
+        "tc_ids": [0],
+        "sequences": [7],
+        "aborts": [False],
+    }
+    return [
+        append(partition_id),
+        append(partition_id, sequence_id=30_000),
+        append(partition_id, tc_id=0, sequence=9, sequence_id=1),
+        append(partition_id, tc_id=0, sequence=1003, sequence_id=18),
+        Hot("committed_entries", near | {"max_bytes": 10**6}, 30),
+        Hot("all_entries", near | {"max_bytes": 10**6}, 30),
+        Hot("aborted_overlapping", near, 10),
+        Hot("ongoing_of_txn", key | {"tc_id": 0, "sequence": 9}, 5),
+        Hot("end_txns", key | end, 20),
+        Hot("status", key, 10),
+        Hot("deliverable", {"subscription_id": subscription_id, "topic_id": topic_id}, 10),
+    ]
+
+
+def on_coordinator() -> list[Hot]:
+    key: dict[str, object] = {"tc_id": 0, "sequence": 0}
+    new = {"tc_id": 0, "owner": "o", "client": "", "properties": "{}", "timeout_ms": 9}
+    decide = {"decision": "COMMITTING", "reason": "client", "detail": None, "owner": None}
+    return [
+        Hot("open_txn", new, 2),
+        Hot("get_txn", key, 2),
+        Hot("txn_status", key, 2),
+        Hot("decide", key | decide, 4),
+        Hot("expire_txns", {"limit": 1000}, 5, adhoc=True),
+        Hot("due_coordinators", {}, 5, adhoc=True),
+        Hot("due_txns", {"tc_id": 1, "limit": 1000}, 5, adhoc=True),
+        Hot("low_water_mark", {"tc_id": 1}, 5),
+        Hot("due_partitions", {"tc_id": 0, "sequences": [0]}, 5),
+    ]
+
+
+@contextmanager
+def undone(session: Session) -> Iterator[None]:
+    session.script("BEGIN")
+    try:
+        yield
+    finally:
+        session.script("ROLLBACK")
+
+
+@contextmanager
+def connected(database: Database) -> Iterator[Session]:
+    with database._borrowed() as connection:
+        yield Session(connection, database._queries)
+
+
+def counters(session: Session) -> dict[str, tuple[int, int]]:
+    """Sequential scans and rows read so far, by table; PostgreSQL sums up over transactions."""
+    rows = session._connection.execute(
+        "SELECT relname, seq_scan, seq_tup_read + coalesce(idx_tup_fetch, 0) AS read"
+        " FROM pg_stat_xact_user_tables WHERE relname = ANY (%s)",
+        [_TABLES],
+    ).fetchall()
+    return {row.relname: (row.seq_scan, row.read) for row in rows}
+
+
+def check(session: Session, statements: list[Hot]) -> None:
+    for hot in statements:
+        with undone(session):
+            before = counters(session)
+            hot.run(session)
+            after = counters(session)
+        for table, (scans, read) in after.items():
+            scans_before, read_before = before.get(table, (0, 0))
+            assert scans == scans_before, f"{hot.name} scans {table}"
+            assert read - read_before <= hot.rows, f"{hot.name} on {table}"
+
+
+def warm(session: Session, statements: list[Hot]) -> None:
+    """Let psycopg prepare and PostgreSQL keep a generic plan, for these all but empty tables."""
+    for hot in statements:
+        for _ in range(12):
+            with undone(session):
+                hot.run(session)
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_brokers_hot_statements_read_few_rows(engine: Engine, analyzed: bool) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch(*"abc"), producer_name="p", sequence_id=1)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("x"), txn_id=txn)
+    abort(engine, txn)
+    location = engine.log.locate(P0)
+    topic_id = engine.topics.get(SUBSCRIPTION.topic).topic_id
+    [row] = sql(location.database, "SELECT subscription_id FROM broker.subscription")
+    statements = on_broker(location.partition_id, row.subscription_id, topic_id)
+    sql(location.database, "ANALYZE")
+    with connected(location.database) as session:
+        warm(session, statements)
+        for fill in _FILL_BROKER:
+            sql(location.database, fill)
+        if analyzed:
+            sql(location.database, "ANALYZE")
+        check(session, statements)
+        with connected(location.database) as fresh:
+            check(fresh, statements)
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_the_coordinators_hot_statements_read_few_rows(engine: Engine, analyzed: bool) -> None:
+    make_topic(engine)
+    engine.coordinator.add_partitions(open_txn(engine), [P0])
+    database = engine._database
+    statements = on_coordinator()
+    sql(database, "ANALYZE coordinator.transaction")
+    with connected(database) as session:
+        warm(session, statements)
+        sql(database, _FILL_COORDINATOR)
+        if analyzed:
+            sql(database, "ANALYZE coordinator.transaction")
+        check(session, statements)
+        with connected(database) as fresh:
+            check(fresh, statements)
+
+
+@pytest.mark.parametrize("name", ["list_newest", "list_oldest", "list_overdue"])
+def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(engine: Engine, name: str) -> None:
+    sql(engine._database, _FILL_COORDINATOR)
+    sql(engine._database, "ANALYZE coordinator.transaction")
+    filters = ("statuses", "tc_id", "owner", "client", "topic", "min_age_ms", "opened_after")
+    nothing: dict[str, object] = dict.fromkeys(
+        (*filters, "opened_before", "at", "at_tc", "at_sequence")
+    )
+    for chosen in ({}, {"owner": "o3"}, {"statuses": ["OPEN"]}, {"tc_id": 1}):
+        parameters = nothing | {"overdue": False, "scan_limit": 200, "limit": 50} | chosen
+        with connected(engine._database) as session:
+            check(session, [Hot(name, parameters, 2000, adhoc=True)])

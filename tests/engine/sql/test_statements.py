@@ -1,0 +1,61 @@
+"""Every named statement is valid, documented enough to be found, and used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import engine
+from engine.sql import queries, scripts
+from tests.support.databases import Databases
+
+SOURCES = Path(engine.__file__).parent
+FILES = {"coordinator": 0, "broker": 1, "subscription": 1, "session": 0}
+NAMES = [(file, name) for file in FILES for name in queries(file)]
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+
+
+def numbered(statement: str) -> str:
+    """With PostgreSQL's own parameters in place of psycopg's."""
+    names = list(dict.fromkeys(_PARAMETER.findall(statement)))
+    text = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
+    return text.replace("%%", "%")
+
+
+@pytest.mark.parametrize(("file", "name"), NAMES)
+def test_a_statement_can_be_prepared(databases: Databases, file: str, name: str) -> None:
+    statement = queries(file)[name]
+    body = re.sub(r"^(--.*\n)+", "", statement)
+    if not re.match(r"SELECT|WITH|INSERT|UPDATE|DELETE", body):
+        assert (file, name) in {("session", "begin_snapshot"), ("session", "commit")}
+        return
+    with psycopg.connect(databases.all_urls[FILES[file]]) as connection:
+        connection.execute(f"PREPARE statement AS {numbered(statement)}".encode())
+
+
+def test_every_statement_is_used_by_its_name() -> None:
+    code = "\n".join(path.read_text() for path in SOURCES.rglob("*.py"))
+    unused = [name for _, name in NAMES if f'"{name}"' not in code]
+    assert unused == []
+
+
+def test_names_are_unique_within_a_database() -> None:
+    for files in (("session", "coordinator"), ("session", "broker", "subscription")):
+        names = [name for file in files for name in queries(file)]
+        assert len(names) == len(set(names))
+
+
+def test_there_is_sql_in_sql_files_only() -> None:
+    pattern = re.compile(r"\b(SELECT .+ FROM|INSERT INTO|DELETE FROM|UPDATE \w+\.\w+ SET)\b")
+    allowed = {"migrations.py"}  # its own table, before there is any other
+    found = [path.name for path in SOURCES.rglob("*.py") if pattern.search(path.read_text())]
+    assert set(found) <= allowed
+
+
+@pytest.mark.parametrize("kind", ["coordinator", "broker"])
+def test_a_function_file_defines_the_function_of_its_name(kind: str) -> None:
+    for name, text in scripts(f"functions/{kind}"):
+        assert f"CREATE OR REPLACE FUNCTION {kind}.{name}(" in text
