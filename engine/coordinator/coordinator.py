@@ -177,6 +177,7 @@ class Coordinator:
         first (the strict fence, semantics §4). A repetition costs one read."""
         if self._all_members(txn_id, partitions, owner):
             return
+        partitions = sorted(set(partitions))  # one order for all, so that no two calls deadlock
         topics = [self._topic_with(partition) for partition in partitions]
         with self._database.session() as session:
             row = session.one(
@@ -199,12 +200,12 @@ class Coordinator:
         self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None
     ) -> None:
         """As :meth:`join_partitions`, on every broker that holds partitions of the topic."""
-        shares = [
+        shares = sorted(
             (topic.topic_id, str(topic.name), subscription.name, broker)
             for subscription in subscriptions
             for topic in [self._topics.get(subscription.topic)]
             for broker in dict.fromkeys(topic.brokers)
-        ]
+        )
         if self._all_members(txn_id, shares, owner):
             return
         with self._database.session() as session:

@@ -107,6 +107,7 @@ class Topics:
             self._known.pop(name, None)
         for database in self._brokers.of_topic(topic):
             with database.transaction() as session:
+                session.all("lock_topic", topic_id=topic.topic_id)
                 session.run("delete_topic", topic_id=topic.topic_id)
         self._brokers.forget(topic.topic_id)
 

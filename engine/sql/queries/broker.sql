@@ -24,6 +24,11 @@ SELECT partition_id, 0, 0, ledger_id, 0, 0, 0, 0, 0, 0 FROM segment
 -- partition_ids --
 SELECT number, partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
 
+-- lock_topic --
+-- The heads of a topic's partitions on this broker: what is being appended is deleted with the rest.
+SELECT l.partition_id FROM broker.partition p JOIN broker.partition_live l USING (partition_id)
+WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
+
 -- delete_topic --
 -- Everything of a topic on this broker; the rows of the log have no foreign key.
 WITH gone AS (

@@ -1,0 +1,639 @@
+"""Two and three connections in scripted order: one holds a transaction open, another waits for it.
+
+What the waiting one finds must be right in either order. PostgreSQL itself says who waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TypeVar
+
+import psycopg
+import pytest
+
+from engine import Engine
+from engine.buffer import marker
+from engine.model.errors import InvalidTxnStatus, TransactionConflict
+from engine.model.message import StoredMessage
+from engine.model.subscription import AckType
+from engine.model.topic_name import PartitionName
+from engine.model.transaction import EndCommand, MetadataOp
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from engine.postgres.database import Database
+from engine.subscription import ending
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    TOPIC,
+    batch,
+    broker_sql,
+    commit,
+    coordinator_sql,
+    fetched,
+    finalize,
+    make_topic,
+    open_txn,
+    overdue,
+    received,
+    sql,
+    subscribe,
+)
+
+COMMIT, ABORT = TxnAction
+_T = TypeVar("_T")
+
+
+class Background:
+    """A call on a thread of its own."""
+
+    def __init__(self, database: Database, call: Callable[[], object]) -> None:
+        self._database = database
+        self._call = call
+        self._result: object = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except Exception as error:
+            self._error = error
+
+    def waits(self, calls: int = 1) -> None:
+        """Return once so many calls wait for a lock, this one among them."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            found = sql(
+                self._database,
+                "SELECT FROM pg_stat_activity WHERE datname = current_database()"
+                " AND wait_event_type = 'Lock'",
+            )
+            if len(found) >= calls:
+                return
+            assert self._thread.is_alive(), f"it did not wait: {self._error or self._result!r}"
+            self._thread.join(0.005)
+        raise AssertionError("it waits for nothing")
+
+    def result(self) -> object:
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+@contextmanager
+def while_open(database: Database, statement: str, *params: object) -> Iterator[None]:
+    """Keep a transaction open that has run a statement; commit it at the end of the block."""
+    with psycopg.connect(database._pool.conninfo) as connection:
+        connection.execute(statement.encode(), params)
+        yield
+
+
+def at_once(*calls: Callable[[], _T]) -> list[_T | Exception]:
+    """Run calls at the same moment on threads of their own; answers or errors, in their order."""
+    barrier = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], _T]) -> _T | Exception:
+        barrier.wait()
+        try:
+            return call()
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [done.result() for done in [pool.submit(run, call) for call in calls]]
+
+
+def broker(engine: Engine) -> Database:
+    return engine.log.locate(P0).database
+
+
+def locked(engine: Engine) -> str:
+    partition_id = engine.log.locate(P0).partition_id
+    return f"SELECT FROM broker.partition_live WHERE partition_id = {partition_id} FOR UPDATE"
+
+
+def end_on_partition(engine: Engine, txn_id: TxnID, action: TxnAction) -> object:
+    location = engine.log.locate(P0)
+    return location.database.retrying(
+        lambda session: marker.end_txns(
+            session, location.partition_id, [EndCommand(txn_id=txn_id, action=action)], {}
+        )
+    )
+
+
+def header_decided(action: str) -> str:
+    return (
+        "UPDATE coordinator.transaction SET decided_at = clock_timestamp(),"
+        " next_attempt_at = clock_timestamp(), end_reason = 'client',"
+        f" status = '{action}' WHERE status = 'OPEN'"  # noqa: S608
+    )
+
+
+def test_an_append_that_waits_for_the_marker_is_refused(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    with while_open(broker(engine), locked(engine)):
+        ended = Background(broker(engine), lambda: end_on_partition(engine, txn, COMMIT))
+        ended.waits()
+        late = Background(broker(engine), lambda: engine.log.append(P0, batch("b"), txn_id=txn))
+        late.waits()
+    ended.result()
+    try:
+        late.result()
+    except InvalidTxnStatus:
+        assert fetched(engine) == ["a"]
+    else:  # it came first, and so belongs to the transaction
+        assert fetched(engine) == ["a", "b"]
+    [row] = engine.log.indexed(P0, 0, 100)
+    assert row.last_offset == engine.log.status(P0).last_offset
+
+
+def test_an_append_behind_an_end_that_has_the_lock_is_refused(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    partition_id = engine.log.locate(P0).partition_id
+    with while_open(
+        broker(engine),
+        "SELECT broker.end_txns(%s, '{0}', %s, '{false}', true, '{}', '{}')",
+        partition_id,
+        [txn.sequence],
+    ):
+        late = Background(broker(engine), lambda: engine.produce(P0, batch("b"), txn_id=txn))
+        late.waits()
+    with pytest.raises(InvalidTxnStatus):
+        late.result()
+    assert fetched(engine) == ["a"]
+
+
+def test_an_end_behind_an_append_that_has_the_lock_covers_it(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    partition_id = engine.log.locate(P0).partition_id
+    with while_open(
+        broker(engine),
+        "SELECT broker.append(%s, 1, '\\x01', NULL, NULL, 0, %s)",
+        partition_id,
+        txn.sequence,
+    ):
+        ended = Background(broker(engine), lambda: end_on_partition(engine, txn, ABORT))
+        ended.waits()
+    ended.result()
+    [row] = engine.log.aborted_index(P0)
+    assert (row.first_offset, row.last_offset) == (0, 2)
+
+
+def test_an_append_beside_an_abort_of_a_transaction_never_seen_is_refused(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    partition_id = engine.log.locate(P0).partition_id
+    with while_open(
+        broker(engine),
+        "SELECT broker.end_txns(%s, '{0}', %s, '{true}', false, '{}', '{}')",
+        partition_id,
+        [txn.sequence],
+    ):
+        late = Background(broker(engine), lambda: engine.produce(P0, batch("b"), txn_id=txn))
+        late.waits()
+    with pytest.raises(InvalidTxnStatus):
+        late.result()
+    assert engine.log.status(P0).last_offset == -1
+
+
+@pytest.mark.parametrize("decision", ["COMMITTING", "ABORTING"])
+def test_a_participant_that_waits_for_the_decision_does_not_join(
+    engine: Engine, decision: str
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    txn = open_txn(engine)
+    database = engine._database
+    with while_open(database, header_decided(decision)):
+        joins = [
+            Background(database, lambda: engine.coordinator.add_partitions(txn, [P0])),
+            Background(database, lambda: engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])),
+            Background(database, lambda: engine.produce(P0, batch("late"), txn_id=txn)),
+        ]
+        for join in joins:
+            join.waits()
+    for join in joins:
+        with pytest.raises(InvalidTxnStatus):
+            join.result()
+    found = engine.coordinator.get(txn)
+    assert (found.partitions, found.subscriptions) == ((), ())
+    assert engine.log.status(P0).last_offset == -1
+
+
+def test_a_decision_that_waits_for_a_participant_ends_it_too(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    database = engine._database
+    topic_id = engine.topics.get(TOPIC).topic_id
+    with psycopg.connect(database._pool.conninfo) as joining:
+        joining.execute("SELECT FROM coordinator.transaction FOR SHARE")
+        ended = Background(database, lambda: engine.coordinator.end(txn, COMMIT))
+        ended.waits()
+        joining.execute(
+            "INSERT INTO coordinator.txn_partition"
+            " (tc_id, sequence, topic_id, topic, partition, broker) VALUES (0, 0, %s, %s, 0, %s)",
+            [topic_id, str(TOPIC), broker(engine).name],
+        )
+    ended.result()
+    finalize(engine)
+    assert engine.log.status(P0).last_offset == 0
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
+
+
+def test_expiry_leaves_alone_what_is_just_being_committed(engine: Engine) -> None:
+    txn = open_txn(engine)
+    overdue(engine, txn)
+    with while_open(engine._database, header_decided("COMMITTING")):
+        assert engine.coordinator.expire() == ()
+    assert engine.coordinator.expire() == ()
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTING
+
+
+def test_a_commit_that_waits_for_the_expiry_is_refused(engine: Engine) -> None:
+    txn = open_txn(engine)
+    with while_open(engine._database, header_decided("ABORTING")):
+        committed = Background(engine._database, lambda: engine.coordinator.end(txn, COMMIT))
+        committed.waits()
+    with pytest.raises(InvalidTxnStatus):
+        committed.result()
+
+
+def test_commit_abort_and_expiry_at_once_have_one_winner(engine: Engine) -> None:
+    for _ in range(10):
+        txn = open_txn(engine)
+        overdue(engine, txn)
+        answers = at_once(
+            lambda txn=txn: engine.coordinator.end(txn, COMMIT).status,  # type: ignore[misc]
+            lambda txn=txn: engine.coordinator.end(txn, ABORT).status,  # type: ignore[misc]
+            engine.coordinator.expire,
+        )
+        updates = [
+            record.new_status
+            for record in engine.coordinator.log(txn)
+            if record.metadata_op is MetadataOp.UPDATE
+        ]
+        assert updates == [engine.coordinator.get(txn).status]
+        committed = updates == [TxnStatus.COMMITTING]
+        assert isinstance(answers[0], InvalidTxnStatus) != committed
+        assert isinstance(answers[1], InvalidTxnStatus) == committed
+
+
+def test_finalizers_at_once_are_harmless(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    [before] = coordinator_sql(
+        engine, "SELECT sum(deadlocks) AS n FROM pg_stat_database WHERE datname IS NOT NULL"
+    )
+    for _ in range(3):
+        txns = [open_txn(engine) for _ in range(12)]
+        for number, txn in enumerate(txns):
+            for partition in (P0, P1):
+                engine.produce(partition, batch("x"), txn_id=txn)
+            engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
+            engine.coordinator.end(txn, COMMIT if number % 2 else ABORT)
+        answers = at_once(*[lambda: engine.finalizer.finalize(0)] * 4)
+        assert [answer for answer in answers if isinstance(answer, Exception)] == []
+        for number, txn in enumerate(txns):
+            expected = TxnStatus.COMMITTED if number % 2 else TxnStatus.ABORTED
+            assert engine.coordinator.get(txn).status is expected
+            operations = [record.metadata_op for record in engine.coordinator.log(txn)]
+            assert operations.count(MetadataOp.UPDATE) == 2
+    for partition in (P0, P1):
+        rows = engine.log.indexed(partition, 0, 10_000)
+        assert len(rows) == len({row.txn_id for row in rows}) == 36
+        assert engine.log.status(partition).last_offset == 36 * 2 - 1
+        assert len(fetched(engine, partition)) == 18
+    [after] = coordinator_sql(
+        engine, "SELECT sum(deadlocks) AS n FROM pg_stat_database WHERE datname IS NOT NULL"
+    )
+    assert after.n == before.n
+
+
+def test_a_finalizer_that_comes_late_concludes_nothing_twice(engine: Engine) -> None:
+    """Both read what is due; one holds its conclusion open while the other wants to conclude."""
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    with while_open(engine._database, "SELECT FROM coordinator.transaction FOR UPDATE"):
+        workers = [
+            Background(engine._database, lambda: engine.finalizer.finalize(0)) for _ in range(2)
+        ]
+        for worker in workers:
+            worker.waits()
+    assert sum(worker.result().ended for worker in workers) == 1  # type: ignore[attr-defined]
+    assert len(engine.coordinator.log(txn)) == 4
+    assert engine.log.status(P0).last_offset == 1
+
+
+def held_message(engine: Engine) -> StoredMessage:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    return engine.receive(SUBSCRIPTION, "c1")[0]
+
+
+def test_an_ack_that_waits_for_the_end_is_refused(engine: Engine) -> None:
+    message = held_message(engine)
+    txn = open_txn(engine)
+    engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
+    [row] = broker_sql(engine, "SELECT subscription_id FROM broker.subscription")
+    with broker(engine).transaction() as session:
+        ending.end_acks(session, row.subscription_id, [EndCommand(txn_id=txn, action=COMMIT)], {})
+        late = Background(
+            broker(engine),
+            lambda: engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn),
+        )
+        late.waits()
+    with pytest.raises(InvalidTxnStatus):
+        late.result()
+    assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].pending_acks == ()
+
+
+def test_an_end_that_waits_for_an_ack_covers_it(engine: Engine) -> None:
+    held_message(engine)
+    txn = open_txn(engine)
+    [row] = broker_sql(engine, "SELECT subscription_id, partition_id FROM broker.cursor")
+
+    def end() -> object:
+        return broker(engine).retrying(
+            lambda session: ending.end_acks(
+                session, row.subscription_id, [EndCommand(txn_id=txn, action=COMMIT)], {}
+            )
+        )
+
+    with broker(engine).transaction() as session:
+        session.one(
+            "lock_cursor", subscription_id=row.subscription_id, partition_id=row.partition_id
+        )
+        session.run(
+            "write_pending_ack",
+            **row._asdict(),
+            tc_id=0,
+            sequence=0,
+            ack_type=AckType.INDIVIDUAL,
+            ranges="{[0,1)}",
+        )
+        ended = Background(broker(engine), end)
+        ended.waits()
+    ended.result()
+    assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog == 0
+
+
+def test_of_transactions_that_want_one_message_at_once_one_gets_it(engine: Engine) -> None:
+    message = held_message(engine)
+    txns = [open_txn(engine) for _ in range(6)]
+    answers = at_once(
+        *[
+            lambda txn=txn: engine.acknowledge(  # type: ignore[misc]
+                SUBSCRIPTION, "c1", [message.message_id], txn_id=txn
+            )
+            for txn in txns
+        ]
+    )
+    refused = [answer for answer in answers if isinstance(answer, TransactionConflict)]
+    assert len(refused) == 5
+    assert all(isinstance(a, TransactionConflict) or not isinstance(a, Exception) for a in answers)
+
+
+def test_acks_over_brokers_in_any_order_do_not_deadlock(engine: Engine) -> None:
+    make_topic(engine, partitions=4)
+    subscribe(engine)
+    for number in range(4):
+        engine.produce(PartitionName(TOPIC, number), batch(*"abcdef"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    shares = [[m for m in messages if m.offset == offset] for offset in range(6)]
+    answers = at_once(
+        *[
+            lambda share=share, step=step: engine.acknowledge(  # type: ignore[misc]
+                SUBSCRIPTION,
+                "c1",
+                [message.message_id for message in share[::step]],
+                txn_id=open_txn(engine),
+            )
+            for share, step in zip(shares, (1, -1) * 3, strict=True)
+        ]
+    )
+    assert not any(isinstance(answer, Exception) for answer in answers)
+
+
+def test_consumers_at_once_share_the_messages(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        for number in range(30):
+            engine.produce(partition, batch(f"{partition.number}.{number}"))
+
+    def consume(consumer: str) -> list[str]:
+        seen: list[str] = []
+        while texts := received(engine, consumer, max_messages=3):
+            seen += texts
+        return seen
+
+    answers = at_once(*[lambda name=f"c{n}": consume(name) for n in range(4)])  # type: ignore[misc]
+    seen = [text for answer in answers if isinstance(answer, list) for text in answer]
+    assert sorted(seen) == sorted(f"{p}.{n}" for p in (0, 1) for n in range(30))
+
+
+def test_many_threads_append_without_a_gap(engine: Engine) -> None:
+    make_topic(engine, segment_max_messages=20)
+
+    def produce(name: str) -> list[int]:
+        offsets: list[int] = []
+        for number in range(10):
+            size = number % 3 + 1
+            appended = engine.produce(
+                P0, batch(*[name] * size), producer_name=name, sequence_id=number
+            )
+            assert appended.last_offset - appended.first_offset == size - 1
+            offsets += range(appended.first_offset, appended.last_offset + 1)
+        return offsets
+
+    answers = at_once(*[lambda name=f"p{n}": produce(name) for n in range(6)])  # type: ignore[misc]
+    offsets = [offset for answer in answers if isinstance(answer, list) for offset in answer]
+    assert sorted(offsets) == list(range(6 * 19))
+    segments = engine.log.segments(P0)[::-1]
+    assert segments[0].first_offset == 0
+    for one, following in pairwise(segments):
+        assert following.first_offset == one.last_offset + 1
+    rows = broker_sql(
+        engine,
+        "SELECT count(*) AS n FROM broker.entry e"
+        " JOIN broker.segment s USING (partition_id, ledger_id)"
+        " WHERE e.first_offset < s.first_offset OR e.last_offset > s.last_offset",
+    )
+    assert rows[0].n == 0
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_the_same_batch_from_many_threads_is_stored_once(
+    engine: Engine, transactional: bool
+) -> None:
+    make_topic(engine)
+    txn = open_txn(engine) if transactional else None
+    answers = at_once(
+        *[
+            lambda: (
+                engine.produce(
+                    P0, batch("a"), txn_id=txn, producer_name="p", sequence_id=1
+                ).duplicate
+            )
+        ]
+        * 6
+    )
+    assert sorted(str(answer) for answer in answers) == ["False", *["True"] * 5]
+
+
+def test_partitions_joined_in_any_order_at_once_do_not_deadlock(engine: Engine) -> None:
+    make_topic(engine, partitions=6)
+    partitions = [PartitionName(TOPIC, number) for number in range(6)]
+    for _ in range(5):
+        txn = open_txn(engine)
+        answers = at_once(
+            *[
+                lambda txn=txn, step=step: engine.coordinator.add_partitions(  # type: ignore[misc]
+                    txn, partitions[::step]
+                )
+                for step in (1, -1, 1, -1)
+            ]
+        )
+        assert not any(isinstance(answer, Exception) for answer in answers)
+        assert len(engine.coordinator.get(txn).partitions) == 6
+
+
+def test_a_join_that_waits_takes_what_is_left_and_does_not_deadlock(engine: Engine) -> None:
+    """One has joined partition 1 and wants 0; the other, given them the other way, waits first."""
+    make_topic(engine, partitions=2)
+    txn = open_txn(engine)
+    topic_id = engine.topics.get(TOPIC).topic_id
+    insert = (
+        "INSERT INTO coordinator.txn_partition"
+        " (tc_id, sequence, topic_id, topic, partition, broker)"
+        " VALUES (0, 0, %s, %s, %s, 'broker-1') ON CONFLICT DO NOTHING"
+    )
+    with psycopg.connect(engine._database._pool.conninfo) as first:
+        first.execute(insert, [topic_id, str(TOPIC), 0])
+        second = Background(
+            engine._database, lambda: engine.coordinator.add_partitions(txn, [P1, P0])
+        )
+        second.waits()
+        first.execute("SET lock_timeout = '500ms'")
+        first.execute(insert, [topic_id, str(TOPIC), 1])
+    second.result()
+
+
+def test_ids_opened_at_once_are_dense_and_the_mark_never_passes_an_open_one(
+    engine: Engine,
+) -> None:
+    def open_and_end() -> list[int]:
+        marks = []
+        for _ in range(5):
+            txn = open_txn(engine)
+            marks.append(engine.coordinator.stats()[0].low_water_mark - txn.sequence)
+            engine.coordinator.end(txn, ABORT)
+        return marks
+
+    answers = at_once(*[open_and_end] * 4)
+    marks = [mark for answer in answers if isinstance(answer, list) for mark in answer]
+    assert len(marks) == 20
+    assert max(marks) < 0
+    rows = coordinator_sql(engine, "SELECT sequence FROM coordinator.transaction ORDER BY 1")
+    assert [row.sequence for row in rows] == list(range(20))
+
+
+def test_the_same_group_at_once_is_decided_once(engine: Engine) -> None:
+    txns = [open_txn(engine, tc_id=tc_id) for tc_id in (2, 0, 1)]
+    answers = at_once(
+        *[
+            lambda step=step: engine.groups.end("g", "q", commit=txns[::step]).duplicate  # type: ignore[misc]
+            for step in (1, -1, 1, -1)
+        ]
+    )
+    assert sorted(str(answer) for answer in answers) == ["False", "True", "True", "True"]
+    assert all(len(engine.coordinator.log(txn)) == 2 for txn in txns)
+
+
+def test_groups_over_the_same_transactions_do_not_deadlock(engine: Engine) -> None:
+    txns = [open_txn(engine, tc_id=number % 3) for number in range(9)]
+    answers = at_once(
+        *[
+            lambda n=n, step=step: engine.groups.end(f"g{n}", "q", commit=txns[::step])  # type: ignore[misc]
+            for n, step in enumerate((1, -1, 1, -1))
+        ]
+    )
+    assert not any(isinstance(answer, Exception) for answer in answers)
+
+
+def test_a_group_that_waits_for_an_opposite_end_decides_nothing(engine: Engine) -> None:
+    first, second = open_txn(engine), open_txn(engine)
+    with while_open(engine._database, header_decided("ABORTING") + " AND sequence = 1"):
+        group = Background(
+            engine._database, lambda: engine.groups.end("g", "q", commit=[first, second])
+        )
+        group.waits()
+    with pytest.raises(InvalidTxnStatus):
+        group.result()
+    assert engine.coordinator.get(first).status is TxnStatus.OPEN
+
+
+@pytest.mark.parametrize("first", ["append", "delete"])
+def test_an_append_beside_the_deletion_of_its_topic_leaves_nothing(
+    engine: Engine, first: str
+) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    database, partition_id = broker(engine), engine.log.locate(P0).partition_id
+    statement = "SELECT result FROM broker.append(%s, 1, '\\x01', NULL, NULL, NULL, NULL)"
+
+    def append() -> str:
+        return str(sql(database, statement, partition_id)[0].result)
+
+    def delete() -> None:
+        engine.topics.delete(TOPIC)
+
+    with while_open(database, locked(engine)):
+        calls = [append, delete] if first == "append" else [delete, append]
+        waiting = []
+        for call in calls:
+            waiting.append(Background(database, call))
+            waiting[-1].waits(len(waiting))
+    results = [one.result() for one in waiting]
+    assert ("appended" if first == "append" else "not_found") in results
+    assert sql(database, "SELECT FROM broker.entry WHERE partition_id = %s", partition_id) == []
+
+
+def test_samples_do_not_wait_for_a_partition_that_is_in_use(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    engine.sample_positions()
+    engine.produce(P0, batch("b"))
+    with while_open(broker(engine), locked(engine)):
+        assert engine.sample_positions() == 0
+    assert engine.sample_positions() == 1
+
+
+def test_one_of_many_recoveries_at_once_rebuilds(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    sql(broker(engine), "TRUNCATE broker.partition_live, broker.ongoing_txn")
+    calls = [lambda: engine.log.status(P0).ongoing_txns, lambda: len(engine.log.ongoing(P0))]
+    assert at_once(*calls * 3) == [1] * 6
+    commit(engine, txn)
+    assert fetched(engine) == ["a"]
