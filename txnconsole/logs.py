@@ -19,16 +19,18 @@ _SHARED: list[structlog.typing.Processor] = [
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.StackInfoRenderer(),
 ]
+#: One list however often a process configures: loggers keep the list that they first met.
+_PROCESSORS: list[structlog.typing.Processor] = [
+    structlog.stdlib.filter_by_level,
+    *_SHARED,
+    structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+]
 
 
 def configure(*, level: str, human: bool) -> None:
     """Set up logging for the process; ``human`` prints coloured lines instead of JSON."""
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_SHARED,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=_PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )

@@ -45,15 +45,16 @@ class Watched:
         return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
+    """Ends with the module: while it lives, an event loop runs in the thread of the tests."""
     with sync_playwright() as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
-    """One Chromium for all tests; skipped where it could not be installed, never in CI."""
+    """One Chromium for the tests of a module; skipped where it could not be installed, never in CI."""
     if not _CHROMIUM.exists() and os.environ.get("CI") != "true":
         pytest.skip(f"{_CHROMIUM} is missing")
     browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS.split())

@@ -26,10 +26,10 @@ TxnIDText = Annotated[
     ),
 ]
 TopicText = Annotated[
-    str, msgspec.Meta(max_length=400, pattern=NO_NUL, examples=["public/default/flights"])
+    str, msgspec.Meta(max_length=400, pattern=NO_NUL, examples=["public/default/orders"])
 ]
 PartitionText = Annotated[
-    str, msgspec.Meta(max_length=400, pattern=NO_NUL, examples=["public/default/flights:0"])
+    str, msgspec.Meta(max_length=400, pattern=NO_NUL, examples=["public/default/orders:0"])
 ]
 MessageIDText = Annotated[
     str,
