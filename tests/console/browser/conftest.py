@@ -54,7 +54,7 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
-    """One Chromium for the tests of a module; skipped where it could not be installed, never in CI."""
+    """One Chromium for a module's tests; skipped where there is none, but never in CI."""
     if not _CHROMIUM.exists() and os.environ.get("CI") != "true":
         pytest.skip(f"{_CHROMIUM} is missing")
     browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS.split())
