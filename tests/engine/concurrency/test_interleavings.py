@@ -131,12 +131,10 @@ def end_on_partition(engine: Engine, txn_id: TxnID, action: TxnAction) -> object
     )
 
 
-def header_decided(action: str) -> str:
-    return (
-        "UPDATE coordinator.transaction SET decided_at = clock_timestamp(),"
-        " next_attempt_at = clock_timestamp(), end_reason = 'client',"
-        f" status = '{action}' WHERE status = 'OPEN'"  # noqa: S608
-    )
+DECIDE = (
+    "UPDATE coordinator.transaction SET status = %s, decided_at = clock_timestamp(),"
+    " next_attempt_at = clock_timestamp(), end_reason = 'client' WHERE status = 'OPEN'"
+)
 
 
 def test_an_append_that_waits_for_the_marker_is_refused(engine: Engine) -> None:
@@ -220,7 +218,7 @@ def test_a_participant_that_waits_for_the_decision_does_not_join(
     subscribe(engine)
     txn = open_txn(engine)
     database = engine._database
-    with while_open(database, header_decided(decision)):
+    with while_open(database, DECIDE, decision):
         joins = [
             Background(database, lambda: engine.coordinator.add_partitions(txn, [P0])),
             Background(database, lambda: engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])),
@@ -259,7 +257,7 @@ def test_a_decision_that_waits_for_a_participant_ends_it_too(engine: Engine) -> 
 def test_expiry_leaves_alone_what_is_just_being_committed(engine: Engine) -> None:
     txn = open_txn(engine)
     overdue(engine, txn)
-    with while_open(engine._database, header_decided("COMMITTING")):
+    with while_open(engine._database, DECIDE, "COMMITTING"):
         assert engine.coordinator.expire() == ()
     assert engine.coordinator.expire() == ()
     assert engine.coordinator.get(txn).status is TxnStatus.COMMITTING
@@ -267,7 +265,7 @@ def test_expiry_leaves_alone_what_is_just_being_committed(engine: Engine) -> Non
 
 def test_a_commit_that_waits_for_the_expiry_is_refused(engine: Engine) -> None:
     txn = open_txn(engine)
-    with while_open(engine._database, header_decided("ABORTING")):
+    with while_open(engine._database, DECIDE, "ABORTING"):
         committed = Background(engine._database, lambda: engine.coordinator.end(txn, COMMIT))
         committed.waits()
     with pytest.raises(InvalidTxnStatus):
@@ -582,7 +580,7 @@ def test_groups_over_the_same_transactions_do_not_deadlock(engine: Engine) -> No
 
 def test_a_group_that_waits_for_an_opposite_end_decides_nothing(engine: Engine) -> None:
     first, second = open_txn(engine), open_txn(engine)
-    with while_open(engine._database, header_decided("ABORTING") + " AND sequence = 1"):
+    with while_open(engine._database, DECIDE + " AND sequence = 1", "ABORTING"):
         group = Background(
             engine._database, lambda: engine.groups.end("g", "q", commit=[first, second])
         )

@@ -1,0 +1,222 @@
+"""The catalog of topics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine import Engine
+from engine.model.errors import (
+    InvalidRequest,
+    PartitionNotFound,
+    PartitionUnavailable,
+    TopicConflict,
+    TopicInUse,
+    TopicNotFound,
+)
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from tests.engine.support import (
+    P0,
+    P1,
+    TOPIC,
+    batch,
+    commit,
+    coordinator_sql,
+    fetched,
+    make_topic,
+    open_txn,
+    received,
+    sql,
+    subscribe,
+    unreachable,
+)
+
+
+def test_creating_again_returns_the_one_that_exists(engine: Engine) -> None:
+    settings = TopicSettings(partitions=3, segment_max_messages=9, retention_ms=5)
+    made, created = engine.topics.create(TOPIC, settings)
+    assert (created, made.settings, made.name) == (True, settings, TOPIC)
+    again, created = engine.topics.create(TOPIC, settings)
+    assert (again, created) == (made, False)
+    assert engine.topics.get(TOPIC) == made
+
+
+def test_partitions_go_round_the_brokers(engine: Engine) -> None:
+    topic, _ = engine.topics.create(TOPIC, TopicSettings(partitions=4))
+    assert topic.brokers[:2] in [("broker-1", "broker-2"), ("broker-2", "broker-1")]
+    assert topic.brokers[2:] == topic.brokers[:2]
+    assert engine.topics.get(TOPIC.snapshot_topic()).brokers == ("broker-1", "broker-2")
+
+
+def test_partitions_may_grow_and_keep_their_place(engine: Engine) -> None:
+    before, _ = engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    engine.produce(P1, batch("a"))
+    grown, created = engine.topics.create(TOPIC, TopicSettings(partitions=5))
+    assert not created
+    assert grown.brokers[:2] == before.brokers
+    assert (grown.settings.partitions, len(engine.log.statuses(TOPIC))) == (5, 5)
+    assert engine.produce(PartitionName(TOPIC, 4), batch("b")).first_offset == 0
+    assert fetched(engine, P1) == ["a"]
+
+
+def test_growth_by_another_process_is_noticed_on_first_use(engine: Engine) -> None:
+    make_topic(engine)
+    other = Engine(
+        engine._urls["coordinator"],
+        {name: url for name, url in engine._urls.items() if name != "coordinator"},
+        engine.settings,
+    )
+    try:
+        assert fetched(other) == []
+        engine.topics.create(TOPIC, TopicSettings(partitions=2))
+        assert other.produce(P1, batch("a"), txn_id=open_txn(other)).first_offset == 0
+        assert other.log.status(P1).last_offset == 0
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"partitions": 1},
+        {"retention_ms": 1},
+        {"retention_bytes": 1},
+        {"segment_max_messages": 1},
+        {"segment_max_bytes": 1},
+        {"deduplication": False},
+    ],
+)
+def test_settings_that_would_change_data_conflict(engine: Engine, change: dict[str, int]) -> None:
+    settings = TopicSettings(partitions=2)
+    engine.topics.create(TOPIC, settings)
+    with pytest.raises(TopicConflict):
+        engine.topics.create(TOPIC, replace(settings, **change))  # type: ignore[arg-type]
+    assert engine.topics.get(TOPIC).settings == settings
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        TopicSettings(partitions=0),
+        TopicSettings(partitions=10_001),
+        TopicSettings(buffer=BufferKind.SIDECAR),
+        TopicSettings(segment_max_messages=2**63),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(engine: Engine, settings: TopicSettings) -> None:
+    with pytest.raises(InvalidRequest):
+        engine.topics.create(TOPIC, settings)
+    with pytest.raises(TopicNotFound):
+        engine.topics.get(TOPIC)
+
+
+def test_system_topics_are_the_engines_own(engine: Engine) -> None:
+    make_topic(engine)
+    with pytest.raises(InvalidRequest):
+        engine.topics.create(TopicName("public", "default", "__mine"), TopicSettings())
+    assert [topic.name for topic in engine.topics.list().items] == [TOPIC]
+    everything = engine.topics.list(include_system=True).items
+    assert {topic.name for topic in everything} == {TOPIC, TOPIC.snapshot_topic()}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 50])
+def test_pages_hold_every_topic_once_by_name(engine: Engine, limit: int) -> None:
+    names = [TopicName("t", space, topic) for space in ("a", "b") for topic in ("x", "y", "z_1")]
+    for name in reversed(names):
+        engine.topics.create(name, TopicSettings())
+    found: list[TopicName] = []
+    cursor = None
+    while True:
+        page = engine.topics.list(limit=limit, cursor=cursor)
+        found += [topic.name for topic in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == names
+
+
+def test_creation_that_a_crash_interrupted_goes_on(engine: Engine) -> None:
+    """The catalog has it; one broker has not, and another is down for the first attempt."""
+    with unreachable(engine, "broker-1"), pytest.raises(PartitionUnavailable):
+        make_topic(engine, partitions=2)
+    number = engine.topics.get(TOPIC).brokers.index("broker-1")
+    missing = PartitionName(TOPIC, number)
+    with pytest.raises(PartitionNotFound):
+        engine.produce(missing, batch("a"))
+    _, created = engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    assert not created
+    for partition in (P0, P1):
+        assert engine.produce(partition, batch("a")).first_offset == 0
+    txn = open_txn(engine)
+    engine.produce(missing, batch("b"), txn_id=txn)
+    assert engine.log.status(missing).snapshot is not None
+
+
+def test_a_deleted_topic_is_gone_with_all_that_it_had(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        txn = open_txn(engine)
+        engine.produce(partition, batch("a"), txn_id=txn)
+        commit(engine, txn)
+    received(engine)
+    engine.topics.delete(TOPIC)
+    for question in (
+        lambda: engine.topics.get(TOPIC),
+        lambda: engine.topics.delete(TOPIC),
+        lambda: engine.log.fetch(P0),
+        lambda: engine.produce(P0, batch("a")),
+    ):
+        with pytest.raises(TopicNotFound):
+            question()
+    left = ("partition", "partition_live", "segment", "snapshot", "entry", "low_water_mark")
+    gone = ("ongoing_txn", "ended_txn", "txn_index", "cursor", "dispatch", "delivery")
+    for database in engine._brokers:
+        for table in gone:
+            assert sql(database, f"SELECT FROM broker.{table}") == []
+        for table in left:
+            rows = sql(
+                database,
+                f"SELECT FROM broker.{table} t JOIN broker.partition p USING (partition_id)"
+                " WHERE p.topic = %s",
+                str(TOPIC),
+            )
+            assert rows == []
+
+
+def test_a_topic_made_again_starts_anew(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("old"), producer_name="p", sequence_id=1)
+    engine.topics.delete(TOPIC)
+    make_topic(engine)
+    assert fetched(engine) == []
+    assert not engine.produce(P0, batch("new"), producer_name="p", sequence_id=1).duplicate
+
+
+def test_a_topic_that_a_transaction_holds_is_not_deleted(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    with pytest.raises(TopicInUse) as refused:
+        engine.topics.delete(TOPIC)
+    assert str(txn) in refused.value.message
+    assert engine.log.status(P0).last_offset == 0
+    commit(engine, txn)
+    engine.topics.delete(TOPIC)
+
+
+def test_a_topic_deleted_elsewhere_is_noticed_by_its_broker(engine: Engine) -> None:
+    make_topic(engine)
+    location = engine.log.locate(P0)
+    coordinator_sql(engine, "DELETE FROM coordinator.topic")
+    sql(location.database, "DELETE FROM broker.partition")
+    sql(location.database, "DELETE FROM broker.partition_live")
+    for question in (
+        lambda: engine.log.fetch(P0),
+        lambda: engine.log.status(P0),
+        lambda: engine.produce(P0, batch("a")),
+    ):
+        with pytest.raises(PartitionNotFound):
+            question()

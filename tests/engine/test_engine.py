@@ -1,0 +1,125 @@
+"""The engine's main job on real databases: produce, read, acknowledge, end."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.model.errors import InvalidTxnStatus
+from engine.model.message import Isolation, Visibility
+from engine.model.txn_status import TxnAction, TxnStatus
+from tests.engine.support import (
+    P0,
+    P1,
+    batch,
+    fetched,
+    finalize,
+    make_topic,
+    open_txn,
+    subscribe,
+    unreachable,
+)
+
+
+def test_readers_see_a_transaction_whole_or_not_at_all(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    plain = engine.produce(P0, batch("n1"), producer_name="p", sequence_id=1)
+    assert (plain.first_offset, plain.duplicate) == (0, False)
+    assert engine.produce(P0, batch("n1"), producer_name="p", sequence_id=1).duplicate
+
+    txn = engine.coordinator.open(owner="alice")
+    other = engine.coordinator.open(owner="alice")
+    engine.produce(P0, batch("x1", "x2"), txn_id=txn.txn_id, producer_name="p", sequence_id=1)
+    engine.produce(P1, batch("y1"), txn_id=txn.txn_id)
+    engine.produce(P0, batch("z1"), txn_id=other.txn_id)
+    engine.produce(P0, batch("n2"))
+    assert fetched(engine) == ["n1"]
+    assert fetched(engine, isolation=Isolation.READ_UNCOMMITTED) == [
+        "n1",
+        "x1",
+        "x2",
+        "z1",
+        "n2",
+    ]
+    assert engine.log.status(P0).stable_position == 0
+    [first, second] = engine.inspect.blockers(P0)
+    assert (first.ongoing.txn_id, first.stable_position_after, first.messages_freed) == (
+        txn.txn_id,
+        2,
+        2,
+    )
+    assert (second.ongoing.txn_id, second.stable_position_after) == (other.txn_id, 4)
+
+    ended = engine.coordinator.end(txn.txn_id, TxnAction.COMMIT)
+    assert ended.status is TxnStatus.COMMITTING
+    finalize(engine)
+    assert engine.coordinator.get(txn.txn_id).status is TxnStatus.COMMITTED
+    assert fetched(engine) == ["n1", "x1", "x2"]
+    assert fetched(engine, P1) == ["y1"]
+    engine.coordinator.end(other.txn_id, TxnAction.ABORT)
+    finalize(engine)
+    assert fetched(engine) == ["n1", "x1", "x2", "n2"]
+    [aborted] = engine.log.aborted_index(P0)
+    assert (aborted.txn_id, aborted.first_offset, aborted.last_offset) == (other.txn_id, 3, 6)
+    assert aborted.last_stable_offset == 7
+
+    with pytest.raises(InvalidTxnStatus):
+        engine.produce(P0, batch("late"), txn_id=txn.txn_id)
+    with pytest.raises(InvalidTxnStatus):
+        engine.coordinator.end(txn.txn_id, TxnAction.ABORT)
+    browsed = engine.log.browse(P0, 0, 100)
+    assert [message.visibility for message in browsed.messages] == [
+        Visibility.VISIBLE,
+        Visibility.VISIBLE,
+        Visibility.VISIBLE,
+        Visibility.ABORTED,
+        Visibility.VISIBLE,
+        Visibility.MARKER,
+        Visibility.MARKER,
+    ]
+
+
+def test_acknowledgements_follow_their_transaction(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    name = subscribe(engine)
+    engine.produce(P0, batch("a", "b", "c"))
+    engine.produce(P1, batch("d"))
+    received = engine.receive(name, "c1")
+    assert sorted(message.payload for message in received) == [b"a", b"b", b"c", b"d"]
+    assert engine.receive(name, "c2") == ()
+
+    txn = engine.coordinator.open(owner="alice")
+    ids = [message.message_id for message in received]
+    answer = engine.acknowledge(name, "c1", ids, txn_id=txn.txn_id)
+    assert set(answer.pending) == set(ids)
+    assert engine.acknowledge(name, "c1", ids).dropped == tuple(ids)
+    engine.coordinator.end(txn.txn_id, TxnAction.ABORT)
+    finalize(engine)
+    again = engine.receive(name, "c2")
+    assert sorted(message.payload for message in again) == [b"a", b"b", b"c", b"d"]
+    assert {message.redelivery_count for message in again} == {1}
+
+    txn = engine.coordinator.open(owner="alice")
+    engine.acknowledge(name, "c2", ids, txn_id=txn.txn_id)
+    engine.coordinator.end(txn.txn_id, TxnAction.COMMIT)
+    finalize(engine)
+    assert engine.coordinator.get(txn.txn_id).status is TxnStatus.COMMITTED
+    assert engine.receive(name, "c2") == ()
+    status = engine.subscriptions.describe(name)
+    assert [cursor.mark_delete_offset for cursor in status.partitions] == [2, 0]
+    assert [cursor.backlog for cursor in status.partitions] == [0, 0]
+
+
+def test_every_database_is_asked_whether_it_serves(engine: Engine) -> None:
+    assert engine.ping() == {"coordinator": None, "broker-1": None, "broker-2": None}
+    with unreachable(engine, "broker-2"):
+        answers = engine.ping()
+    assert answers["broker-1"] is None
+    assert "broker-2 cannot serve this now" in (answers["broker-2"] or "")
+
+
+def test_coordinators_are_made_once_and_never_taken_away(engine: Engine) -> None:
+    txn = open_txn(engine)
+    assert engine.migrate() == []
+    assert engine.coordinator.get(txn).status is TxnStatus.OPEN
+    assert len(engine.coordinator.stats()) == engine.settings.coordinators
