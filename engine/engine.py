@@ -12,9 +12,11 @@ from engine.buffer.snapshots import Snapshots
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.groups import Groups
+from engine.coordinator.partitions import PartitionOperations
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
+from engine.log.retention import Retention
 from engine.log.topics import Topics
 from engine.model.errors import CoordinatorUnavailable, EngineError
 from engine.model.message import MessageID, NewMessage, StoredMessage
@@ -64,6 +66,7 @@ class Engine:
         self._brokers = Brokers(broker_urls, self.settings)
         self.topics = Topics(self._database, self._brokers)
         self._snapshots = Snapshots(self._brokers, self.settings)
+        self._retention = Retention(self._brokers)
         self.log = PartitionLogs(
             self.topics,
             self._brokers,
@@ -72,6 +75,7 @@ class Engine:
             take_snapshot=self._take_snapshot,
         )
         self.coordinator = Coordinator(self._database, self.topics, self.settings)
+        self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots, recover)
         self.groups = Groups(self._database)
         self.finalizer = Finalizer(self._database, self.topics, self._brokers, recover)
         records = Records(self._brokers)
@@ -169,6 +173,14 @@ class Engine:
     def take_snapshots(self) -> int:
         """Snapshot the buffers for which it is time; the workers call this every second."""
         return self._snapshots.sweep()
+
+    def apply_retention(self) -> int:
+        """Drop what is past its retention; the workers call this every few seconds.
+
+        Returns:
+            How many entries were deleted.
+        """
+        return self._retention.sweep()
 
     def sample_positions(self) -> int:
         """Record where each partition stands, if it moved; the workers call this every second."""

@@ -84,13 +84,15 @@ def _replayed(
     end = session.one("log_end", **after)
     if end is None:  # every partition is made with an open segment
         raise PartitionNotFound(f"Partition {partition_id} has no open segment.")
+    # Without a snapshot the rows that are left are counted, and what retention dropped is added.
+    aborted_before = end.aborted_dropped if snapshot is EMPTY else snapshot.aborted_txns
     same_segment = end.ledger_id == snapshot.ledger_id
     state = BufferState(
         position=end.last_offset,
         ledger_id=end.ledger_id,
         segment_entries=end.entries_after + (snapshot.segment_entries if same_segment else 0),
         segment_bytes=end.bytes_after + (snapshot.segment_bytes if same_segment else 0),
-        aborted_txns=end.aborted_after + snapshot.aborted_txns,
+        aborted_txns=end.aborted_after + aborted_before,
         ongoing=replay(snapshot.ongoing, tails),
     )
     return state, end

@@ -37,7 +37,7 @@ class Brokers:
             name: Database(
                 name,
                 url,
-                files=("broker", "subscription"),
+                files=("broker", "subscription", "retention"),
                 unavailable=PartitionUnavailable,
                 pool_size=settings.pool_size,
             )

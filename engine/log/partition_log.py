@@ -135,7 +135,8 @@ class PartitionLogs:
         *,
         keep_aborted: bool = False,
     ) -> Fetched:
-        """Fetch messages from an offset on; records, list and positions are one snapshot.
+        """Fetch messages from an offset on; records, list and positions are one snapshot. From
+        below the log's start, or in a gap of a compacted log, it goes on at the next entry.
 
         With ``keep_aborted``, a READ_COMMITTED fetch leaves the aborted messages in, for a client
         that filters by the list itself (design/api.md, ``filter=client``).
@@ -148,12 +149,12 @@ class PartitionLogs:
         if max_bytes is not None and max_bytes < 1:
             raise InvalidRequest("max_bytes must be 1 or more.")
         window = self._window(from_offset, max_messages)
-        head, entries, aborted = self._read(
+        window, head, (entries, aborted) = self._read(
             partition, "committed_entries" if committed else "all_entries", window, max_bytes
         )
         spans = AbortedSpans(aborted)
         messages: list[StoredMessage] = []
-        next_offset = from_offset
+        from_offset = next_offset = window[0]
         for entry in entries:
             next_offset = min(entry.last_offset + 1, window[1])
             if kind_of(entry) is not EntryKind.DATA:
@@ -169,12 +170,13 @@ class PartitionLogs:
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=next_offset,
+            log_start_offset=head.log_start_offset,
         )
 
     def browse(self, partition: PartitionName, from_offset: int, max_messages: int) -> Fetched:
         """The log as it stands: every entry, markers too, with what a reader makes of it."""
         window = self._window(from_offset, max_messages)
-        head, entries, aborted, open_txns = self._read(
+        window, head, (entries, aborted, open_txns) = self._read(
             partition, "all_entries", window, None, open_too=True
         )
         spans = AbortedSpans(aborted)
@@ -194,7 +196,8 @@ class PartitionLogs:
             aborted_transactions=spans.transactions,
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
-            next_offset=messages[-1].offset + 1 if messages else from_offset,
+            next_offset=messages[-1].offset + 1 if messages else window[0],
+            log_start_offset=head.log_start_offset,
         )
 
     def status(self, partition: PartitionName) -> PartitionStatus:
@@ -250,7 +253,7 @@ class PartitionLogs:
         )
         return tuple(indexed_txn(row) for row in rows)
 
-    def ongoing(self, partition: PartitionName, limit: int = 50) -> tuple[OngoingTxn, ...]:
+    def ongoing(self, partition: PartitionName, limit: int | None = 50) -> tuple[OngoingTxn, ...]:
         """Transactions with data and without a marker, by their first offset."""
         return tuple(ongoing_txn(row) for row in self._rows(partition, "ongoing", limit=limit))
 
@@ -334,35 +337,33 @@ class PartitionLogs:
         max_bytes: int | None,
         *,
         open_too: bool = False,
-    ) -> list[Row]:
-        """The head's row, then the rows of entries, aborted spans and, if asked, ongoing ones."""
+    ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
+        """The window that was read, the head's row, then the rows of entries, aborted spans and,
+        if asked, ongoing ones; all of one snapshot."""
         location = self.locate(partition)
         key: Params = {"partition_id": location.partition_id}
-        span: dict[str, object] = {
-            **key,
-            "from_offset": window[0],
-            "upper": window[1],
-        }
         limit = min(max_bytes or 2**40, self._settings.max_fetch_bytes)
-        statements: list[tuple[str, Params]] = [
-            ("head", key),
-            (entries, span | {"max_bytes": limit}),
-            ("aborted_overlapping", span),
-        ]
-        if open_too:
-            statements.append(("ongoing_overlapping", span))
-        answers = location.database.snapshot(*statements)
-        if not answers[0]:
-            self._recover(location, partition)
-            answers = location.database.snapshot(*statements)
-        if not answers[0]:
-            raise PartitionUnavailable(f"{partition} is recovering; try again.")
-        head = answers[0][0]
-        if not head.online:
-            raise PartitionUnavailable(
-                f"{partition} is offline.", state=PartitionState.OFFLINE.value
-            )
-        return [head, *answers[1:]]
+        recovered = False
+        while True:
+            span: dict[str, object] = {**key, "from_offset": window[0], "upper": window[1]}
+            statements: list[tuple[str, Params]] = [
+                ("head", key),
+                (entries, span | {"max_bytes": limit}),
+                ("aborted_overlapping", span),
+            ]
+            if open_too:
+                statements.append(("ongoing_overlapping", span))
+            heads, *answers = location.database.snapshot(*statements)
+            if heads:
+                start = _start(location, heads[0], window, answers[0])
+                if start == window[0]:
+                    return window, heads[0], answers
+                window = start, min(start + window[1] - window[0], MAX_OFFSET)
+            elif recovered:
+                raise PartitionUnavailable(f"{partition} is recovering; try again.")
+            else:
+                self._recover(location, partition)
+                recovered = True
 
     def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
         """Rows of a question; none may mean that a crash has emptied what it reads."""
@@ -375,6 +376,21 @@ class PartitionLogs:
         self._recover(location, partition)
         with location.database.session() as session:
             return session.all(name, **key, **parameters)
+
+
+def _start(location: Location, head: Row, window: tuple[int, int], entries: list[Row]) -> int:
+    """Where a read has to begin: not below the log's start, nor in a gap of a compacted log."""
+    if not head.online:
+        raise PartitionUnavailable(
+            f"{head.topic}:{head.number} is offline.", state=PartitionState.OFFLINE.value
+        )
+    if window[0] < head.log_start_offset:
+        return int(head.log_start_offset)
+    if window[0] > head.stable_position or (entries and entries[0].first_offset < window[1]):
+        return window[0]
+    with location.database.session() as session:
+        row = session.one("first_entry", partition_id=location.partition_id, from_offset=window[0])
+    return window[0] if row is None else max(window[0], int(row.first_offset))
 
 
 def _visibility(

@@ -8,11 +8,13 @@ import time
 from engine.log.brokers import Brokers
 from engine.model.errors import InvalidRequest, TopicConflict, TopicInUse, TopicNotFound
 from engine.model.page import Page, decode_cursor, encode_cursor
-from engine.model.topic import BufferKind, Topic, TopicSettings
+from engine.model.topic import AbortedParticipation, BufferKind, Topic, TopicSettings
 from engine.model.topic_name import TopicName
+from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row
 
 MAX_PARTITIONS = 10_000
+_ABANDONED = "topic deleted by force; this part is aborted"
 #: How long a process may go on with what it knows of a topic. Growth is noticed on the first use of
 #: a new partition, deletion by the broker.
 _REMEMBERED_SECONDS = 5.0
@@ -32,7 +34,8 @@ class Topics:
         self._lock = threading.Lock()
 
     def create(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
-        """Create a topic, or return the one that exists; more partitions than it has grow it.
+        """Create a topic, or return the one that exists; more partitions than it has grow it, and
+        how long it keeps its messages may change.
 
         Returns:
             The topic, and whether this call created it.
@@ -93,15 +96,24 @@ class Topics:
             next_cursor=encode_cursor(last.tenant, last.namespace, last.topic) if last else None,
         )
 
-    def delete(self, name: TopicName) -> None:
+    def delete(self, name: TopicName, *, force: bool = False) -> tuple[AbortedParticipation, ...]:
         """Delete a topic with its messages and subscriptions.
 
+        Returns:
+            With ``force``, what transactions had in it: that part of them is aborted, the rest
+            goes on. The rows of the log go later, in the retention sweep.
+
         Raises:
-            TopicInUse: a transaction that has not ended holds it.
+            TopicNotFound: there is none.
+            TopicInUse: a transaction that has not ended holds it, and ``force`` is not set.
         """
         topic = self.get(name, fresh=True)
-        self.require_unheld(topic)
-        with self._catalog.session() as session:
+        if not force:
+            self.require_unheld(topic)
+        rows: list[Row] = []
+        with self._catalog.transaction() as session:
+            for part in ("abandon_partitions", "abandon_subscriptions") if force else ():
+                rows += session.all(part, topic_id=topic.topic_id, error=_ABANDONED)
             session.run("delete_topic", topic_id=topic.topic_id)
         with self._lock:
             self._known.pop(name, None)
@@ -110,6 +122,12 @@ class Topics:
                 session.all("lock_topic", topic_id=topic.topic_id)
                 session.run("delete_topic", topic_id=topic.topic_id)
         self._brokers.forget(topic.topic_id)
+        # A subscription takes part once on each broker.
+        parts = {(TxnID(row.tc_id, row.sequence), str(row.participant)) for row in rows}
+        return tuple(
+            AbortedParticipation(txn_id=txn_id, participant=participant)
+            for txn_id, participant in sorted(parts)
+        )
 
     def require_unheld(self, topic: Topic, *, subscription: str | None = None) -> None:
         """Check that no transaction that has not ended holds a topic, or its subscription.
@@ -155,12 +173,14 @@ class Topics:
 
     def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
         wanted, has = settings.partitions, topic.settings.partitions
-        if _but_partitions(settings) != _but_partitions(topic.settings) or (
+        if _fixed(settings) != _fixed(topic.settings) or (
             wanted < has and not topic.name.is_system
         ):
             raise TopicConflict(
-                f"{topic.name} exists with other settings; only partitions may grow (it has {has})."
+                f"{topic.name} exists with other settings; only its retention may change, and its"
+                f" partitions grow (it has {has})."
             )
+        topic = self._keep(topic, settings)
         if wanted <= has:
             return topic
         brokers = [*topic.brokers, *self._spread(wanted, topic.name)[has:]]
@@ -174,6 +194,22 @@ class Topics:
         # No row: someone else has grown it meanwhile; look again.
         if row is None:
             return self._grow(self.get(topic.name, fresh=True), settings)
+        return _topic(row)
+
+    def _keep(self, topic: Topic, settings: TopicSettings) -> Topic:
+        """Take over how long messages are kept; the brokers follow in ``_make_partitions``."""
+        wanted = (settings.retention_ms, settings.retention_bytes)
+        if wanted == (topic.settings.retention_ms, topic.settings.retention_bytes):
+            return topic
+        with self._catalog.session() as session:
+            row = session.one(
+                "change_retention",
+                topic_id=topic.topic_id,
+                retention_ms=settings.retention_ms,
+                retention_bytes=settings.retention_bytes,
+            )
+        if row is None:
+            raise TopicNotFound(f"{topic.name} has been deleted meanwhile.")
         return _topic(row)
 
     def _make_partitions(self, topic: Topic) -> None:
@@ -194,6 +230,12 @@ class Topics:
                         retention_bytes=topic.settings.retention_bytes,
                         deduplication=topic.settings.deduplication,
                     )
+                session.run(
+                    "set_retention",
+                    topic_id=topic.topic_id,
+                    retention_ms=topic.settings.retention_ms,
+                    retention_bytes=topic.settings.retention_bytes,
+                )
 
     def _spread(self, partitions: int, name: TopicName) -> tuple[str, ...]:
         """Partitions go round the brokers; a system topic has one on each, in order."""
@@ -207,11 +249,10 @@ class Topics:
         return topic
 
 
-def _but_partitions(settings: TopicSettings) -> tuple[object, ...]:
+def _fixed(settings: TopicSettings) -> tuple[object, ...]:
+    """What may not change once there is data."""
     return (
         settings.buffer,
-        settings.retention_ms,
-        settings.retention_bytes,
         settings.segment_max_messages,
         settings.segment_max_bytes,
         settings.deduplication,

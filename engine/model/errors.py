@@ -104,6 +104,12 @@ class PartitionUnavailable(EngineError):
     retryable = True
 
 
+class InvalidPartitionState(EngineError):
+    """The partition's state does not allow this; ``current_state`` tells it."""
+
+    code = "InvalidPartitionState"
+
+
 class SubscriptionNotFound(EngineError):
     """The topic has no such subscription."""
 

@@ -43,6 +43,7 @@ class Fetched:
 
     ``aborted_transactions`` is None for READ_UNCOMMITTED and never None for READ_COMMITTED.
     ``next_offset`` is where the next fetch goes on; it passes markers and aborted messages.
+    A fetch from below ``log_start_offset`` begins there: what was below is gone (semantics §7).
     """
 
     messages: tuple[StoredMessage, ...]
@@ -50,6 +51,7 @@ class Fetched:
     stable_position: int
     last_offset: int
     next_offset: int
+    log_start_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ class PartitionStatus:
     blocker: OngoingTxn | None
     snapshot: SnapshotInfo | None
     now: datetime
+    offline_reason: str | None = None
 
     @property
     def last_stable_offset(self) -> int:
@@ -131,6 +134,18 @@ class PartitionStatus:
     def hidden_messages(self) -> int:
         """Offsets that READ_COMMITTED readers may not pass yet."""
         return self.last_offset - self.stable_position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncated:
+    """A truncation: the log ends before ``next_offset`` now, ``entries`` have been cut.
+
+    ``reopened`` are transactions whose marker was cut and whose data was not.
+    """
+
+    next_offset: int
+    entries: int
+    reopened: tuple[TxnID, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from engine.model.topic_name import TopicName
+from engine.model.txn_id import TxnID
 
 
 class BufferKind(StrEnum):
@@ -27,6 +28,15 @@ class TopicSettings:
     segment_max_messages: int = 100_000
     segment_max_bytes: int = 256 * 1024 * 1024
     deduplication: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedParticipation:
+    """What a transaction had in a topic that was deleted by force; ``participant`` names the
+    partition (``topic:n``) or the subscription (``topic/name``)."""
+
+    txn_id: TxnID
+    participant: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from django.urls import URLPattern
 
+from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole.access.roles import Role
 from txnconsole.api.endpoint import operation_of
@@ -44,6 +48,12 @@ ALLOWED: dict[str, set[Role]] = {
     "fetchMessages": {V, C, OP, A},
     "getAbortedIndex": EVERYBODY,
     "getBlockers": EVERYBODY,
+    "snapshotPartition": {OP, A},
+    "recoverPartition": {OP, A},
+    "forceAbort": {OP, A},
+    "takePartitionOffline": {OP, A},
+    "truncatePartition": {OP, A},
+    "bringPartitionOnline": {OP, A},
     "listSubscriptions": EVERYBODY,
     "getSubscription": EVERYBODY,
     "putSubscription": {C, A},
@@ -58,6 +68,10 @@ ALLOWED: dict[str, set[Role]] = {
 
 _T = f"/topics/{TOPIC}"
 _S = f"{_T}/subscriptions/s"
+_P1 = f"{_T}/partitions/1"
+#: Of partition 1, and known to no coordinator.
+_ORPHAN = TxnID(0, 4711)
+_WHY = {"reason": "why"}
 _MESSAGE_IDS = {"consumer": "c", "message_ids": ["1:0:0:0"]}
 
 #: A good request of each operation; ``{own}`` is an open transaction of the caller.
@@ -93,6 +107,12 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "fetchMessages": ("GET", MESSAGES, None),
     "getAbortedIndex": ("GET", f"{_T}/partitions/0/aborted-index", None),
     "getBlockers": ("GET", f"{_T}/partitions/0/blockers", None),
+    "snapshotPartition": ("POST", f"{_P1}/snapshot", {}),
+    "recoverPartition": ("POST", f"{_P1}/recover", _WHY),
+    "forceAbort": ("POST", f"{_P1}/force-abort", {"txn_id": str(_ORPHAN)} | _WHY),
+    "takePartitionOffline": ("POST", f"{_P1}/offline", _WHY),
+    "truncatePartition": ("POST", f"{_P1}/truncate", {"offset": 0} | _WHY),
+    "bringPartitionOnline": ("POST", f"{_P1}/online", _WHY),
     "listSubscriptions": ("GET", f"{_T}/subscriptions", None),
     "getSubscription": ("GET", _S, None),
     "putSubscription": ("PUT", _S, {}),
@@ -124,14 +144,16 @@ def test_the_table_names_every_operation_once() -> None:
 
 
 @pytest.fixture
-def world(topic: str, as_role: Callable[..., Caller]) -> Caller:
-    """Topics, a subscription, a message; returns an administrator."""
+def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
+    """Topics, a subscription, a message, an orphan; returns an administrator."""
     admin = as_role("admin", user="root")
     for path in (f"{_T}", "/topics/public/default/spare"):
         assert admin.put(path, {"partitions": 2}).status in (200, 201)
     for name in ("s", "spare"):
         assert admin.put(f"{_T}/subscriptions/{name}").status == 201
     admin.produce("first")
+    orphaned = PartitionName(TopicName.parse(TOPIC), 1)
+    engine.log.append(orphaned, [NewMessage(payload=b"orphan")], txn_id=_ORPHAN)
     return admin
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -22,6 +23,21 @@ def test_a_topic_is_created_found_again_and_grown(admin: Caller) -> None:
     grown = admin.put(f"/topics/{TOPIC}", {"partitions": 3})
     assert (grown.status, grown.json["partitions"]) == (200, 3)
     assert admin.get(f"/topics/{TOPIC}").json == grown.json
+
+
+def test_a_topics_retention_changes_when_given_and_stays_when_left_out(admin: Caller) -> None:
+    path = f"/topics/{TOPIC}"
+
+    def put(**body: object) -> tuple[int, object, object]:
+        answer = admin.put(path, body)
+        return answer.status, answer.json["retention_ms"], answer.json["retention_bytes"]
+
+    assert put() == (201, None, None)
+    assert put(retention_bytes=10**6) == (200, None, 10**6)
+    assert put(partitions=2, retention_ms=1000) == (200, 1000, 10**6)
+    assert put(partitions=2) == (200, 1000, 10**6)
+    assert put(partitions=2, retention_ms=None) == (200, None, 10**6)
+    assert admin.get(path).json["retention_bytes"] == 10**6
 
 
 @pytest.mark.parametrize("change", [{"partitions": 1}, {"deduplication": False}])
@@ -67,6 +83,34 @@ def test_a_topic_that_a_transaction_holds_is_not_deleted(admin: Caller) -> None:
     admin.produce("x", txn_id=txn_id)
     assert admin.delete(f"/topics/{TOPIC}").is_problem(409, "TopicInUse")
     assert admin.get(f"/topics/{TOPIC}").status == 200
+
+
+def test_a_topic_deleted_by_force_says_what_it_aborted(
+    admin: Caller, finalize: Callable[[], None]
+) -> None:
+    admin.put(f"/topics/{TOPIC}")
+    txn_id = admin.open()
+    admin.produce("x", txn_id=txn_id)
+    answer = admin.delete(f"/topics/{TOPIC}?force=true")
+    parts = [{"txn_id": txn_id, "participant": f"{TOPIC}:0"}]
+    assert (answer.status, answer.json) == (
+        200,
+        {"topic": TOPIC, "aborted_participations": parts},
+    )
+    assert admin.get(f"/topics/{TOPIC}").status == 404
+    entry = AuditEntry.objects.order_by("-sequence").first()
+    assert entry is not None
+    assert (entry.action, entry.result) == ("topic.delete", "done")
+    assert json.loads(entry.after) == {
+        "force": True,
+        "aborted_participations": [f"{txn_id} {TOPIC}:0"],
+    }
+    assert admin.post(f"/transactions/{txn_id}/commit").json["status"] == "COMMITTING"
+    finalize()
+    transaction = admin.get(f"/transactions/{txn_id}").json
+    [part] = transaction["partitions"]
+    assert (transaction["status"], part["state"]) == ("COMMITTED", "aborted")
+    assert "force" in part["last_error"]
 
 
 def test_every_change_of_a_topic_is_audited(admin: Caller) -> None:

@@ -17,6 +17,7 @@ from engine.model.transaction import Transaction
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from txnconsole.queue import heartbeat
 from txnconsole.workers import tasks
+from txnconsole.workers.schedule import SCHEDULE
 
 TOPIC = TopicName.parse("public/default/orders")
 PARTITIONS = [PartitionName(TOPIC, number) for number in range(2)]
@@ -134,6 +135,14 @@ def test_samples_and_snapshots_are_taken_and_may_be_asked_for_at_any_time(engine
         tasks.take_snapshots()
     status = engine.log.status(PARTITIONS[0])
     assert status.stable_position == status.last_offset == 1
+
+
+def test_retention_is_applied_by_a_task_of_the_schedule(engine: Engine) -> None:
+    engine.topics.create(TOPIC, TopicSettings(retention_bytes=1, segment_max_messages=1))
+    for _ in range(5):
+        engine.produce(PARTITIONS[0], [NewMessage(payload=b"x")])
+    tasks.app.tasks[SCHEDULE["apply_retention"]["task"]]()
+    assert engine.log.status(PARTITIONS[0]).log_start_offset > 0
 
 
 def test_a_beat_that_ran_shows_the_worker(engine: Engine) -> None:

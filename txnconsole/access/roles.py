@@ -21,6 +21,8 @@ class Permission(StrEnum):
 
     TOPIC_READ = "topic.read"
     TOPIC_CHANGE = "topic.change"
+    #: Snapshot, recover, truncate partitions, take them off- and online, abort orphans in them.
+    PARTITION_OPERATE = "partition.operate"
     MESSAGE_READ = "message.read"
     MESSAGE_PRODUCE = "message.produce"
     MESSAGE_CONSUME = "message.consume"
@@ -72,6 +74,7 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
     | {
         Permission.TRANSACTION_ABORT,
         Permission.TRANSACTION_ABORT_ANY,
+        Permission.PARTITION_OPERATE,
         Permission.AUDIT_READ,
     },
     Role.ADMIN: frozenset(Permission),

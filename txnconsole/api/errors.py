@@ -43,6 +43,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "TransactionConflict": 409,
     "TopicConflict": 409,
     "TopicInUse": 409,
+    "InvalidPartitionState": 409,
     "SubscriptionConflict": 409,
     "ProducerFenced": 409,
     "SequenceOutOfOrder": 409,

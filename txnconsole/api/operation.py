@@ -70,7 +70,8 @@ class Shape:
     """What an operation takes and answers.
 
     ``packed_body`` is the MessagePack form of ``body``; a call that has one, or whose
-    ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape.
+    ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape but
+    204, which has none.
     """
 
     body: type[msgspec.Struct] = NoBody
@@ -150,6 +151,9 @@ def _responses(shape: Shape) -> dict[Any, Any]:
         responses[204] = None
     else:
         for status in shape.statuses:
+            if status == 204:
+                responses[204] = None
+                continue
             responses[(status, JSON)] = shape.answer
             if shape.packed_answer is not None:
                 responses[(status, MSGPACK)] = shape.packed_answer

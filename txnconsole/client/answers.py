@@ -78,6 +78,8 @@ class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
     buffer: str = "marker"
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,12 +133,14 @@ class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """One fetch; the next one goes on at ``next_offset``."""
+    """One fetch; the next one goes on at ``next_offset``. What was asked for below
+    ``log_start_offset`` has been dropped by retention."""
 
     messages: list[Message]
     stable_position: int
     last_offset: int
     next_offset: int
+    log_start_offset: int = 0
     aborted_transactions: list[AbortedTransaction] | None = None
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from txnconsole.client import Client, TopicNotFound
+from txnconsole.client import Client, PermissionDenied, TopicNotFound
 from txnconsole.demo.schedule import PARTITIONS
 
 NAMESPACE = "public/default"
 SUBSCRIPTION = "delay-monitor"
 
 _DELAYS_PARTITIONS = 2
+#: What each partition keeps at least, so that the demo can run for ever.
+_RETENTION_BYTES = 64 * 1024 * 1024
 #: How long a consumer that died keeps what it had received.
 _ACK_TIMEOUT_MS = 15_000
 
@@ -58,6 +61,17 @@ def prepare(client: Client, topics: Topics) -> None:
 
 def _found_or_created(client: Client, topic: str, partitions: int) -> int:
     try:
-        return client.topic(topic).partitions
+        found = client.topic(topic)
     except TopicNotFound:
-        return client.create_topic(topic, partitions=partitions).partitions
+        return _put(client, topic, partitions)
+    if found.retention_ms is None and found.retention_bytes is None:
+        # One of before there was retention. Who may not change it uses it as it is.
+        with suppress(PermissionDenied):
+            _put(client, topic, found.partitions)
+    return found.partitions
+
+
+def _put(client: Client, topic: str, partitions: int) -> int:
+    return client.create_topic(
+        topic, partitions=partitions, retention_bytes=_RETENTION_BYTES
+    ).partitions

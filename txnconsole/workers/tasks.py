@@ -60,6 +60,14 @@ def take_snapshots() -> None:
         _log.info("snapshots taken", snapshots=taken)
 
 
+@app.task(name="txnconsole.apply_retention")
+def apply_retention() -> None:
+    """Drop what topics need not keep any longer; the engine decides what."""
+    deleted = engine().apply_retention()
+    if deleted:
+        _log.info("retention applied", entries=deleted)
+
+
 @app.task(name="txnconsole.sample_positions")
 def sample_positions() -> None:
     """Record each partition's positions, for their history."""

@@ -21,6 +21,20 @@ INSERT INTO broker.partition_live (
 )
 SELECT partition_id, 0, 0, ledger_id, 0, 0, 0, 0, 0, 0 FROM segment
 
+-- set_retention --
+-- How long the partitions of a topic keep their messages.
+UPDATE broker.partition SET
+    retention_ms = %(retention_ms)s, retention_bytes = %(retention_bytes)s
+WHERE topic_id = %(topic_id)s
+AND (retention_ms, retention_bytes) IS DISTINCT FROM
+    (%(retention_ms)s::bigint, %(retention_bytes)s::bigint)
+
+-- first_entry --
+-- Where the first entry from an offset on begins; a compacted log has gaps.
+SELECT first_offset FROM broker.entry
+WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
+ORDER BY last_offset LIMIT 1
+
 -- partition_ids --
 SELECT number, partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
 
@@ -30,15 +44,14 @@ SELECT l.partition_id FROM broker.partition p JOIN broker.partition_live l USING
 WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
 
 -- delete_topic --
--- Everything of a topic on this broker; the rows of the log have no foreign key.
+-- A topic on this broker. Its entries and index rows have no foreign key; nobody finds them any
+-- more, and the retention sweep deletes them in bounded steps.
 WITH gone AS (
     DELETE FROM broker.partition WHERE topic_id = %(topic_id)s RETURNING partition_id
 ), live AS (
     DELETE FROM broker.partition_live l USING gone WHERE l.partition_id = gone.partition_id
 ), ongoing AS (
     DELETE FROM broker.ongoing_txn o USING gone WHERE o.partition_id = gone.partition_id
-), indexed AS (
-    DELETE FROM broker.txn_index i USING gone WHERE i.partition_id = gone.partition_id
 ), dispatched AS (
     DELETE FROM broker.dispatch d USING gone WHERE d.partition_id = gone.partition_id
 ), delivered AS (
@@ -48,7 +61,8 @@ WITH gone AS (
 ), subscribed AS (
     DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s
 )
-DELETE FROM broker.entry e USING gone WHERE e.partition_id = gone.partition_id
+INSERT INTO broker.dropped_partition (partition_id) SELECT partition_id FROM gone
+ON CONFLICT DO NOTHING
 
 -- append --
 -- See functions/broker/append.sql.
@@ -67,7 +81,7 @@ SELECT * FROM broker.end_txns(
 -- head --
 -- Positions of one partition. No row: it has to be rebuilt first, or does not exist.
 SELECT
-    l.*, p.online, clock_timestamp() AS now,
+    l.*, p.online, p.topic, p.number, clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.partition_id = %(partition_id)s
@@ -167,7 +181,8 @@ SELECT s.partition_id, s.ledger_id, s.first_offset, s.created_at, s.sealed_at,
     coalesce(s.entries, l.segment_entries) AS entries,
     coalesce(s.bytes, l.segment_bytes) AS bytes
 FROM broker.segment s JOIN broker.partition_live l USING (partition_id)
-WHERE s.partition_id = %(partition_id)s ORDER BY s.first_offset DESC LIMIT 500
+WHERE s.partition_id = %(partition_id)s AND s.first_offset >= l.log_start_offset
+ORDER BY s.first_offset DESC LIMIT 500
 
 -- low_water_marks --
 SELECT tc_id, low_water_mark FROM broker.low_water_mark
@@ -181,8 +196,9 @@ ORDER BY s.position DESC LIMIT 1
 -- statuses --
 -- Positions of all partitions of a topic on this broker; next_offset is null while one recovers.
 SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, l.next_offset, l.log_start_offset,
-    l.ongoing_txns, l.aborted_txns, clock_timestamp() AS now,
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason, l.next_offset,
+    p.log_start_offset, l.ongoing_txns, l.aborted_txns - p.aborted_dropped AS aborted_txns,
+    clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition p
@@ -196,8 +212,9 @@ WHERE p.topic_id = %(topic_id)s ORDER BY p.number
 -- status --
 -- As statuses, of one partition.
 SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, l.next_offset, l.log_start_offset,
-    l.ongoing_txns, l.aborted_txns, clock_timestamp() AS now,
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason, l.next_offset,
+    p.log_start_offset, l.ongoing_txns, l.aborted_txns - p.aborted_dropped AS aborted_txns,
+    clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition p
@@ -211,8 +228,9 @@ WHERE p.partition_id = %(partition_id)s
 -- held_back --
 -- Partitions that an ongoing transaction holds back, the most hidden offsets first.
 SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, l.next_offset, l.log_start_offset,
-    l.ongoing_txns, l.aborted_txns, clock_timestamp() AS now,
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason, l.next_offset,
+    p.log_start_offset, l.ongoing_txns, l.aborted_txns - p.aborted_dropped AS aborted_txns,
+    clock_timestamp() AS now,
     l.first_ongoing_offset - 1 AS stable_position,
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition_live l
@@ -293,9 +311,9 @@ SELECT
         AND e.last_offset >= s.first_offset AND e.last_offset > %(position)s) AS bytes_after,
     (SELECT count(*) FROM broker.txn_index i WHERE i.partition_id = %(partition_id)s
         AND i.last_offset > %(position)s AND i.aborted) AS aborted_after,
-    (SELECT min(f.first_offset) FROM broker.segment f
-        WHERE f.partition_id = %(partition_id)s) AS log_start_offset
-FROM broker.segment s WHERE s.partition_id = %(partition_id)s AND s.sealed_at IS NULL
+    p.log_start_offset, p.aborted_dropped
+FROM broker.segment s JOIN broker.partition p USING (partition_id)
+WHERE s.partition_id = %(partition_id)s AND s.sealed_at IS NULL
 
 -- restore_head --
 INSERT INTO broker.partition_live (
@@ -343,7 +361,7 @@ WITH old AS (
     DELETE FROM broker.snapshot WHERE partition_id = %(partition_id)s
     AND position < (
         SELECT position FROM broker.snapshot WHERE partition_id = %(partition_id)s
-        ORDER BY position DESC OFFSET 2 LIMIT 1
+        AND position <> %(position)s ORDER BY position DESC OFFSET 1 LIMIT 1
     )
 )
 INSERT INTO broker.snapshot AS s (partition_id, position, system_partition_id, system_offset)

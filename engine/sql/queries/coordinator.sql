@@ -428,6 +428,11 @@ UPDATE coordinator.topic SET brokers = %(brokers)s
 WHERE topic_id = %(topic_id)s AND brokers = %(expected)s
 RETURNING *
 
+-- change_retention --
+UPDATE coordinator.topic SET
+    retention_ms = %(retention_ms)s, retention_bytes = %(retention_bytes)s
+WHERE topic_id = %(topic_id)s RETURNING *
+
 -- list_topics --
 SELECT * FROM coordinator.topic
 WHERE (tenant, namespace, topic) > (%(tenant)s, %(namespace)s, %(topic)s)
@@ -441,6 +446,17 @@ UNION
 SELECT tc_id, sequence FROM coordinator.txn_subscription
 WHERE topic_id = %(topic_id)s AND state = 'pending'
 LIMIT 5
+
+-- abandon_partitions --
+-- The part that transactions have in a topic that is deleted by force: aborted, and they say why.
+UPDATE coordinator.txn_partition SET state = 'aborted', last_error = %(error)s
+WHERE topic_id = %(topic_id)s AND state = 'pending'
+RETURNING tc_id, sequence, topic || ':' || partition AS participant
+
+-- abandon_subscriptions --
+UPDATE coordinator.txn_subscription SET state = 'aborted', last_error = %(error)s
+WHERE topic_id = %(topic_id)s AND state = 'pending'
+RETURNING tc_id, sequence, topic || '/' || subscription AS participant
 
 -- subscription_in_use --
 SELECT tc_id, sequence FROM coordinator.txn_subscription

@@ -34,7 +34,7 @@ INSERT INTO broker.cursor (subscription_id, partition_id, mark_delete)
 SELECT %(subscription_id)s, p.partition_id,
     CASE WHEN %(latest)s AND p.created_at <= %(since)s THEN coalesce((
         SELECT max(e.last_offset) FROM broker.entry e WHERE e.partition_id = p.partition_id
-    ), -1) ELSE -1 END
+    ), p.log_start_offset - 1) ELSE p.log_start_offset - 1 END
 FROM broker.partition p
 WHERE p.topic_id = %(topic_id)s AND NOT EXISTS (
     SELECT FROM broker.cursor c

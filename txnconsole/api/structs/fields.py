@@ -15,6 +15,10 @@ INT64_MAX = 2**63 - 1
 
 #: Free text of a user, e.g. a reason.
 Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=NO_NUL)]
+#: Why an operator does something; the audit log keeps it.
+Reason = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=1000, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")
+]
 #: The name of a client, consumer, producer, group.
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=NO_NUL)]
 Properties = Annotated[dict[Name, Text], msgspec.Meta(max_length=64)]

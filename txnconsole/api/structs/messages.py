@@ -207,6 +207,7 @@ class _Positions(Answer):
     stable_position: int
     last_offset: int
     next_offset: int
+    log_start_offset: int
 
 
 class FetchedMessages(_Positions):
@@ -258,6 +259,7 @@ def _positions(answer: Fetched) -> dict[str, Any]:
         "stable_position": answer.stable_position,
         "last_offset": answer.last_offset,
         "next_offset": answer.next_offset,
+        "log_start_offset": answer.log_start_offset,
     }
 
 

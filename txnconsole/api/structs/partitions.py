@@ -101,6 +101,7 @@ class PartitionSummary(Answer):
     partition: PartitionText
     broker: str
     state: PartitionState
+    offline_reason: str | None
     log_start_offset: int
     last_offset: int
     stable_position: int
@@ -215,6 +216,7 @@ def _positions(status: PartitionStatus) -> dict[str, Any]:
         "partition": str(status.partition),
         "broker": status.broker,
         "state": status.state,
+        "offline_reason": status.offline_reason,
         "log_start_offset": status.log_start_offset,
         "last_offset": status.last_offset,
         "stable_position": status.stable_position,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 
+from engine.model.topic import AbortedParticipation as EngineParticipation
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic import Topic as EngineTopic
+from engine.model.topic_name import TopicName
 from txnconsole.api.structs.fields import (
     INT64_MAX,
     Answer,
     Body,
     Milliseconds,
     PageQuery,
+    Query,
     Time,
     TopicText,
+    TxnIDText,
     time_text,
 )
 
@@ -23,25 +28,61 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
 
 
 class PutTopic(Body):
+    """A retention that is left out stays as it is; null is without a limit."""
+
     partitions: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     buffer: Literal["marker", "sidecar"] = "marker"
-    retention_ms: Milliseconds | None = None
-    retention_bytes: _Count | None = None
+    retention_ms: Milliseconds | msgspec.UnsetType | None = msgspec.UNSET
+    retention_bytes: _Count | msgspec.UnsetType | None = msgspec.UNSET
     segment_max_messages: _Count | None = None
     segment_max_bytes: _Count | None = None
     deduplication: bool = True
 
-    def settings(self) -> TopicSettings:
-        """The engine's settings; a segment size that is not given is the engine's own."""
+    def settings(self, before: TopicSettings | None) -> TopicSettings:
+        """The engine's settings. A segment size that is not given is the engine's own, and a
+        retention that is not given the one of ``before``, the topic as it stands."""
         default = TopicSettings()
+        kept = before or default
         return TopicSettings(
             partitions=self.partitions,
             buffer=BufferKind(self.buffer),
-            retention_ms=self.retention_ms,
-            retention_bytes=self.retention_bytes,
+            retention_ms=_given(self.retention_ms, kept.retention_ms),
+            retention_bytes=_given(self.retention_bytes, kept.retention_bytes),
             segment_max_messages=self.segment_max_messages or default.segment_max_messages,
             segment_max_bytes=self.segment_max_bytes or default.segment_max_bytes,
             deduplication=self.deduplication,
+        )
+
+
+def _given(value: int | msgspec.UnsetType | None, otherwise: int | None) -> int | None:
+    return otherwise if isinstance(value, msgspec.UnsetType) else value
+
+
+class DeleteTopic(Query):
+    force: bool = False
+
+
+class AbortedParticipation(Answer):
+    """What a transaction had in it: a partition, `topic:n`, or a subscription, `topic/name`."""
+
+    txn_id: TxnIDText
+    participant: str
+
+
+class DeletedTopic(Answer):
+    """A topic that was deleted by force, and whose part in it was aborted with that."""
+
+    topic: TopicText
+    aborted_participations: list[AbortedParticipation]
+
+    @classmethod
+    def of(cls, topic: TopicName, parts: Iterable[EngineParticipation]) -> DeletedTopic:
+        return cls(
+            topic=str(topic),
+            aborted_participations=[
+                AbortedParticipation(txn_id=str(part.txn_id), participant=part.participant)
+                for part in parts
+            ],
         )
 
 

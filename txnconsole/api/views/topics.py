@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from engine.model.errors import TopicNotFound
+from engine.model.topic import TopicSettings
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint, TopicEndpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.structs.topics import ListTopics, PutTopic, Topic, TopicPage
+from txnconsole.api.structs.topics import (
+    DeletedTopic,
+    DeleteTopic,
+    ListTopics,
+    PutTopic,
+    Topic,
+    TopicPage,
+)
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 
@@ -45,9 +54,10 @@ class OneTopic(TopicEndpoint):
     def put(self, call: Call[PutTopic, NoQuery]) -> Reply:
         """201 when it was created, 200 when it stands as asked for.
 
-        `partitions` may grow; anything that would change data is 409 `TopicConflict`.
+        `partitions` may grow and the retention may change; anything that would change data is 409
+        `TopicConflict`.
         """
-        settings = call.body.settings()
+        settings = call.body.settings(self._settings())
         with recorded(Change(self.actor(), "topic.put", f"topic:{self.topic}")) as recording:
             topic, created = engine().topics.create(self.topic, settings)
             answer = Topic.of(topic)
@@ -55,17 +65,39 @@ class OneTopic(TopicEndpoint):
                 "created": created,
                 "partitions": answer.partitions,
                 "buffer": answer.buffer,
+                "retention_ms": answer.retention_ms,
+                "retention_bytes": answer.retention_bytes,
             }
         return Reply(answer, 201 if created else 200)
 
     @operation(
         "deleteTopic",
         Permission.TOPIC_CHANGE,
-        Shape(),
+        Shape(query=DeleteTopic, answer=DeletedTopic, statuses=(200, 204)),
         summary="Delete a topic",
     )
-    def delete(self, call: Call[NoBody, NoQuery]) -> None:
-        """With its messages and subscriptions; 409 `TopicInUse` while a transaction holds it."""
+    def delete(self, call: Call[NoBody, DeleteTopic]) -> DeletedTopic | None:
+        """With its messages and subscriptions; 409 `TopicInUse` while a transaction holds it.
+
+        With `force` what transactions have in it is aborted, and 200 tells which; the rest of
+        them goes on.
+        """
         change = Change(self.actor(), "topic.delete", f"topic:{self.topic}")
-        with recorded(change):
-            engine().topics.delete(self.topic)
+        with recorded(change) as recording:
+            parts = engine().topics.delete(self.topic, force=call.query.force)
+            if not call.query.force:
+                return None
+            answer = DeletedTopic.of(self.topic, parts)
+            recording.after = {
+                "force": True,
+                "aborted_participations": [
+                    f"{part.txn_id} {part.participant}" for part in answer.aborted_participations
+                ],
+            }
+        return answer
+
+    def _settings(self) -> TopicSettings | None:
+        try:
+            return engine().topics.get(self.topic, fresh=True).settings
+        except TopicNotFound:
+            return None

@@ -50,6 +50,8 @@ FLIGHTS = "public/default/flights"
 CARRIER_DELAYS = "public/default/carrier-delays"
 SINK = "carrier-delays"
 _OUTPUT_PARTITIONS = 1
+#: What the output keeps at least, so that the demo can run for ever.
+_OUTPUT_RETENTION_BYTES = 64 * 1024 * 1024
 _FLIGHT = "carrier string, time_hour timestamp, dep_time double, dep_delay double, arr_delay double"
 _FACTS = (
     "carrier",
@@ -139,7 +141,11 @@ class CarrierDelays:
         try:
             self._client.topic(CARRIER_DELAYS)
         except TopicNotFound:
-            self._client.create_topic(CARRIER_DELAYS, partitions=_OUTPUT_PARTITIONS)
+            self._client.create_topic(
+                CARRIER_DELAYS,
+                partitions=_OUTPUT_PARTITIONS,
+                retention_bytes=_OUTPUT_RETENTION_BYTES,
+            )
 
     def _write(self, flights: DataFrame, batch: int) -> None:
         """Write one micro-batch's facts; a batch that is repeated after a crash changes nothing."""

@@ -21,6 +21,7 @@ DECLARE
     head broker.partition_live;
     settings broker.partition;
     stored broker.entry;
+    dropped broker.producer;
     is_new boolean := false;
 BEGIN
     SELECT * INTO head FROM broker.partition_live l
@@ -45,6 +46,10 @@ BEGIN
             SELECT max(e.sequence_id) INTO last_sequence_id FROM broker.entry e
                 WHERE e.partition_id = p_partition AND e.producer_name = p_producer
                 AND e.tc_id IS NULL;
+            -- What retention has dropped was appended all the same.
+            SELECT * INTO dropped FROM broker.producer d
+                WHERE d.partition_id = p_partition AND d.producer_name = p_producer;
+            last_sequence_id := greatest(last_sequence_id, dropped.sequence_id);
         ELSE
             SELECT max(e.sequence_id) INTO last_sequence_id FROM broker.entry e
                 WHERE e.partition_id = p_partition AND e.tc_id = p_tc AND e.sequence = p_sequence
@@ -62,7 +67,14 @@ BEGIN
                     AND e.sequence = p_sequence AND e.producer_name = p_producer
                     AND e.sequence_id = p_sequence_id;
             END IF;
-            IF stored.partition_id IS NULL THEN result := 'out_of_order'; RETURN; END IF;
+            IF stored.partition_id IS NULL AND dropped.sequence_id = p_sequence_id THEN
+                stored.ledger_id := dropped.ledger_id;
+                stored.first_offset := dropped.first_offset;
+                stored.last_offset := dropped.last_offset;
+            ELSIF stored.partition_id IS NULL THEN
+                result := 'out_of_order';
+                RETURN;
+            END IF;
             result := 'duplicate';
             ledger_id := stored.ledger_id;
             first_offset := stored.first_offset;

@@ -1,0 +1,296 @@
+"""What operators do to partitions (design/api.md): offline and online, truncation, snapshots,
+recovery, and the end of orphans.
+
+Lock order: the partition's record, then its head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import structlog
+
+from engine.buffer.snapshots import Snapshots
+from engine.coordinator.coordinator import Coordinator
+from engine.log.brokers import Location
+from engine.log.partition_log import PartitionLogs
+from engine.model.errors import (
+    EngineError,
+    InvalidPartitionState,
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionNotFound,
+    PartitionUnavailable,
+    TopicInUse,
+    TransactionNotFound,
+)
+from engine.model.partition import PartitionState, SnapshotInfo, Truncated
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import Outcome, TxnAction, TxnStatus
+from engine.postgres.database import Row, Session
+
+logger = structlog.get_logger(__name__)
+
+#: Entries cut in one SQL transaction.
+_CUT = 20_000
+#: Transactions named in a refusal.
+_NAMED = 5
+_ACTIONS = {Outcome.COMMITTED: TxnAction.COMMIT, Outcome.ABORTED: TxnAction.ABORT}
+
+
+class PartitionOperations:
+    """Operator calls on single partitions.
+
+    Args:
+        recover: rebuilds a partition that is found without its derived state.
+    """
+
+    def __init__(
+        self,
+        log: PartitionLogs,
+        coordinator: Coordinator,
+        snapshots: Snapshots,
+        recover: Callable[[Location, PartitionName], None],
+    ) -> None:
+        self._log = log
+        self._coordinator = coordinator
+        self._snapshots = snapshots
+        self._recover = recover
+
+    def take_offline(self, partition: PartitionName, *, reason: str) -> None:
+        """Serve nothing of a partition from now on; calls under way end first. Again: the reason
+        changes. Ends of transactions wait until it is online.
+
+        Raises:
+            PartitionNotFound: there is no such partition.
+        """
+        location = self._locate(partition)
+
+        def work(session: Session) -> None:
+            _hold(session, location, partition)
+            key = {"partition_id": location.partition_id}
+            session.run("set_online", **key, online=False, reason=reason)
+
+        location.database.retrying(work)
+        logger.warning("partition taken offline", partition=str(partition))
+
+    def bring_online(self, partition: PartitionName) -> tuple[TxnID, ...]:
+        """Serve a partition again. Decisions on what is open in it are carried out first, so that
+        a transaction that truncation has re-opened gets its own outcome back.
+
+        Returns:
+            The transactions that have been ended.
+
+        Raises:
+            PartitionNotFound: there is no such partition.
+            CoordinatorUnavailable: the outcomes cannot be asked for; it stays offline.
+        """
+        location = self._locate(partition)
+        self._recover(location, partition)
+        actions = self._decisions(txn.txn_id for txn in self._log.ongoing(partition, limit=None))
+
+        def work(session: Session) -> list[Row]:
+            if _hold(session, location, partition).head is None:
+                raise PartitionUnavailable(f"{partition} is recovering; try again.")
+            key = {"partition_id": location.partition_id}
+            session.run("set_online", **key, online=True, reason=None)
+            return _end(session, location, actions)
+
+        ended = location.database.retrying(work)
+        logger.info("partition brought online", partition=str(partition), ended=len(ended))
+        return tuple(TxnID(row.tc_id, row.sequence) for row in ended)
+
+    def truncate(self, partition: PartitionName, offset: int) -> Truncated:
+        """Cut the log so that nothing at or above ``offset`` is left; whole batches only.
+
+        The stable position and cursors move back; a transaction whose marker is cut is open again
+        until the partition goes online. After a crash in between the log ends somewhere above
+        ``offset``: repeat the call.
+
+        Raises:
+            InvalidRequest: below the log's start.
+            InvalidPartitionState: the partition is online.
+            TopicInUse: an open transaction has messages or acknowledgements there.
+            PartitionNotFound: there is no such partition.
+        """
+        location = self._locate(partition)
+        self._recover(location, partition)
+        before = self._open_in(partition)
+        entries, next_offset = self._cut_until(location, partition, offset)
+        self._recover(location, partition)
+        reopened = self._open_in(partition) - before
+        logger.warning(
+            "partition truncated",
+            partition=str(partition),
+            next_offset=next_offset,
+            entries=entries,
+            reopened=len(reopened),
+        )
+        return Truncated(next_offset=next_offset, entries=entries, reopened=tuple(sorted(reopened)))
+
+    def snapshot(self, partition: PartitionName) -> SnapshotInfo | None:
+        """Snapshot a partition's buffer now; None when another has made it impossible meanwhile."""
+        location = self._locate(partition)
+        self._recover(location, partition)
+        self._snapshots.take(location, partition)
+        return self._log.status(partition).snapshot
+
+    def recover(self, partition: PartitionName) -> None:
+        """Throw the derived state away and rebuild it from snapshot and log (semantics §5)."""
+        location = self._locate(partition)
+
+        def work(session: Session) -> None:
+            _hold(session, location, partition)
+            session.run("drop_head", partition_id=location.partition_id)
+
+        location.database.retrying(work)
+        self._recover(location, partition)
+
+    def force_abort(self, partition: PartitionName, txn_id: TxnID) -> int:
+        """Abort an orphan: open in the partition, and unknown to its coordinator or ABORTED.
+
+        Returns:
+            The offset of the abort marker.
+
+        Raises:
+            TransactionNotFound: nothing of it is open in the partition.
+            InvalidTxnStatus: its coordinator says OPEN (end it there) or committed; then the
+                commit has been carried out here instead, since a decision is never reversed.
+            InvalidPartitionState: the partition is offline.
+        """
+        location = self._locate(partition)
+        if self._log.span(partition, txn_id) is None:
+            raise TransactionNotFound(f"{txn_id} has nothing open in {partition}.")
+        outcome = self._outcome(txn_id)
+        if outcome is Outcome.UNDECIDED:
+            raise InvalidTxnStatus(
+                f"{txn_id} is OPEN; abort it with its coordinator.",
+                current_status=TxnStatus.OPEN.value,
+            )
+        action = TxnAction.ABORT if outcome is None else _ACTIONS[outcome]
+
+        def work(session: Session) -> list[Row]:
+            if not _hold(session, location, partition).record.online:
+                raise InvalidPartitionState(
+                    f"{partition} is offline.", current_state=PartitionState.OFFLINE.value
+                )
+            return _end(session, location, {txn_id: action})
+
+        ended = location.database.retrying(work)
+        if action is TxnAction.COMMIT:
+            raise InvalidTxnStatus(
+                f"{txn_id} is committed; the commit has been carried out in {partition}.",
+                current_status=TxnStatus.COMMITTED.value,
+                replayed=True,
+            )
+        if not ended:
+            raise TransactionNotFound(f"{txn_id} has ended in {partition} meanwhile.")
+        logger.warning("orphan aborted", partition=str(partition), txn_id=str(txn_id))
+        return int(ended[0].marker_offset)
+
+    def _cut_until(
+        self, location: Location, partition: PartitionName, offset: int
+    ) -> tuple[int, int]:
+        """Cut step by step; answers how many entries went, and where the log ends."""
+        entries, held_too = 0, False
+        while True:
+            self._recover(location, partition)
+            row = _cut(location, offset, held_too=held_too)
+            if row.result == "held":
+                undecided = self._undecided(row.holders)
+                if undecided:
+                    raise _in_use(undecided)
+                held_too = True  # What is decided may be cut, as if it had been carried out.
+            elif row.result == "truncated":
+                entries += row.entries
+                if row.finished:
+                    return entries, int(row.next_offset)
+            elif row.result != "recovering":  # That would be a crash at this very moment.
+                raise _refusal(row, partition)
+
+    def _locate(self, partition: PartitionName) -> Location:
+        if partition.topic.is_system:
+            raise InvalidRequest(f"{partition} is the engine's own.")
+        return self._log.locate(partition)
+
+    def _open_in(self, partition: PartitionName) -> set[TxnID]:
+        return {txn.txn_id for txn in self._log.ongoing(partition, limit=None)}
+
+    def _undecided(self, holders: Iterable[str]) -> list[TxnID]:
+        txn_ids = {TxnID.parse(holder) for holder in holders}
+        return sorted(txn_ids - self._decisions(txn_ids).keys())
+
+    def _outcome(self, txn_id: TxnID) -> Outcome | None:
+        """What its coordinator has decided; None when it has never issued the id."""
+        try:
+            return self._coordinator.outcome(txn_id)
+        except TransactionNotFound:
+            return None
+
+    def _decisions(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, TxnAction]:
+        """How transactions have been decided; open and unknown ones are left out."""
+        outcomes = {txn_id: self._outcome(txn_id) for txn_id in txn_ids}
+        return {
+            txn_id: _ACTIONS[outcome]
+            for txn_id, outcome in outcomes.items()
+            if outcome is not None and outcome in _ACTIONS
+        }
+
+
+class _Held:
+    """A partition's record and head, locked."""
+
+    def __init__(self, record: Row, head: Row | None) -> None:
+        self.record = record
+        self.head = head
+
+
+def _hold(session: Session, location: Location, partition: PartitionName) -> _Held:
+    record = session.one("hold_partition", partition_id=location.partition_id)
+    if record is None:
+        raise PartitionNotFound(f"{partition} is gone.")
+    return _Held(record, session.one("lock_head", partition_id=location.partition_id))
+
+
+def _end(session: Session, location: Location, actions: Mapping[TxnID, TxnAction]) -> list[Row]:
+    return session.all(
+        "end_orphans",
+        partition_id=location.partition_id,
+        tc_ids=[txn_id.tc_id for txn_id in actions],
+        sequences=[txn_id.sequence for txn_id in actions],
+        aborts=[action is TxnAction.ABORT for action in actions.values()],
+    )
+
+
+def _cut(location: Location, offset: int, *, held_too: bool) -> Row:
+    def work(session: Session) -> Row:
+        return session.one(
+            "truncate",
+            partition_id=location.partition_id,
+            offset=offset,
+            limit=_CUT,
+            held_too=held_too,
+        )
+
+    return location.database.retrying(work)
+
+
+def _in_use(txn_ids: Sequence[TxnID]) -> TopicInUse:
+    named = [str(txn_id) for txn_id in txn_ids[:_NAMED]]
+    return TopicInUse(
+        f"{', '.join(named)} would lose messages or acknowledgements; end them first.",
+        transactions=named,
+    )
+
+
+def _refusal(row: Row, partition: PartitionName) -> EngineError:
+    """The error for a truncation that ``functions/broker/truncate.sql`` has refused."""
+    if row.result == "online":
+        return InvalidPartitionState(
+            f"{partition} is online; take it offline first.",
+            current_state=PartitionState.ONLINE.value,
+        )
+    if row.result == "below_start":
+        return InvalidRequest(f"{partition} begins at offset {row.next_offset}.")
+    return PartitionNotFound(f"{partition} is gone.")

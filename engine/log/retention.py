@@ -1,0 +1,175 @@
+"""Dropping what need not be kept any longer (semantics §7; reference/kafka.md §2.5).
+
+Per partition, in three steps that each may be the last before a crash:
+
+1. The producers of the oldest segment are remembered, so that appends stay exactly-once.
+2. The log's start moves above the segment, under the partition's lock. From here on what lies
+   below is gone for every reader, recovery included.
+3. Entries and index rows below the start are deleted, a bounded number per SQL transaction, then
+   the segment. The next sweep finds what is left by the segments that stand below the start.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from engine.log.brokers import Brokers
+from engine.model.message import MAX_OFFSET
+from engine.model.topic_name import SNAPSHOT_TOPIC
+from engine.postgres.database import Database, Row, Session
+
+logger = structlog.get_logger(__name__)
+
+#: Rows deleted in one SQL transaction.
+STEP = 5000
+#: Steps for one partition in one sweep; what is left then is the next sweep's.
+_STEPS = 40
+#: Segments dropped in one sweep of one broker.
+_SEGMENTS = 200
+
+
+class Retention:
+    """Drops the oldest segments of topics with a retention, and what else nobody needs."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    def sweep(self) -> int:
+        """Drop what is due on every broker; one that cannot be reached delays only itself.
+
+        Several sweeps at once are harmless: the start of a log only moves up, under its lock.
+
+        Returns:
+            How many entries were deleted.
+        """
+        return self._brokers.on_each(self._sweep_broker)
+
+    def _sweep_broker(self, database: Database) -> int:
+        with database.session() as session:
+            for row in session.all("seal_due"):
+                session.run("seal_segment", partition_id=row.partition_id, ledger_id=row.ledger_id)
+            for row in session.all("expirable", partition_id=None, limit=_SEGMENTS):
+                _expire(database, row)
+            session.run("advance_cursors", limit=STEP)
+            session.run("trim_pending_ack_log", limit=STEP)
+            compacted = sum(
+                _compact(database, session, row.partition_id)
+                for row in session.all("system_partitions", topic=SNAPSHOT_TOPIC)
+            )
+            deleted = sum(
+                _delete_below_start(session, row) for row in session.all("expired_segments")
+            )
+            dropped = sum(
+                _delete_dropped(session, row.partition_id)
+                for row in session.all("dropped_partitions", limit=_SEGMENTS)
+            )
+        return compacted + deleted + dropped
+
+
+def _expire(database: Database, segment: Row) -> None:
+    """Move the log's start above one segment, if it still may go."""
+    partition_id = segment.partition_id
+
+    def work(session: Session) -> bool:
+        if session.one("hold_partition", partition_id=partition_id) is None:
+            return False
+        if session.one("lock_head", partition_id=partition_id) is None:
+            return False
+        due = session.all("expirable", partition_id=partition_id, limit=_SEGMENTS)
+        if all(row.log_start_offset != segment.log_start_offset for row in due):
+            return False
+        return _move_log_start(session, partition_id, segment.log_start_offset, changes=1)
+
+    with database.session() as session:
+        session.run(
+            "remember_producers",
+            partition_id=partition_id,
+            log_start_offset=segment.log_start_offset,
+        )
+    if database.retrying(work):
+        logger.info(
+            "segment expired",
+            partition=f"{segment.topic}:{segment.number}",
+            log_start_offset=segment.log_start_offset,
+        )
+
+
+def _move_log_start(session: Session, partition_id: int, offset: int, *, changes: int) -> bool:
+    return bool(
+        session.run(
+            "move_log_start", partition_id=partition_id, log_start_offset=offset, changes=changes
+        )
+    )
+
+
+def _compact(database: Database, session: Session, partition_id: int) -> int:
+    """Delete the snapshots that no recovery can need; segments without any go like expired ones.
+
+    Snapshots are kept by partition, not by age: that of an idle partition may be the oldest entry.
+    """
+    deleted = 0
+    for _ in range(_STEPS):
+        step = session.run("compact_snapshots", partition_id=partition_id, limit=STEP)
+        deleted += step
+        if step < STEP:
+            break
+
+    def work(session: Session) -> None:
+        session.one("hold_partition", partition_id=partition_id)
+        session.one("lock_head", partition_id=partition_id)
+        until = session.one("emptied_until", partition_id=partition_id)
+        if until is not None:
+            # The system topics have no snapshots of their own, so no change is counted.
+            _move_log_start(session, partition_id, until.log_start_offset, changes=0)
+
+    if deleted:
+        database.retrying(work)
+    return deleted
+
+
+def _delete_below_start(session: Session, partition: Row) -> int:
+    """Delete the rows below a log's start; answers how many entries."""
+    key = {"partition_id": partition.partition_id, "upper": partition.log_start_offset}
+    deleted, finished = _delete_entries(
+        session, partition.partition_id, partition.first_offset, partition.log_start_offset
+    )
+    if finished and _delete_index(session, **key):
+        session.run("drop_segments", **key)
+    return deleted
+
+
+def _delete_dropped(session: Session, partition_id: int) -> int:
+    """Delete the rows of a partition whose topic is gone."""
+    deleted, finished = _delete_entries(session, partition_id, 0, MAX_OFFSET)
+    if finished and _delete_index(session, partition_id=partition_id, upper=MAX_OFFSET):
+        session.run("forget_dropped_partition", partition_id=partition_id)
+    return deleted
+
+
+def _delete_entries(
+    session: Session, partition_id: int, from_offset: int, upper: int
+) -> tuple[int, bool]:
+    """Delete entries in [from, upper); answers how many, and whether none is left."""
+    deleted = 0
+    for _ in range(_STEPS):
+        row = session.one(
+            "drop_entries",
+            partition_id=partition_id,
+            from_offset=from_offset,
+            upper=upper,
+            limit=STEP,
+        )
+        if row is None or row.next_offset is None:
+            return deleted, True
+        deleted += row.entries
+        from_offset = row.next_offset
+    return deleted, False
+
+
+def _delete_index(session: Session, **key: int) -> bool:
+    """Delete index rows below an offset; answers whether none is left."""
+    for _ in range(_STEPS):
+        row = session.one("drop_index", **key, limit=STEP)
+        if row is None or row.rows < STEP:
+            return True
+    return False

@@ -1,0 +1,36 @@
+-- End ongoing transactions of one partition the way their coordinator has decided, or abort them
+-- when it knows nothing of them. Unlike end_txns it goes by the ongoing transaction itself: its
+-- marker may have been truncated after the low water mark had passed it. What is not ongoing is
+-- passed over. The caller has made sure that the partition is there and online.
+CREATE OR REPLACE FUNCTION broker.end_orphans(
+    p_partition bigint,
+    p_tcs integer[],
+    p_sequences bigint[],
+    p_aborts boolean[]
+) RETURNS TABLE (tc_id integer, sequence bigint, marker_offset bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    head broker.partition_live;
+    orphan record;
+    done record;
+    ended broker.ended_txn;
+BEGIN
+    SELECT * INTO head FROM broker.partition_live l
+        WHERE l.partition_id = p_partition FOR UPDATE;
+    IF head.partition_id IS NULL THEN RETURN; END IF;
+    FOR orphan IN
+        SELECT o.tc_id, o.sequence, t.abort FROM broker.ongoing_txn o
+        JOIN unnest(p_tcs, p_sequences, p_aborts) AS t (tc, seq, abort)
+            ON o.tc_id = t.tc AND o.sequence = t.seq
+        WHERE o.partition_id = p_partition ORDER BY o.first_offset
+    LOOP
+        done := broker.end_txn(head, orphan.tc_id, orphan.sequence, orphan.abort, true);
+        head := done.new_head;
+        ended := done.ended;
+        tc_id := orphan.tc_id;
+        sequence := orphan.sequence;
+        marker_offset := ended.marker_offset;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM broker.write_head(head);
+END
+$$;

@@ -1,0 +1,107 @@
+-- Cut the end of an offline partition's log, at most p_limit entries at a time and whole entries
+-- only; the log, its index, snapshots, fence and cursors are consistent after every step.
+-- The head goes: recovery rebuilds it from what is left, with the transactions re-opened whose
+-- marker was cut. Answers the new end, and whether the offset asked for has been reached.
+-- result: 'truncated', 'online', 'recovering', 'held' (by ids in holders, unless p_held_too),
+-- 'below_start', 'gone'.
+CREATE OR REPLACE FUNCTION broker.truncate(
+    p_partition bigint,
+    p_to bigint,
+    p_limit bigint,
+    p_held_too boolean,
+    OUT result text,
+    OUT next_offset bigint,
+    OUT entries bigint,
+    OUT finished boolean,
+    OUT holders text[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    settings broker.partition;
+    head broker.partition_live;
+    cut bigint;
+    kept int8multirange;
+BEGIN
+    SELECT * INTO settings FROM broker.partition p
+        WHERE p.partition_id = p_partition FOR NO KEY UPDATE;
+    SELECT * INTO head FROM broker.partition_live l
+        WHERE l.partition_id = p_partition FOR UPDATE;
+    IF settings.partition_id IS NULL THEN result := 'gone'; RETURN; END IF;
+    IF settings.online THEN result := 'online'; RETURN; END IF;
+    IF head.partition_id IS NULL THEN result := 'recovering'; RETURN; END IF;
+    IF p_to < settings.log_start_offset THEN
+        result := 'below_start';
+        next_offset := settings.log_start_offset;
+        RETURN;
+    END IF;
+
+    -- An entry goes as a whole, so the cut is where the first one that is touched begins.
+    SELECT least(p_to, e.first_offset) INTO cut FROM broker.entry e
+        WHERE e.partition_id = p_partition AND e.last_offset >= p_to
+        ORDER BY e.last_offset LIMIT 1;
+    cut := coalesce(cut, least(p_to, head.next_offset));
+    SELECT array_agg(DISTINCT h.txn) INTO holders FROM (
+        SELECT o.tc_id || ':' || o.sequence AS txn FROM broker.ongoing_txn o
+        WHERE o.partition_id = p_partition AND o.last_offset >= cut
+        UNION ALL
+        SELECT a.tc_id || ':' || a.sequence FROM broker.pending_ack a
+        WHERE a.partition_id = p_partition AND upper(a.ranges) > cut
+    ) h;
+    IF holders IS NOT NULL AND NOT p_held_too THEN result := 'held'; RETURN; END IF;
+
+    next_offset := greatest(cut, coalesce((
+        SELECT e.first_offset FROM broker.entry e WHERE e.partition_id = p_partition
+        ORDER BY e.last_offset DESC OFFSET p_limit - 1 LIMIT 1
+    ), 0));
+    result := 'truncated';
+    finished := next_offset = cut;
+    entries := 0;
+    IF next_offset >= head.next_offset THEN RETURN; END IF;
+
+    DELETE FROM broker.entry e
+        WHERE e.partition_id = p_partition AND e.last_offset >= truncate.next_offset;
+    GET DIAGNOSTICS entries = ROW_COUNT;
+    DELETE FROM broker.txn_index i
+        WHERE i.partition_id = p_partition AND i.last_offset >= truncate.next_offset;
+    DELETE FROM broker.snapshot s
+        WHERE s.partition_id = p_partition AND s.position >= truncate.next_offset;
+    DELETE FROM broker.ended_txn e
+        WHERE e.partition_id = p_partition AND e.marker_offset >= truncate.next_offset;
+    DELETE FROM broker.position_sample s
+        WHERE s.partition_id = p_partition AND s.last_offset >= truncate.next_offset;
+
+    -- A new ledger: no message id that was ever given out may name another message.
+    DELETE FROM broker.segment s
+        WHERE s.partition_id = p_partition AND s.first_offset >= truncate.next_offset;
+    UPDATE broker.segment s SET
+        last_offset = truncate.next_offset - 1,
+        sealed_at = coalesce(s.sealed_at, clock_timestamp()),
+        (entries, bytes) = (
+            SELECT count(*), coalesce(sum(length(e.body)), 0) FROM broker.entry e
+            WHERE e.partition_id = p_partition AND e.last_offset >= s.first_offset
+        )
+        WHERE s.partition_id = p_partition
+        AND (s.last_offset IS NULL OR s.last_offset >= truncate.next_offset);
+    INSERT INTO broker.segment (partition_id, ledger_id, first_offset)
+        VALUES (p_partition, nextval('broker.ledger_id_seq'), truncate.next_offset);
+
+    kept := int8multirange(int8range(NULL, truncate.next_offset));
+    UPDATE broker.cursor c SET
+        mark_delete = least(c.mark_delete, truncate.next_offset - 1), acked = c.acked * kept
+        WHERE c.partition_id = p_partition;
+    UPDATE broker.dispatch d SET
+        read_offset = least(d.read_offset, truncate.next_offset), redeliver = d.redeliver * kept
+        WHERE d.partition_id = p_partition;
+    UPDATE broker.delivery d SET ranges = d.ranges * kept WHERE d.partition_id = p_partition;
+    DELETE FROM broker.delivery d WHERE d.partition_id = p_partition AND isempty(d.ranges);
+    UPDATE broker.redelivered r SET ranges = r.ranges * kept WHERE r.partition_id = p_partition;
+    DELETE FROM broker.redelivered r WHERE r.partition_id = p_partition AND isempty(r.ranges);
+    UPDATE broker.pending_ack a SET ranges = a.ranges * kept WHERE a.partition_id = p_partition;
+    DELETE FROM broker.pending_ack a WHERE a.partition_id = p_partition AND isempty(a.ranges);
+    UPDATE broker.pending_ack_log g SET ranges = g.ranges * kept
+        WHERE g.partition_id = p_partition AND upper(g.ranges) > truncate.next_offset;
+    DELETE FROM broker.pending_ack_log g
+        WHERE g.partition_id = p_partition AND isempty(g.ranges);
+
+    DELETE FROM broker.partition_live l WHERE l.partition_id = p_partition;
+END
+$$;

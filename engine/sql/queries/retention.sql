@@ -1,0 +1,205 @@
+-- seal_due --
+-- Open segments that hold a quarter of what their partition keeps, by age or by size: only sealed
+-- ones can go.
+SELECT l.partition_id, l.ledger_id FROM broker.partition p
+JOIN broker.partition_live l USING (partition_id)
+JOIN broker.segment s USING (partition_id, ledger_id)
+WHERE l.next_offset > l.segment_first_offset AND (
+    l.segment_bytes * 4 >= p.retention_bytes
+    OR s.created_at < clock_timestamp() - p.retention_ms / 4 * interval '1 millisecond'
+)
+
+-- seal_segment --
+-- See functions/broker/seal_segment.sql.
+SELECT broker.seal_segment(%(partition_id)s, %(ledger_id)s) AS sealed
+
+-- expirable --
+-- Sealed segments, oldest first, that are past the time limit or beyond the size limit, and wholly
+-- below the stable position and below what every subscription has acknowledged. Age and size only
+-- grow towards the start, so all before one may go as well. A subscription without a cursor here
+-- has acknowledged nothing.
+WITH bound AS (
+    SELECT p.partition_id, p.topic, p.number, p.retention_ms, p.retention_bytes,
+        p.log_start_offset, l.segment_bytes,
+        least(coalesce(l.first_ongoing_offset, l.next_offset) - 1, (
+            SELECT min(coalesce(c.mark_delete, -1)) FROM broker.subscription s
+            LEFT JOIN broker.cursor c
+                ON c.subscription_id = s.subscription_id AND c.partition_id = p.partition_id
+            WHERE s.topic_id = p.topic_id
+        )) AS last_offset
+    FROM broker.partition p JOIN broker.partition_live l USING (partition_id)
+    WHERE (p.retention_ms IS NOT NULL OR p.retention_bytes IS NOT NULL)
+    AND (%(partition_id)s::bigint IS NULL OR p.partition_id = %(partition_id)s)
+), aged AS (
+    SELECT b.partition_id, b.topic, b.number, s.last_offset,
+        s.last_offset <= b.last_offset AND (
+            s.sealed_at < clock_timestamp() - b.retention_ms * interval '1 millisecond'
+            OR b.retention_bytes <= sum(coalesce(s.bytes, b.segment_bytes)) OVER (
+                PARTITION BY b.partition_id ORDER BY s.first_offset DESC
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        ) AS expired
+    FROM bound b JOIN broker.segment s USING (partition_id)
+    WHERE s.first_offset >= b.log_start_offset
+)
+SELECT partition_id, topic, number, last_offset + 1 AS log_start_offset
+FROM aged WHERE expired ORDER BY partition_id, last_offset LIMIT %(limit)s
+
+-- remember_producers --
+-- Keeps the newest batch that each producer has in the part of the log that is going.
+INSERT INTO broker.producer AS p
+SELECT DISTINCT ON (e.producer_name)
+    e.partition_id, e.producer_name, e.sequence_id, e.ledger_id, e.first_offset, e.last_offset
+FROM broker.entry e
+WHERE e.partition_id = %(partition_id)s AND e.last_offset < %(log_start_offset)s
+AND e.last_offset >= (
+    SELECT log_start_offset FROM broker.partition WHERE partition_id = %(partition_id)s
+)
+AND e.tc_id IS NULL AND e.producer_name IS NOT NULL
+ORDER BY e.producer_name, e.sequence_id DESC
+ON CONFLICT (partition_id, producer_name) DO UPDATE SET
+    sequence_id = excluded.sequence_id, ledger_id = excluded.ledger_id,
+    first_offset = excluded.first_offset, last_offset = excluded.last_offset
+WHERE excluded.sequence_id > p.sequence_id
+
+-- hold_partition --
+-- The record's lock, which comes before the head's; inserts below the partition go on.
+SELECT * FROM broker.partition WHERE partition_id = %(partition_id)s FOR NO KEY UPDATE
+
+-- move_log_start --
+-- From here on what lies below is gone for everybody. A snapshot from before it would bring back
+-- transactions whose marker has gone: it goes too, and the change lets the next sweep take another.
+WITH moved AS (
+    UPDATE broker.partition SET log_start_offset = %(log_start_offset)s
+    WHERE partition_id = %(partition_id)s AND log_start_offset < %(log_start_offset)s
+    RETURNING partition_id
+), unusable AS (
+    DELETE FROM broker.snapshot s USING moved
+    WHERE s.partition_id = moved.partition_id AND s.position < %(log_start_offset)s - 1
+)
+UPDATE broker.partition_live l SET
+    log_start_offset = %(log_start_offset)s, changes = l.changes + %(changes)s
+FROM moved WHERE l.partition_id = moved.partition_id
+
+-- advance_cursors --
+-- Cursors that were made while the log's start moved: what lies below it counts as deleted.
+WITH behind AS (
+    SELECT c.subscription_id, c.partition_id, p.log_start_offset AS start,
+        c.acked * int8multirange(int8range(p.log_start_offset, NULL)) AS acked
+    FROM broker.cursor c JOIN broker.partition p USING (partition_id)
+    WHERE c.mark_delete < p.log_start_offset - 1
+    LIMIT %(limit)s FOR UPDATE OF c
+), moved AS (
+    SELECT b.*, CASE WHEN lower(b.acked) = b.start
+        THEN (SELECT r FROM unnest(b.acked) AS r ORDER BY r LIMIT 1) END AS run
+    FROM behind b
+)
+UPDATE broker.cursor c SET
+    mark_delete = coalesce(upper(l.run), l.start) - 1,
+    acked = CASE WHEN l.run IS NULL THEN l.acked ELSE l.acked - int8multirange(l.run) END
+FROM moved l
+WHERE c.subscription_id = l.subscription_id AND c.partition_id = l.partition_id
+
+-- expired_segments --
+-- Partitions with sealed segments below the log's start, whose rows are still to be deleted.
+SELECT p.partition_id, p.log_start_offset, min(s.first_offset) AS first_offset
+FROM broker.segment s JOIN broker.partition p USING (partition_id)
+WHERE p.log_start_offset > 0 AND s.last_offset < p.log_start_offset
+GROUP BY p.partition_id, p.log_start_offset
+
+-- drop_entries --
+-- The oldest entries in [from, upper); answers where the next step begins.
+WITH oldest AS (
+    SELECT last_offset FROM broker.entry
+    WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
+    AND last_offset < %(upper)s
+    ORDER BY last_offset LIMIT %(limit)s
+), dropped AS (
+    DELETE FROM broker.entry e USING (SELECT max(last_offset) AS last_offset FROM oldest) o
+    WHERE e.partition_id = %(partition_id)s AND e.last_offset >= %(from_offset)s
+    AND e.last_offset <= o.last_offset
+    RETURNING e.last_offset
+)
+SELECT count(*) AS entries, max(last_offset) + 1 AS next_offset FROM dropped
+
+-- drop_index --
+-- The oldest index rows below an offset, counted in the partition's record; answers how many.
+WITH dropped AS (
+    DELETE FROM broker.txn_index i USING (
+        SELECT last_offset FROM broker.txn_index
+        WHERE partition_id = %(partition_id)s AND last_offset < %(upper)s
+        ORDER BY last_offset LIMIT %(limit)s
+    ) o
+    WHERE i.partition_id = %(partition_id)s AND i.last_offset = o.last_offset
+    RETURNING i.aborted
+), counted AS (
+    UPDATE broker.partition SET
+        aborted_dropped = aborted_dropped + (SELECT count(*) FROM dropped WHERE aborted)
+    WHERE partition_id = %(partition_id)s AND EXISTS (SELECT FROM dropped WHERE aborted)
+)
+SELECT count(*) AS rows FROM dropped
+
+-- drop_segments --
+DELETE FROM broker.segment WHERE partition_id = %(partition_id)s AND last_offset < %(upper)s
+
+-- dropped_partitions --
+SELECT partition_id FROM broker.dropped_partition ORDER BY dropped_at LIMIT %(limit)s
+
+-- forget_dropped_partition --
+DELETE FROM broker.dropped_partition WHERE partition_id = %(partition_id)s
+
+-- system_partitions --
+SELECT p.partition_id FROM broker.partition p
+JOIN broker.partition_live l USING (partition_id)
+WHERE split_part(p.topic, '/', 3) = %(topic)s
+
+-- compact_snapshots --
+-- Entries of a system topic that no partition's record of snapshots names any more. The last one
+-- stays: the log's end is found by it. A snapshot's entry and its record become visible together.
+DELETE FROM broker.entry e USING (
+    SELECT last_offset FROM broker.entry o
+    WHERE o.partition_id = %(partition_id)s
+    AND o.last_offset < (
+        SELECT max(last_offset) FROM broker.entry WHERE partition_id = %(partition_id)s
+    )
+    AND NOT EXISTS (
+        SELECT FROM broker.snapshot s
+        WHERE s.system_partition_id = o.partition_id AND s.system_offset = o.last_offset
+    )
+    ORDER BY last_offset LIMIT %(limit)s
+) o
+WHERE e.partition_id = %(partition_id)s AND e.last_offset = o.last_offset
+
+-- emptied_until --
+-- Where the first entry of a compacted log stands: segments wholly before it are empty.
+SELECT s.first_offset AS log_start_offset FROM broker.segment s
+WHERE s.partition_id = %(partition_id)s AND s.first_offset <= (
+    SELECT min(e.first_offset) FROM broker.entry e WHERE e.partition_id = %(partition_id)s
+)
+ORDER BY s.first_offset DESC LIMIT 1
+
+-- trim_pending_ack_log --
+-- Steps whose messages all lie at or below the mark-delete position: nothing can come of them.
+DELETE FROM broker.pending_ack_log WHERE log_id IN (
+    SELECT g.log_id FROM broker.cursor c
+    JOIN broker.pending_ack_log g
+        ON g.subscription_id = c.subscription_id AND g.partition_id = c.partition_id
+        AND upper(g.ranges) <= c.mark_delete + 1
+    LIMIT %(limit)s
+)
+
+-- set_online --
+UPDATE broker.partition SET online = %(online)s, offline_reason = %(reason)s
+WHERE partition_id = %(partition_id)s
+
+-- drop_head --
+DELETE FROM broker.partition_live WHERE partition_id = %(partition_id)s
+
+-- truncate --
+-- See functions/broker/truncate.sql.
+SELECT * FROM broker.truncate(%(partition_id)s, %(offset)s, %(limit)s, %(held_too)s)
+
+-- end_orphans --
+-- See functions/broker/end_orphans.sql.
+SELECT * FROM broker.end_orphans(
+    %(partition_id)s, %(tc_ids)s, %(sequences)s, %(aborts)s
+)

@@ -1,0 +1,147 @@
+"""Operator calls on partitions, over the API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from tests.api.conftest import MESSAGES, TOPIC, Caller
+from txnconsole.audit.models import AuditEntry
+
+_PARTITION = f"/topics/{TOPIC}/partitions/0"
+_WHY = {"reason": "disk is failing"}
+
+
+@pytest.fixture
+def operator(as_role: Callable[..., Caller]) -> Caller:
+    return as_role("operator", user="olga")
+
+
+def newest() -> AuditEntry:
+    entry = AuditEntry.objects.order_by("-sequence").first()
+    assert entry is not None
+    return entry
+
+
+def test_a_partition_goes_offline_and_online_with_a_reason_that_is_shown(
+    program: Caller, operator: Caller, topic: str
+) -> None:
+    program.produce("a")
+    answer = operator.post(f"{_PARTITION}/offline", _WHY)
+    assert (answer.status, answer.json["state"]) == (200, "offline")
+    assert answer.json["offline_reason"] == "disk is failing"
+    entry = newest()
+    assert (entry.who, entry.action, entry.object, entry.reason) == (
+        "olga",
+        "partition.offline",
+        f"partition:{TOPIC}:0",
+        "disk is failing",
+    )
+    refused = program.get(MESSAGES)
+    assert refused.is_problem(503, "PartitionUnavailable")
+    assert "Retry-After" in refused.headers
+    online = operator.post(f"{_PARTITION}/online", _WHY)
+    assert online.json == {"partition": f"{TOPIC}:0", "ended_transactions": []}
+    assert len(program.get(MESSAGES).json["messages"]) == 1
+
+
+def test_truncation_tells_what_it_did_and_the_outcome_comes_back_online(
+    program: Caller, operator: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    txn_id = program.open()
+    program.produce("a", txn_id=txn_id)
+    program.post(f"/transactions/{txn_id}/commit")
+    finalize()
+    program.produce("b")
+    body = {"offset": 1} | _WHY
+    refused = operator.post(f"{_PARTITION}/truncate", body)
+    assert refused.is_problem(409, "InvalidPartitionState")
+    assert refused.json["current_state"] == "online"
+    assert (newest().action, newest().result) == ("partition.truncate", "InvalidPartitionState")
+    operator.post(f"{_PARTITION}/offline", _WHY)
+    answer = operator.post(f"{_PARTITION}/truncate", body)
+    assert answer.json == {
+        "partition": f"{TOPIC}:0",
+        "next_offset": 1,
+        "dropped_entries": 2,
+        "reopened_transactions": [txn_id],
+    }
+    assert json.loads(newest().before) == {
+        "state": "offline",
+        "last_offset": 2,
+        "stable_position": 2,
+    }
+    online = operator.post(f"{_PARTITION}/online", _WHY)
+    assert online.json["ended_transactions"] == [txn_id]
+    messages = program.get(MESSAGES).json["messages"]
+    assert [message["payload"] for message in messages] == ["a"]
+
+
+def test_snapshot_and_recovery_on_demand(program: Caller, operator: Caller, topic: str) -> None:
+    program.produce("a", txn_id=program.open())
+    program.produce("b")
+    assert operator.post(f"{_PARTITION}/snapshot").status == 200
+    assert program.get(_PARTITION).json["snapshot"]["position"] == 1
+    answer = operator.post(f"{_PARTITION}/recover", _WHY)
+    assert (answer.json["state"], answer.json["ongoing_txns"]) == ("online", 1)
+    assert newest().before == newest().after
+
+
+def test_an_orphan_is_aborted_where_abort_finds_nothing(
+    program: Caller, operator: Caller, topic: str, engine: Engine
+) -> None:
+    orphan = TxnID(0, 4711)
+    partition = PartitionName(TopicName.parse(TOPIC), 0)
+    engine.log.append(partition, [NewMessage(payload=b"x")], txn_id=orphan)
+    abort = operator.post(f"/transactions/{orphan}/abort", _WHY)
+    assert abort.is_problem(404, "TransactionNotFound")
+    body = {"txn_id": str(orphan)} | _WHY
+    answer = operator.post(f"{_PARTITION}/force-abort", body)
+    assert answer.json == {"partition": f"{TOPIC}:0", "txn_id": str(orphan), "marker_offset": 1}
+    assert operator.post(f"{_PARTITION}/force-abort", body).is_problem(404, "TransactionNotFound")
+    assert program.get(_PARTITION).json["stable_position"] == 1
+
+
+def test_an_open_transaction_is_not_an_orphan(
+    program: Caller, operator: Caller, topic: str
+) -> None:
+    txn_id = program.open()
+    program.produce("a", txn_id=txn_id)
+    refused = operator.post(f"{_PARTITION}/force-abort", {"txn_id": txn_id} | _WHY)
+    assert refused.is_problem(409, "InvalidTxnStatus")
+    assert refused.json["current_status"] == "OPEN"
+    assert newest().result == "InvalidTxnStatus"
+
+
+@pytest.mark.parametrize("call", ["offline", "online", "recover", "truncate", "force-abort"])
+@pytest.mark.parametrize("reason", [None, "", "  "])
+def test_a_reason_is_required(call: str, reason: str | None, operator: Caller, topic: str) -> None:
+    body: dict[str, object] = {"truncate": {"offset": 0}, "force-abort": {"txn_id": "0:1"}}.get(
+        call, {}
+    )
+    answer = operator.post(
+        f"{_PARTITION}/{call}", body if reason is None else body | {"reason": reason}
+    )
+    assert answer.is_problem(400, "InvalidRequest")
+    assert answer.json["errors"]
+
+
+def test_a_fetch_from_below_the_start_goes_on_at_the_start(program: Caller, engine: Engine) -> None:
+    settings = TopicSettings(retention_bytes=1, segment_max_messages=1)
+    engine.topics.create(TopicName.parse(TOPIC), settings)
+    program.produce("a")
+    program.produce("b")
+    program.produce("c")
+    engine.apply_retention()
+    start = program.get(_PARTITION).json["log_start_offset"]
+    assert start > 0
+    answer = program.get(f"{MESSAGES}?from_offset=0").json
+    assert answer["log_start_offset"] == start
+    assert [message["offset"] for message in answer["messages"]] == list(range(start, 3))

@@ -1,0 +1,367 @@
+"""What operators do to partitions: offline, online, truncation, recovery, the end of orphans."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from engine import Engine
+from engine.coordinator import partitions as operations
+from engine.coordinator.coordinator import Coordinator
+from engine.model.errors import (
+    CoordinatorUnavailable,
+    InvalidPartitionState,
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionUnavailable,
+    TopicInUse,
+    TransactionNotFound,
+)
+from engine.model.message import EntryKind
+from engine.model.partition import PartitionState, Truncated
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from tests.engine.support import (
+    P0,
+    SUBSCRIPTION,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    due_now,
+    fetched,
+    finalize,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+    received,
+    subscribe,
+)
+
+UNKNOWN = TxnID(0, 4711)
+
+
+def offline(engine: Engine) -> None:
+    engine.partitions.take_offline(P0, reason="test")
+
+
+def truncate(engine: Engine, offset: int) -> Truncated:
+    offline(engine)
+    return engine.partitions.truncate(P0, offset)
+
+
+def kinds(engine: Engine) -> list[EntryKind]:
+    return [message.kind for message in engine.log.browse(P0, 0, 100).messages]
+
+
+def test_an_offline_partition_serves_nothing_and_says_why(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    offline(engine)
+    status = engine.log.status(P0)
+    assert (status.state, status.offline_reason) == (PartitionState.OFFLINE, "test")
+    for call in (lambda: engine.produce(P0, batch("b")), lambda: engine.log.fetch(P0)):
+        with pytest.raises(PartitionUnavailable):
+            call()
+    lose_derived_state(engine)
+    assert engine.log.status(P0).state is PartitionState.OFFLINE
+    assert engine.partitions.bring_online(P0) == ()
+    assert engine.log.status(P0).offline_reason is None
+    assert fetched(engine) == ["a"]
+
+
+def test_a_decision_waits_for_an_offline_partition_and_is_carried_out_online(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn_id)
+    offline(engine)
+    commit(engine, txn_id)
+    assert engine.coordinator.get(txn_id).status is TxnStatus.COMMITTING
+    assert engine.partitions.bring_online(P0) == (txn_id,)
+    assert fetched(engine) == ["a"]
+    due_now(engine)
+    finalize(engine)
+    assert engine.coordinator.get(txn_id).status is TxnStatus.COMMITTED
+    assert kinds(engine) == [EntryKind.DATA, EntryKind.TXN_COMMIT]
+
+
+def test_an_open_transaction_stays_open_over_offline_and_online(engine: Engine) -> None:
+    make_topic(engine)
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn_id)
+    offline(engine)
+    assert engine.partitions.bring_online(P0) == ()
+    engine.produce(P0, batch("b"), txn_id=txn_id)
+    commit(engine, txn_id)
+    assert fetched(engine) == ["a", "b"]
+
+
+def test_a_partition_stays_offline_while_outcomes_cannot_be_asked_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"), txn_id=open_txn(engine))
+    offline(engine)
+
+    def away(*_: object) -> None:
+        raise CoordinatorUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Coordinator, "outcome", away)
+        with pytest.raises(CoordinatorUnavailable):
+            engine.partitions.bring_online(P0)
+    assert engine.log.status(P0).state is PartitionState.OFFLINE
+
+
+def test_truncation_is_refused_while_the_partition_is_online(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    with pytest.raises(InvalidPartitionState) as refused:
+        engine.partitions.truncate(P0, 0)
+    assert refused.value.data == {"current_state": "online"}
+    assert fetched(engine) == ["a"]
+
+
+def test_truncation_cuts_whole_batches_and_appends_go_on_in_a_new_ledger(engine: Engine) -> None:
+    make_topic(engine)
+    first = engine.produce(P0, batch("a", "b"))
+    engine.produce(P0, batch("c", "d", "e"))
+    engine.produce(P0, batch("f"))
+    cut = truncate(engine, 3)
+    assert (cut.next_offset, cut.entries, cut.reopened) == (2, 2, ())
+    engine.partitions.bring_online(P0)
+    assert fetched(engine) == ["a", "b"]
+    status = engine.log.status(P0)
+    assert (status.last_offset, status.stable_position) == (1, 1)
+    again = engine.produce(P0, batch("x"))
+    assert again.first_offset == 2
+    assert again.ledger_id > first.ledger_id
+    [new, old] = engine.log.segments(P0)
+    assert (old.first_offset, old.last_offset, old.entries, old.sealed) == (0, 1, 1, True)
+    assert (new.first_offset, new.last_offset, new.entries) == (2, 2, 1)
+    lose_derived_state(engine)
+    assert fetched(engine) == ["a", "b", "x"]
+
+
+@pytest.mark.parametrize("offset", [0, 5, 6, 99])
+def test_truncation_to_the_ends_of_the_log(engine: Engine, offset: int) -> None:
+    make_topic(engine, segment_max_messages=2)
+    for text in "abcdef":
+        engine.produce(P0, batch(text))
+    cut = truncate(engine, offset)
+    assert cut.next_offset == min(offset, 6)
+    assert cut.entries == max(0, 6 - offset)
+    engine.partitions.bring_online(P0)
+    assert engine.produce(P0, batch("x")).first_offset == min(offset, 6)
+    assert fetched(engine) == [*"abcdef"[:offset], "x"]
+
+
+def test_truncation_in_many_steps_ends_where_one_step_would(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_CUT", 2)
+    make_topic(engine, segment_max_messages=3)
+    for _ in range(3):
+        txn_id = open_txn(engine)
+        engine.produce(P0, batch("x"), txn_id=txn_id)
+        abort(engine, txn_id)
+        engine.produce(P0, batch("y"))
+    cut = truncate(engine, 4)
+    assert (cut.next_offset, cut.entries, cut.reopened) == (4, 5, (TxnID(0, 1),))
+    status = engine.log.status(P0)
+    assert (status.stable_position, status.aborted_txns) == (2, 1)
+
+
+@pytest.mark.parametrize("action", list(TxnAction))
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_transaction_whose_marker_was_cut_is_open_again_and_gets_its_outcome_back(
+    engine: Engine, action: TxnAction, snapshot: bool
+) -> None:
+    """Although the low water mark has long passed it: an orphan would be aborted."""
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("b"), txn_id=txn_id)
+    engine.produce(P0, batch("c"))
+    if snapshot:
+        engine._snapshots.take(engine.log.locate(P0), P0)
+    (commit if action is TxnAction.COMMIT else abort)(engine, txn_id)
+    engine.produce(P0, batch("d"))
+    later = open_txn(engine)
+    engine.coordinator.add_partitions(later, [P0])
+    commit(engine, later)
+    assert truncate(engine, 3).reopened == (txn_id,)
+    status = engine.log.status(P0)
+    assert (status.stable_position, status.ongoing_txns, status.aborted_txns) == (0, 1, 0)
+    lose_derived_state(engine)
+    assert engine.log.status(P0).stable_position == 0
+    assert engine.partitions.bring_online(P0) == (txn_id,)
+    assert fetched(engine) == (["a", "b", "c"] if action is TxnAction.COMMIT else ["a", "c"])
+    commit(engine, open_txn(engine))
+    status = engine.log.status(P0)
+    assert (status.stable_position, status.last_offset) == (3, 3)
+
+
+def test_truncation_is_refused_where_an_open_transaction_has_messages(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("b"), txn_id=txn_id)
+    with pytest.raises(TopicInUse) as refused:
+        truncate(engine, 1)
+    assert refused.value.data == {"transactions": [str(txn_id)]}
+    assert engine.partitions.truncate(P0, 2).entries == 0
+    engine.partitions.bring_online(P0)
+    commit(engine, txn_id)
+    assert fetched(engine) == ["a", "b"]
+
+
+def test_truncation_is_refused_where_an_open_transaction_has_acknowledged(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c")
+    txn_id = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c", [message.message_id], txn_id=txn_id)
+    with pytest.raises(TopicInUse):
+        truncate(engine, 0)
+
+
+def test_cursors_move_back_with_the_log_and_new_messages_are_delivered(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    for text in "abcdef":
+        engine.produce(P0, batch(text))
+    messages = engine.receive(SUBSCRIPTION, "c")
+    ids = {message.payload.decode(): message.message_id for message in messages}
+    engine.acknowledge(SUBSCRIPTION, "c", [ids[text] for text in "acf"])
+    truncate(engine, 4)
+    engine.partitions.bring_online(P0)
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.acked.runs) == (0, ((2, 3),))
+    assert cursor.delivered["c"].runs == ((1, 2), (3, 4))
+    for text in "xy":
+        engine.produce(P0, batch(text))
+    assert received(engine, "d") == ["x", "y"]
+    engine.acknowledge(SUBSCRIPTION, "c", [ids["b"], ids["d"]])
+    truncate(engine, 1)
+    engine.partitions.bring_online(P0)
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.acked.runs, cursor.delivered) == (0, (), {})
+    engine.produce(P0, batch("z"))
+    assert received(engine, "d") == ["z"]
+
+
+def test_what_was_cut_may_be_produced_again(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"), producer_name="p", sequence_id=1)
+    engine.produce(P0, batch("b"), producer_name="p", sequence_id=2)
+    truncate(engine, 1)
+    engine.partitions.bring_online(P0)
+    assert engine.produce(P0, batch("a"), producer_name="p", sequence_id=1).duplicate
+    assert not engine.produce(P0, batch("b"), producer_name="p", sequence_id=2).duplicate
+
+
+def test_truncation_below_the_start_of_the_log_is_refused(engine: Engine) -> None:
+    make_topic(engine, segment_max_messages=1, retention_bytes=1)
+    for text in "abcdef":
+        engine.produce(P0, batch(text))
+    engine.apply_retention()
+    start = engine.log.status(P0).log_start_offset
+    with pytest.raises(InvalidRequest):
+        truncate(engine, start - 1)
+    assert engine.partitions.truncate(P0, start).next_offset == start
+
+
+def test_operators_leave_the_engines_own_topics_alone(engine: Engine) -> None:
+    make_topic(engine)
+    with pytest.raises(InvalidRequest):
+        engine.partitions.take_offline(PartitionName(TOPIC.snapshot_topic(), 0), reason="x")
+
+
+def test_recover_rebuilds_what_was_wrong_and_snapshot_takes_one(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"), txn_id=open_txn(engine))
+    broker_sql(
+        engine,
+        "UPDATE broker.partition_live SET ongoing_txns = 9, first_ongoing_offset = NULL"
+        " WHERE partition_id = %s",
+        engine.log.locate(P0).partition_id,
+    )
+    engine.partitions.recover(P0)
+    status = engine.log.status(P0)
+    assert (status.ongoing_txns, status.stable_position) == (1, -1)
+    engine.produce(P0, batch("b"))
+    info = engine.partitions.snapshot(P0)
+    assert info is not None
+    assert (info.position, info.entries_after) == (1, 0)
+
+
+def orphan(engine: Engine, txn_id: TxnID = UNKNOWN, text: str = "orphan") -> None:
+    """Data of a transaction that no coordinator was asked about: the broker's side alone."""
+    engine.log.append(P0, batch(text), txn_id=txn_id)
+
+
+def test_an_orphan_that_no_coordinator_knows_is_aborted_once(engine: Engine) -> None:
+    make_topic(engine)
+    orphan(engine)
+    engine.produce(P0, batch("a"))
+    assert fetched(engine) == []
+    with ThreadPoolExecutor(2) as threads:
+        calls = [threads.submit(engine.partitions.force_abort, P0, UNKNOWN) for _ in range(2)]
+    failures = [call.exception() for call in calls]
+    assert [type(failure) for failure in failures].count(TransactionNotFound) == 1
+    assert fetched(engine) == ["a"]
+    assert kinds(engine) == [EntryKind.DATA, EntryKind.DATA, EntryKind.TXN_ABORT]
+    with pytest.raises(InvalidTxnStatus):
+        orphan(engine)
+
+
+def test_an_open_transaction_is_not_force_aborted(engine: Engine) -> None:
+    make_topic(engine)
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn_id)
+    with pytest.raises(InvalidTxnStatus) as refused:
+        engine.partitions.force_abort(P0, txn_id)
+    assert refused.value.data == {"current_status": "OPEN"}
+    commit(engine, txn_id)
+    assert fetched(engine) == ["a"]
+    with pytest.raises(TransactionNotFound):
+        engine.partitions.force_abort(P0, txn_id)
+
+
+@pytest.mark.parametrize("action", list(TxnAction))
+def test_an_orphan_of_a_decided_transaction_gets_the_decision(
+    engine: Engine, action: TxnAction
+) -> None:
+    """Decided, and not carried out here: its participant is unknown to the coordinator."""
+    make_topic(engine)
+    txn_id = open_txn(engine)
+    orphan(engine, txn_id)
+    (commit if action is TxnAction.COMMIT else abort)(engine, txn_id)
+    assert engine.log.status(P0).ongoing_txns == 1
+    if action is TxnAction.ABORT:
+        assert engine.partitions.force_abort(P0, txn_id) == 1
+        assert fetched(engine) == []
+    else:
+        with pytest.raises(InvalidTxnStatus) as refused:
+            engine.partitions.force_abort(P0, txn_id)
+        assert refused.value.data == {"current_status": "COMMITTED", "replayed": True}
+        assert fetched(engine) == ["orphan"]
+    assert engine.log.status(P0).ongoing_txns == 0
+
+
+def test_an_orphan_in_an_offline_partition_waits(engine: Engine) -> None:
+    make_topic(engine)
+    orphan(engine)
+    offline(engine)
+    with pytest.raises(InvalidPartitionState):
+        engine.partitions.force_abort(P0, UNKNOWN)
+    assert engine.partitions.bring_online(P0) == ()
+    engine.partitions.force_abort(P0, UNKNOWN)
+    assert fetched(engine) == []
