@@ -6,10 +6,12 @@ or one transaction's marker (design/semantics.md §1).
 Invariants
     Offsets are dense and never reused: they are taken under the lock of the partition's head.
     An entry, its index row and the positions that it moves become durable together.
+    Below log_start_offset there is nothing for anybody, whatever rows retention has yet to delete.
     A fetch answers records, aborted list and positions from one snapshot of the database.
 
 Lock order
-    partition head (partition_live), ascending by id; everything else of a partition is under it.
+    partition record (FOR NO KEY UPDATE, operators and retention only), then partition head
+    (partition_live), ascending by id; everything else of a partition is under it.
 
 What a crash leaves behind
     PostgreSQL empties the UNLOGGED head and ongoing transactions: the partition answers

@@ -123,9 +123,11 @@ def test_an_open_transaction_is_not_an_orphan(
 @pytest.mark.parametrize("call", ["offline", "online", "recover", "truncate", "force-abort"])
 @pytest.mark.parametrize("reason", [None, "", "  "])
 def test_a_reason_is_required(call: str, reason: str | None, operator: Caller, topic: str) -> None:
-    body: dict[str, object] = {"truncate": {"offset": 0}, "force-abort": {"txn_id": "0:1"}}.get(
-        call, {}
-    )
+    needed: dict[str, dict[str, object]] = {
+        "truncate": {"offset": 0},
+        "force-abort": {"txn_id": "0:1"},
+    }
+    body = needed.get(call, {})
     answer = operator.post(
         f"{_PARTITION}/{call}", body if reason is None else body | {"reason": reason}
     )

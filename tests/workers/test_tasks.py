@@ -15,6 +15,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from txnconsole.celery import app
 from txnconsole.queue import heartbeat
 from txnconsole.workers import tasks
 from txnconsole.workers.schedule import SCHEDULE
@@ -141,7 +142,7 @@ def test_retention_is_applied_by_a_task_of_the_schedule(engine: Engine) -> None:
     engine.topics.create(TOPIC, TopicSettings(retention_bytes=1, segment_max_messages=1))
     for _ in range(5):
         engine.produce(PARTITIONS[0], [NewMessage(payload=b"x")])
-    tasks.app.tasks[SCHEDULE["apply_retention"]["task"]]()
+    app.tasks[SCHEDULE["apply_retention"]["task"]]()
     assert engine.log.status(PARTITIONS[0]).log_start_offset > 0
 
 

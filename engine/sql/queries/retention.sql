@@ -17,7 +17,7 @@ SELECT broker.seal_segment(%(partition_id)s, %(ledger_id)s) AS sealed
 -- Sealed segments, oldest first, that are past the time limit or beyond the size limit, and wholly
 -- below the stable position and below what every subscription has acknowledged. Age and size only
 -- grow towards the start, so all before one may go as well. A subscription without a cursor here
--- has acknowledged nothing.
+-- has acknowledged nothing. What an operator has taken offline is left alone.
 WITH bound AS (
     SELECT p.partition_id, p.topic, p.number, p.retention_ms, p.retention_bytes,
         p.log_start_offset, l.segment_bytes,
@@ -28,7 +28,7 @@ WITH bound AS (
             WHERE s.topic_id = p.topic_id
         )) AS last_offset
     FROM broker.partition p JOIN broker.partition_live l USING (partition_id)
-    WHERE (p.retention_ms IS NOT NULL OR p.retention_bytes IS NOT NULL)
+    WHERE p.online AND (p.retention_ms IS NOT NULL OR p.retention_bytes IS NOT NULL)
     AND (%(partition_id)s::bigint IS NULL OR p.partition_id = %(partition_id)s)
 ), aged AS (
     SELECT b.partition_id, b.topic, b.number, s.last_offset,
@@ -179,13 +179,14 @@ ORDER BY s.first_offset DESC LIMIT 1
 
 -- trim_pending_ack_log --
 -- Steps whose messages all lie at or below the mark-delete position: nothing can come of them.
-DELETE FROM broker.pending_ack_log WHERE log_id IN (
+-- An array, so that they are found by their key.
+DELETE FROM broker.pending_ack_log WHERE log_id = ANY (ARRAY(
     SELECT g.log_id FROM broker.cursor c
     JOIN broker.pending_ack_log g
         ON g.subscription_id = c.subscription_id AND g.partition_id = c.partition_id
         AND upper(g.ranges) <= c.mark_delete + 1
     LIMIT %(limit)s
-)
+))
 
 -- set_online --
 UPDATE broker.partition SET online = %(online)s, offline_reason = %(reason)s

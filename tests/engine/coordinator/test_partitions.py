@@ -278,6 +278,16 @@ def test_truncation_below_the_start_of_the_log_is_refused(engine: Engine) -> Non
     assert engine.partitions.truncate(P0, start).next_offset == start
 
 
+def test_retention_leaves_an_offline_partition_alone(engine: Engine) -> None:
+    make_topic(engine, segment_max_messages=1, retention_bytes=1)
+    for text in "abcdef":
+        engine.produce(P0, batch(text))
+    offline(engine)
+    assert engine.apply_retention() == 0
+    engine.partitions.bring_online(P0)
+    assert engine.apply_retention() > 0
+
+
 def test_operators_leave_the_engines_own_topics_alone(engine: Engine) -> None:
     make_topic(engine)
     with pytest.raises(InvalidRequest):

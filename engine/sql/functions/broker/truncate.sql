@@ -66,6 +66,8 @@ BEGIN
         WHERE s.partition_id = p_partition AND s.position >= truncate.next_offset;
     DELETE FROM broker.ended_txn e
         WHERE e.partition_id = p_partition AND e.marker_offset >= truncate.next_offset;
+    DELETE FROM broker.producer p
+        WHERE p.partition_id = p_partition AND p.last_offset >= truncate.next_offset;
     DELETE FROM broker.position_sample s
         WHERE s.partition_id = p_partition AND s.last_offset >= truncate.next_offset;
 
