@@ -59,10 +59,7 @@ class Retention:
             deleted = sum(
                 _delete_below_start(session, row) for row in session.all("expired_segments")
             )
-            dropped = sum(
-                _delete_dropped(session, row.partition_id)
-                for row in session.all("dropped_partitions", limit=_SEGMENTS)
-            )
+            dropped = delete_dropped(session)
         return compacted + deleted + dropped
 
 
@@ -138,20 +135,25 @@ def _delete_below_start(session: Session, partition: Row) -> int:
     return deleted
 
 
-def _delete_dropped(session: Session, partition_id: int) -> int:
-    """Delete the rows of a partition whose topic is gone."""
-    deleted, finished = _delete_entries(session, partition_id, 0, MAX_OFFSET)
-    if finished and _delete_index(session, partition_id=partition_id, upper=MAX_OFFSET):
-        session.run("forget_dropped_partition", partition_id=partition_id)
-    return deleted
+def delete_dropped(session: Session, *, steps: int | None = None) -> int:
+    """Delete rows of partitions whose topic is gone, at most ``steps`` times :data:`STEP` entries
+    of each; answers how many. Each step is durable by itself."""
+    total = 0
+    for row in session.all("dropped_partitions", limit=_SEGMENTS):
+        partition_id = row.partition_id
+        deleted, finished = _delete_entries(session, partition_id, 0, MAX_OFFSET, steps=steps)
+        total += deleted
+        if finished and _delete_index(session, partition_id=partition_id, upper=MAX_OFFSET):
+            session.run("forget_dropped_partition", partition_id=partition_id)
+    return total
 
 
 def _delete_entries(
-    session: Session, partition_id: int, from_offset: int, upper: int
+    session: Session, partition_id: int, from_offset: int, upper: int, *, steps: int | None = None
 ) -> tuple[int, bool]:
     """Delete entries in [from, upper); answers how many, and whether none is left."""
     deleted = 0
-    for _ in range(_STEPS):
+    for _ in range(steps or _STEPS):
         row = session.one(
             "drop_entries",
             partition_id=partition_id,

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 from engine.log.brokers import Brokers
-from engine.model.errors import InvalidRequest, TopicConflict, TopicInUse, TopicNotFound
+from engine.log.retention import delete_dropped
+from engine.model.errors import (
+    InvalidRequest,
+    PartitionUnavailable,
+    TopicConflict,
+    TopicInUse,
+    TopicNotFound,
+)
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.topic import AbortedParticipation, BufferKind, Topic, TopicSettings
 from engine.model.topic_name import TopicName
@@ -101,7 +109,7 @@ class Topics:
 
         Returns:
             With ``force``, what transactions had in it: that part of them is aborted, the rest
-            goes on. The rows of the log go later, in the retention sweep.
+            goes on. The rows of a large log go later, in the retention sweep.
 
         Raises:
             TopicNotFound: there is none.
@@ -121,6 +129,9 @@ class Topics:
             with database.transaction() as session:
                 session.all("lock_topic", topic_id=topic.topic_id)
                 session.run("delete_topic", topic_id=topic.topic_id)
+            # A small topic's rows go at once; the sweep has the rest, and what fails here.
+            with suppress(PartitionUnavailable), database.session() as session:
+                delete_dropped(session, steps=2)
         self._brokers.forget(topic.topic_id)
         # A subscription takes part once on each broker.
         parts = {(TxnID(row.tc_id, row.sequence), str(row.participant)) for row in rows}

@@ -45,7 +45,7 @@ WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
 
 -- delete_topic --
 -- A topic on this broker. Its entries and index rows have no foreign key; nobody finds them any
--- more, and the retention sweep deletes them in bounded steps.
+-- more, and retention deletes them in bounded steps.
 WITH gone AS (
     DELETE FROM broker.partition WHERE topic_id = %(topic_id)s RETURNING partition_id
 ), live AS (

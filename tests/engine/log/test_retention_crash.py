@@ -1,5 +1,4 @@
-"""Retention while PostgreSQL is killed: nothing acknowledged that should stay is lost, and nothing is
-appended twice."""
+"""Retention while PostgreSQL is killed: nothing goes that should stay, nothing is there twice."""
 
 from __future__ import annotations
 
