@@ -2,15 +2,17 @@
 (semantics §3).
 
 Many transactions take few SQL transactions: all that are due for a coordinator are grouped by
-broker, and each broker does its part of all of them in one SQL transaction. Two workers on the same
+broker, and each broker does its part of all of them in one SQL transaction. The brokers are asked
+at once, so that one that does not answer holds up nobody else's end. Two workers on the same
 work are harmless: ends are exactly-once on the broker, and results are compare-and-set here.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -71,6 +73,14 @@ class _Answer:
         return cls(row, done if result.error in (None, _GONE) else None, result)
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """One broker's results."""
+
+    partitions: list[_Answer] = field(default_factory=list)
+    subscriptions: list[_Answer] = field(default_factory=list)
+
+
 class Finalizer:
     """Drives COMMITTING and ABORTING transactions to their end.
 
@@ -114,26 +124,48 @@ class Finalizer:
             commands={row.sequence: _command(tc_id, row) for row in due},
             low_water_marks={tc_id: mark.low_water_mark if mark else -1},
         )
-        done_partitions: list[_Answer] = []
-        done_subscriptions: list[_Answer] = []
-        for broker in sorted({row.broker for row in (*partitions, *subscriptions)}):
-            answers = self._end_on_broker(
-                broker,
-                [row for row in partitions if row.broker == broker],
-                [row for row in subscriptions if row.broker == broker],
-                orders,
-            )
-            done_partitions += answers[0]
-            done_subscriptions += answers[1]
-        ended = self._record(orders, done_partitions, done_subscriptions)
+        ended = sum(
+            self._record(orders, answers, concluded)
+            for answers, concluded in self._end_everywhere(partitions, subscriptions, orders)
+        )
         return Finalized(ended=ended, waiting=len(due) - ended)
+
+    def _end_everywhere(
+        self, partitions: list[Row], subscriptions: list[Row], orders: _Orders
+    ) -> Iterator[tuple[_Answers, list[int]]]:
+        """Ask all brokers at once; yields each one's answers as they come, with the transactions
+        for which no other broker is still being asked."""
+        members: dict[int, set[str]] = {sequence: set() for sequence in orders.commands}
+        for row in (*partitions, *subscriptions):
+            members[row.sequence].add(row.broker)
+        alone = [sequence for sequence, brokers in members.items() if not brokers]
+        if alone:
+            yield _Answers(), alone
+        names = sorted(set().union(*members.values()))
+        with ThreadPoolExecutor(max(1, len(names)), "finalizer") as pool:
+            asked = {
+                pool.submit(
+                    self._end_on_broker,
+                    name,
+                    [row for row in partitions if row.broker == name],
+                    [row for row in subscriptions if row.broker == name],
+                    orders,
+                ): name
+                for name in names
+            }
+            for answered in as_completed(asked):
+                name = asked[answered]
+                mine = [sequence for sequence, brokers in members.items() if name in brokers]
+                for sequence in mine:
+                    members[sequence].remove(name)
+                yield answered.result(), [s for s in mine if not members[s]]
 
     def _end_on_broker(
         self, broker: str, partitions: list[Row], subscriptions: list[Row], orders: _Orders
-    ) -> tuple[list[_Answer], list[_Answer]]:
+    ) -> _Answers:
         """One SQL transaction on the broker; partition heads are locked before cursors."""
 
-        def work(session: Session) -> tuple[list[_Answer], list[_Answer]]:
+        def work(session: Session) -> _Answers:
             ended = [
                 answer
                 for (topic_id, number), rows in _grouped(partitions, "partition")
@@ -148,17 +180,17 @@ class Finalizer:
                     session, topic_id, name, orders.of(rows), orders
                 )
             ]
-            return ended, acked
+            return _Answers(ended, acked)
 
         try:
             database = self._brokers.get(broker)
             answers = database.retrying(work)
-            self._recover_what_waits(database, answers[0])
+            self._recover_what_waits(database, answers.partitions)
         except EngineError as error:
             logger.warning(
                 "broker not finalized", broker=broker, code=error.code, reason=error.message
             )
-            return (
+            return _Answers(
                 [_failed(row, orders, error.message) for row in partitions],
                 [_failed(row, orders, error.message) for row in subscriptions],
             )
@@ -230,9 +262,10 @@ class Finalizer:
                         PartitionName(TopicName.parse(topic), number),
                     )
 
-    def _record(
-        self, orders: _Orders, partitions: list[_Answer], subscriptions: list[_Answer]
-    ) -> int:
+    def _record(self, orders: _Orders, answers: _Answers, concluded: list[int]) -> int:
+        """Record what a broker did, and end the transactions that have nobody left to ask."""
+        partitions, subscriptions = answers.partitions, answers.subscriptions
+
         def work(session: Session) -> int:
             if partitions:
                 session.run(
@@ -251,7 +284,7 @@ class Finalizer:
                     subscriptions=[answer.row.subscription for answer in subscriptions],
                     brokers=[answer.row.broker for answer in subscriptions],
                 )
-            ended = session.all("conclude", tc_id=orders.tc_id, sequences=sorted(orders.commands))
+            ended = session.all("conclude", tc_id=orders.tc_id, sequences=sorted(concluded))
             return len(ended)
 
         return self._database.retrying(work)

@@ -125,8 +125,11 @@ def lose_derived_state(engine: Engine) -> None:
 
 
 @contextmanager
-def unreachable(engine: Engine, broker: str) -> Iterator[None]:
-    """Let a broker refuse connections: its engine's URL leads nowhere meanwhile."""
+def unreachable(engine: Engine, broker: str, *, patience: float = 0.05) -> Iterator[None]:
+    """Let a broker refuse connections: its engine's URL leads nowhere meanwhile.
+
+    Callers give up after ``patience`` seconds.
+    """
     known = engine._brokers._databases[broker]
     dead = Database(
         broker,
@@ -135,7 +138,7 @@ def unreachable(engine: Engine, broker: str) -> Iterator[None]:
         unavailable=known._unavailable,
         pool_size=1,
     )
-    dead._pool.timeout = 0.05
+    dead._pool.timeout = patience
     engine._brokers._databases[broker] = dead
     try:
         yield

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
 import structlog
 
 from engine import Engine
 from engine.buffer import marker
 from engine.coordinator.finalization import Finalized
+from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, ParticipantState
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -125,6 +129,25 @@ def test_a_broker_that_is_down_delays_only_its_own_part(engine: Engine) -> None:
     found = engine.coordinator.get(both)
     assert (found.status, found.partitions[0].last_error) == (TxnStatus.COMMITTED, None)
     assert [part.attempts for part in found.partitions] == [2, 1]
+
+
+@pytest.mark.parametrize("down", [0, 1])
+def test_a_broker_that_does_not_answer_holds_up_no_end_of_others(engine: Engine, down: int) -> None:
+    make_topic(engine, partitions=2)
+    waiting, ended, alone = (open_txn(engine) for _ in range(3))
+    engine.produce(PartitionName(TOPIC, down), batch("a"), txn_id=waiting)
+    engine.produce(PartitionName(TOPIC, 1 - down), batch("b"), txn_id=ended)
+    for txn in (waiting, ended, alone):
+        engine.coordinator.end(txn, COMMIT)
+    with unreachable(engine, broker_of(engine, down), patience=1.5):
+        worker = threading.Thread(target=finalize, args=(engine,))
+        worker.start()
+        for txn in (ended, alone):
+            found = engine.coordinator.wait_for_end(txn, wait_ms=10_000)
+            assert found.status is TxnStatus.COMMITTED
+        assert worker.is_alive()
+        worker.join()
+    assert engine.coordinator.get(waiting).status is TxnStatus.COMMITTING
 
 
 def test_the_back_off_doubles_up_to_ten_seconds(engine: Engine) -> None:
