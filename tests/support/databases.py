@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import psycopg
 
@@ -81,5 +82,10 @@ class Databases:
 
     def _everywhere(self, statement: str) -> None:
         for url in self.all_urls:
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(statement.encode())
+            _connection(url).execute(statement.encode())
+
+
+@cache
+def _connection(url: str) -> psycopg.Connection:
+    """Kept for the whole run: logging in, and the plans of the cleaning, cost most of its time."""
+    return psycopg.connect(url, autocommit=True)

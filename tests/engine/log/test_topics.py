@@ -81,8 +81,6 @@ def test_growth_by_another_process_is_noticed_on_first_use(engine: Engine) -> No
     "change",
     [
         {"partitions": 1},
-        {"retention_ms": 1},
-        {"retention_bytes": 1},
         {"segment_max_messages": 1},
         {"segment_max_bytes": 1},
         {"deduplication": False},
