@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from engine.model import batch
-from engine.model.message import EntryKind, MessageID, StoredMessage, Visibility
+from engine.model.message import MAX_OFFSET, EntryKind, MessageID, StoredMessage, Visibility
 from engine.model.partition import AbortedTxn
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
@@ -46,6 +46,19 @@ class AbortedSpans:
 
 def kind_of(entry: Row) -> EntryKind:
     return _KINDS[entry.kind]
+
+
+def visibility_of(
+    entry: Row, spans: AbortedSpans, ongoing: Mapping[tuple[int, int], int], stable_position: int
+) -> Visibility:
+    """What a READ_COMMITTED reader makes of an entry. ``ongoing``: first offsets by transaction."""
+    if kind_of(entry) is not EntryKind.DATA:
+        return Visibility.MARKER
+    if spans.cover(entry):
+        return Visibility.ABORTED
+    if ongoing.get((entry.tc_id, entry.sequence), MAX_OFFSET) <= entry.first_offset:
+        return Visibility.OPEN
+    return Visibility.VISIBLE if entry.first_offset <= stable_position else Visibility.BLOCKED
 
 
 def messages_of(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from engine.log.admission import check, refusal
 from engine.log.brokers import Brokers, Location
-from engine.log.entries import AbortedSpans, kind_of, messages_of
+from engine.log.entries import AbortedSpans, kind_of, messages_of, visibility_of
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import Topics
 from engine.model import batch
@@ -22,7 +22,6 @@ from engine.model.message import (
     Isolation,
     NewMessage,
     StoredMessage,
-    Visibility,
 )
 from engine.model.partition import (
     Appended,
@@ -188,7 +187,7 @@ class PartitionLogs:
                     entry,
                     partition.number,
                     within=window,
-                    visibility=_visibility(entry, spans, ongoing, head.stable_position),
+                    visibility=visibility_of(entry, spans, ongoing, head.stable_position),
                 )
             )
         return Fetched(
@@ -391,15 +390,3 @@ def _start(location: Location, head: Row, window: tuple[int, int], entries: list
     with location.database.session() as session:
         row = session.one("first_entry", partition_id=location.partition_id, from_offset=window[0])
     return window[0] if row is None else max(window[0], int(row.first_offset))
-
-
-def _visibility(
-    entry: Row, spans: AbortedSpans, ongoing: Mapping[tuple[int, int], int], stable_position: int
-) -> Visibility:
-    if kind_of(entry) is not EntryKind.DATA:
-        return Visibility.MARKER
-    if spans.cover(entry):
-        return Visibility.ABORTED
-    if ongoing.get((entry.tc_id, entry.sequence), MAX_OFFSET) <= entry.first_offset:
-        return Visibility.OPEN
-    return Visibility.VISIBLE if entry.first_offset <= stable_position else Visibility.BLOCKED

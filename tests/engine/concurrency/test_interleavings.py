@@ -93,7 +93,7 @@ class Background:
 @contextmanager
 def while_open(database: Database, statement: str, *params: object) -> Iterator[None]:
     """Keep a transaction open that has run a statement; commit it at the end of the block."""
-    with psycopg.connect(database._pool.conninfo) as connection:
+    with psycopg.connect(str(database._pool.conninfo)) as connection:
         connection.execute(statement.encode(), params)
         yield
 
@@ -239,7 +239,7 @@ def test_a_decision_that_waits_for_a_participant_ends_it_too(engine: Engine) -> 
     txn = open_txn(engine)
     database = engine._database
     topic_id = engine.topics.get(TOPIC).topic_id
-    with psycopg.connect(database._pool.conninfo) as joining:
+    with psycopg.connect(str(database._pool.conninfo)) as joining:
         joining.execute("SELECT FROM coordinator.transaction FOR SHARE")
         ended = Background(database, lambda: engine.coordinator.end(txn, COMMIT))
         ended.waits()
@@ -399,9 +399,7 @@ def test_of_transactions_that_want_one_message_at_once_one_gets_it(engine: Engin
     txns = [open_txn(engine) for _ in range(6)]
     answers = at_once(
         *[
-            lambda txn=txn: engine.acknowledge(  # type: ignore[misc]
-                SUBSCRIPTION, "c1", [message.message_id], txn_id=txn
-            )
+            lambda txn=txn: engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
             for txn in txns
         ]
     )
@@ -419,7 +417,7 @@ def test_acks_over_brokers_in_any_order_do_not_deadlock(engine: Engine) -> None:
     shares = [[m for m in messages if m.offset == offset] for offset in range(6)]
     answers = at_once(
         *[
-            lambda share=share, step=step: engine.acknowledge(  # type: ignore[misc]
+            lambda share=share, step=step: engine.acknowledge(
                 SUBSCRIPTION,
                 "c1",
                 [message.message_id for message in share[::step]],
@@ -444,7 +442,7 @@ def test_consumers_at_once_share_the_messages(engine: Engine) -> None:
             seen += texts
         return seen
 
-    answers = at_once(*[lambda name=f"c{n}": consume(name) for n in range(4)])  # type: ignore[misc]
+    answers = at_once(*[lambda name=f"c{n}": consume(name) for n in range(4)])
     seen = [text for answer in answers if isinstance(answer, list) for text in answer]
     assert sorted(seen) == sorted(f"{p}.{n}" for p in (0, 1) for n in range(30))
 
@@ -463,7 +461,7 @@ def test_many_threads_append_without_a_gap(engine: Engine) -> None:
             offsets += range(appended.first_offset, appended.last_offset + 1)
         return offsets
 
-    answers = at_once(*[lambda name=f"p{n}": produce(name) for n in range(6)])  # type: ignore[misc]
+    answers = at_once(*[lambda name=f"p{n}": produce(name) for n in range(6)])
     offsets = [offset for answer in answers if isinstance(answer, list) for offset in answer]
     assert sorted(offsets) == list(range(6 * 19))
     segments = engine.log.segments(P0)[::-1]
@@ -505,7 +503,7 @@ def test_partitions_joined_in_any_order_at_once_do_not_deadlock(engine: Engine) 
         txn = open_txn(engine)
         answers = at_once(
             *[
-                lambda txn=txn, step=step: engine.coordinator.add_partitions(  # type: ignore[misc]
+                lambda txn=txn, step=step: engine.coordinator.add_partitions(
                     txn, partitions[::step]
                 )
                 for step in (1, -1, 1, -1)
@@ -525,7 +523,7 @@ def test_a_join_that_waits_takes_what_is_left_and_does_not_deadlock(engine: Engi
         " (tc_id, sequence, topic_id, topic, partition, broker)"
         " VALUES (0, 0, %s, %s, %s, 'broker-1') ON CONFLICT DO NOTHING"
     )
-    with psycopg.connect(engine._database._pool.conninfo) as first:
+    with psycopg.connect(str(engine._database._pool.conninfo)) as first:
         first.execute(insert, [topic_id, str(TOPIC), 0])
         second = Background(
             engine._database, lambda: engine.coordinator.add_partitions(txn, [P1, P0])
@@ -559,7 +557,7 @@ def test_the_same_group_at_once_is_decided_once(engine: Engine) -> None:
     txns = [open_txn(engine, tc_id=tc_id) for tc_id in (2, 0, 1)]
     answers = at_once(
         *[
-            lambda step=step: engine.groups.end("g", "q", commit=txns[::step]).duplicate  # type: ignore[misc]
+            lambda step=step: engine.groups.end("g", "q", commit=txns[::step]).duplicate
             for step in (1, -1, 1, -1)
         ]
     )
@@ -571,7 +569,7 @@ def test_groups_over_the_same_transactions_do_not_deadlock(engine: Engine) -> No
     txns = [open_txn(engine, tc_id=number % 3) for number in range(9)]
     answers = at_once(
         *[
-            lambda n=n, step=step: engine.groups.end(f"g{n}", "q", commit=txns[::step])  # type: ignore[misc]
+            lambda n=n, step=step: engine.groups.end(f"g{n}", "q", commit=txns[::step])
             for n, step in enumerate((1, -1, 1, -1))
         ]
     )
