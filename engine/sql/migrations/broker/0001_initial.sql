@@ -1,12 +1,12 @@
 -- A broker's database: partitions, their logs and transaction buffers, subscriptions
--- (design/semantics.md §4 to §6).
+-- (design/semantics.md §4 to §7). Plans are kept for as long as a connection lives, so one that is made
+-- while a table is all but empty must suit it when it is large (tests/engine/sql/test_plans.py).
 --
 -- Logged tables are records: durable before a caller hears of success. UNLOGGED tables are derived
 -- state, which PostgreSQL empties after a crash: a partition without its partition_live row serves
 -- nothing until it is rebuilt from snapshot and log (semantics §1, §5).
 
 CREATE SCHEMA IF NOT EXISTS broker;
-CREATE EXTENSION IF NOT EXISTS btree_gist;
 
 CREATE TABLE broker.partition (
     partition_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -21,7 +21,18 @@ CREATE TABLE broker.partition (
     retention_bytes bigint,
     deduplication boolean NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The log's start moves first; entries and index rows below it are gone for everybody from then
+    -- on, and are deleted afterwards in bounded steps. aborted_dropped counts the aborted
+    -- transactions whose index rows went with them: the head counts all that ever aborted.
+    log_start_offset bigint NOT NULL DEFAULT 0,
+    aborted_dropped bigint NOT NULL DEFAULT 0,
+    offline_reason text,
     UNIQUE (topic_id, number)
+);
+-- Partitions of deleted topics whose entries and index rows are still to be deleted.
+CREATE TABLE broker.dropped_partition (
+    partition_id bigint PRIMARY KEY,
+    dropped_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- A segment ("ledger") is dropped as one. Totals stand here once it is sealed; those of the open
@@ -70,6 +81,18 @@ CREATE INDEX entry_txn_idx
     ON broker.entry (partition_id, tc_id, sequence, producer_name, sequence_id)
     WHERE tc_id IS NOT NULL;
 
+-- The newest batch of a producer, outside transactions, among what retention has dropped: one row
+-- per producer, so that appends stay exactly-once while the partition lives.
+CREATE TABLE broker.producer (
+    partition_id bigint NOT NULL REFERENCES broker.partition ON DELETE CASCADE,
+    producer_name text NOT NULL,
+    sequence_id bigint NOT NULL,
+    ledger_id bigint NOT NULL,
+    first_offset bigint NOT NULL,
+    last_offset bigint NOT NULL,
+    PRIMARY KEY (partition_id, producer_name)
+);
+
 -- Kafka's aborted-transaction index, which keeps committed transactions as well (semantics §4.2).
 -- last_offset is the marker's; last_stable_offset is exclusive.
 CREATE TABLE broker.txn_index (
@@ -86,10 +109,11 @@ CREATE TABLE broker.txn_index (
     CONSTRAINT offsets_in_order CHECK (first_offset < last_offset),
     CONSTRAINT stable_within CHECK (last_stable_offset <= last_offset + 1)
 );
--- the aborted transactions that overlap a fetched range, at the cost of the answer.
-CREATE INDEX txn_index_aborted_idx
-    ON broker.txn_index
-    USING gist (partition_id, int8range(first_offset, last_offset, '[]')) WHERE aborted;
+-- the aborted transactions that overlap a fetched range, at the cost of the answer. With the
+-- partition as a range too, no other index can serve aborted_overlapping.
+CREATE INDEX txn_index_aborted_idx ON broker.txn_index USING gist (
+    int8range(partition_id, partition_id, '[]'), int8range(first_offset, last_offset, '[]')
+) WHERE aborted;
 -- the outcomes of one transaction.
 CREATE INDEX txn_index_txn_idx ON broker.txn_index (partition_id, tc_id, sequence);
 
@@ -150,10 +174,13 @@ CREATE UNLOGGED TABLE broker.ongoing_txn (
     last_offset bigint NOT NULL,
     messages bigint NOT NULL,
     first_append_at timestamptz NOT NULL,
+    ordered_in bigint NOT NULL GENERATED ALWAYS AS (partition_id) STORED,
     PRIMARY KEY (partition_id, tc_id, sequence)
 ) WITH (fillfactor = 70);
-CREATE INDEX ongoing_txn_first_offset_idx
-    ON broker.ongoing_txn (partition_id, first_offset);
+-- The table is often empty when it is analyzed, and then one index looks as good as the other. The
+-- partition has a second name in this one, so that a question can use the index that is meant and no
+-- other: append by the key, the stable position by the order.
+CREATE INDEX ongoing_txn_first_offset_idx ON broker.ongoing_txn (ordered_in, first_offset);
 
 -- Where the stable and the last position stood, for plots; sampled by the workers.
 CREATE TABLE broker.position_sample (
@@ -210,6 +237,9 @@ CREATE TABLE broker.pending_ack_log (
 );
 CREATE INDEX pending_ack_log_subscription_idx
     ON broker.pending_ack_log (subscription_id, log_id);
+-- the pending-ack log behind the mark-delete position.
+CREATE INDEX pending_ack_log_trim_idx
+    ON broker.pending_ack_log (subscription_id, partition_id, upper(ranges));
 -- The fence for acknowledgements, as ended_txn is for appends.
 CREATE TABLE broker.ended_ack_txn (
     subscription_id bigint NOT NULL REFERENCES broker.subscription ON DELETE CASCADE,
