@@ -224,6 +224,10 @@ def test_the_coordinators_hot_statements_read_few_rows(engine: Engine, analyzed:
         sql(database, _FILL_COORDINATOR)
         if analyzed:
             sql(database, "ANALYZE coordinator.transaction")
+        else:
+            # What is planned for each call follows the statistics, which autovacuum keeps up with;
+            # only a plan that is kept must be good without them.
+            statements = [hot for hot in statements if not hot.adhoc]
         check(session, statements)
         with connected(database) as fresh:
             check(fresh, statements)
