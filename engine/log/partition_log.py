@@ -1,4 +1,4 @@
-"""The partition log: append a batch, fetch messages, look at positions."""
+"""The partition log: append a batch, look at positions; reading is in engine.log.fetching."""
 
 from __future__ import annotations
 
@@ -7,28 +7,16 @@ from datetime import timedelta
 
 from engine.log.admission import check, refusal
 from engine.log.brokers import Brokers, Location
-from engine.log.entries import AbortedSpans, kind_of, messages_of, visibility_of
+from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import Topics
 from engine.model import batch
-from engine.model.errors import (
-    InvalidRequest,
-    PartitionNotFound,
-    PartitionUnavailable,
-)
-from engine.model.message import (
-    MAX_OFFSET,
-    EntryKind,
-    Isolation,
-    NewMessage,
-    StoredMessage,
-)
+from engine.model.errors import PartitionNotFound
+from engine.model.message import NewMessage
 from engine.model.partition import (
     Appended,
-    Fetched,
     IndexedTxn,
     OngoingTxn,
-    PartitionState,
     PartitionStatus,
     PositionSample,
     Segment,
@@ -40,12 +28,10 @@ from engine.postgres.database import Database, Params, Row
 from engine.settings import EngineSettings
 
 
-class PartitionLogs:
-    """Every partition's log, found by name.
+class PartitionLogs(LogReader):
+    """Every partition's log, found by name: to append to, to read, to ask for its positions.
 
     Args:
-        recover: rebuilds a partition's derived state after a crash of its database
-            (engine.buffer.recovery); called when a partition is found without it.
         take_snapshot: called when a partition gets its first transactional message and has no
             snapshot yet; the message is not readable before (semantics §5).
     """
@@ -59,24 +45,8 @@ class PartitionLogs:
         recover: Callable[[Location, PartitionName], None],
         take_snapshot: Callable[[Location, PartitionName], None],
     ) -> None:
-        self._topics = topics
-        self._brokers = brokers
-        self._settings = settings
-        self._recover = recover
+        super().__init__(topics, brokers, settings, recover=recover)
         self._take_snapshot = take_snapshot
-
-    def locate(self, partition: PartitionName) -> Location:
-        """Find a partition's broker and id.
-
-        Raises:
-            TopicNotFound, PartitionNotFound: there is no such partition.
-        """
-        try:
-            return self._brokers.locate(self._topics.get(partition.topic), partition.number)
-        except PartitionNotFound:
-            # It may have been added since this process looked.
-            topic = self._topics.get(partition.topic, fresh=True)
-            return self._brokers.locate(topic, partition.number)
 
     def append(
         self,
@@ -123,81 +93,6 @@ class PartitionLogs:
                 duplicate=row.result == "duplicate",
             )
         raise refusal(row, partition, txn_id)
-
-    def fetch(
-        self,
-        partition: PartitionName,
-        from_offset: int = 0,
-        max_messages: int = 500,
-        max_bytes: int | None = None,
-        isolation: Isolation = Isolation.READ_COMMITTED,
-        *,
-        keep_aborted: bool = False,
-    ) -> Fetched:
-        """Fetch messages from an offset on; records, list and positions are one snapshot. From
-        below the log's start, or in a gap of a compacted log, it goes on at the next entry.
-
-        With ``keep_aborted``, a READ_COMMITTED fetch leaves the aborted messages in, for a client
-        that filters by the list itself (design/api.md, ``filter=client``).
-
-        Raises:
-            InvalidRequest: a negative offset or size.
-            PartitionUnavailable: offline, recovering, or its broker cannot be reached.
-        """
-        committed = isolation is Isolation.READ_COMMITTED
-        if max_bytes is not None and max_bytes < 1:
-            raise InvalidRequest("max_bytes must be 1 or more.")
-        window = self._window(from_offset, max_messages)
-        window, head, (entries, aborted) = self._read(
-            partition, "committed_entries" if committed else "all_entries", window, max_bytes
-        )
-        spans = AbortedSpans(aborted)
-        messages: list[StoredMessage] = []
-        from_offset = next_offset = window[0]
-        for entry in entries:
-            next_offset = min(entry.last_offset + 1, window[1])
-            if kind_of(entry) is not EntryKind.DATA:
-                continue
-            if committed and not keep_aborted and spans.cover(entry):
-                continue
-            upper = min(window[1], head.stable_position + 1) if committed else window[1]
-            messages.extend(messages_of(entry, partition.number, within=(from_offset, upper)))
-        relevant = tuple(txn for txn in spans.transactions if txn.first_offset < next_offset)
-        return Fetched(
-            messages=tuple(messages),
-            aborted_transactions=relevant if committed else None,
-            stable_position=head.stable_position,
-            last_offset=head.next_offset - 1,
-            next_offset=next_offset,
-            log_start_offset=head.log_start_offset,
-        )
-
-    def browse(self, partition: PartitionName, from_offset: int, max_messages: int) -> Fetched:
-        """The log as it stands: every entry, markers too, with what a reader makes of it."""
-        window = self._window(from_offset, max_messages)
-        window, head, (entries, aborted, open_txns) = self._read(
-            partition, "all_entries", window, None, open_too=True
-        )
-        spans = AbortedSpans(aborted)
-        ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
-        messages: list[StoredMessage] = []
-        for entry in entries:
-            messages.extend(
-                messages_of(
-                    entry,
-                    partition.number,
-                    within=window,
-                    visibility=visibility_of(entry, spans, ongoing, head.stable_position),
-                )
-            )
-        return Fetched(
-            messages=tuple(messages),
-            aborted_transactions=spans.transactions,
-            stable_position=head.stable_position,
-            last_offset=head.next_offset - 1,
-            next_offset=messages[-1].offset + 1 if messages else window[0],
-            log_start_offset=head.log_start_offset,
-        )
 
     def status(self, partition: PartitionName) -> PartitionStatus:
         """Positions, blocker and snapshot of one partition."""
@@ -320,50 +215,6 @@ class PartitionLogs:
         with location.database.session() as session:
             return session.one("append", **parameters)
 
-    def _window(self, from_offset: int, max_messages: int) -> tuple[int, int]:
-        if not 0 <= from_offset <= MAX_OFFSET or max_messages < 1:
-            raise InvalidRequest(
-                f"from_offset must be between 0 and {MAX_OFFSET}, max_messages 1 or more."
-            )
-        size = min(max_messages, self._settings.max_fetch_messages)
-        return from_offset, min(from_offset + size, MAX_OFFSET)
-
-    def _read(
-        self,
-        partition: PartitionName,
-        entries: str,
-        window: tuple[int, int],
-        max_bytes: int | None,
-        *,
-        open_too: bool = False,
-    ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
-        """The window that was read, the head's row, then the rows of entries, aborted spans and,
-        if asked, ongoing ones; all of one snapshot."""
-        location = self.locate(partition)
-        key: Params = {"partition_id": location.partition_id}
-        limit = min(max_bytes or 2**40, self._settings.max_fetch_bytes)
-        recovered = False
-        while True:
-            span: dict[str, object] = {**key, "from_offset": window[0], "upper": window[1]}
-            statements: list[tuple[str, Params]] = [
-                ("head", key),
-                (entries, span | {"max_bytes": limit}),
-                ("aborted_overlapping", span),
-            ]
-            if open_too:
-                statements.append(("ongoing_overlapping", span))
-            heads, *answers = location.database.snapshot(*statements)
-            if heads:
-                start = _start(location, heads[0], window, answers[0])
-                if start == window[0]:
-                    return window, heads[0], answers
-                window = start, min(start + window[1] - window[0], MAX_OFFSET)
-            elif recovered:
-                raise PartitionUnavailable(f"{partition} is recovering; try again.")
-            else:
-                self._recover(location, partition)
-                recovered = True
-
     def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
         """Rows of a question; none may mean that a crash has emptied what it reads."""
         location = self.locate(partition)
@@ -375,18 +226,3 @@ class PartitionLogs:
         self._recover(location, partition)
         with location.database.session() as session:
             return session.all(name, **key, **parameters)
-
-
-def _start(location: Location, head: Row, window: tuple[int, int], entries: list[Row]) -> int:
-    """Where a read has to begin: not below the log's start, nor in a gap of a compacted log."""
-    if not head.online:
-        raise PartitionUnavailable(
-            f"{head.topic}:{head.number} is offline.", state=PartitionState.OFFLINE.value
-        )
-    if window[0] < head.log_start_offset:
-        return int(head.log_start_offset)
-    if window[0] > head.stable_position or (entries and entries[0].first_offset < window[1]):
-        return window[0]
-    with location.database.session() as session:
-        row = session.one("first_entry", partition_id=location.partition_id, from_offset=window[0])
-    return window[0] if row is None else max(window[0], int(row.first_offset))
