@@ -11,5 +11,6 @@ handler500 = "txnconsole.error_handlers.server_error"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("txnconsole.api.operations")),
     path("api/v1/", include("txnconsole.api.urls")),
+    path("admin/v3/transactions/", include("txnconsole.pulsar.urls")),
     path("", include("txnconsole.console.urls")),
 ]

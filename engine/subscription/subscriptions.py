@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
@@ -101,6 +101,22 @@ class Subscriptions:
             settings=settings,
             partitions=tuple(sorted(cursors, key=lambda cursor: cursor.partition)),
         )
+
+    def low_water_marks(
+        self, name: SubscriptionName, partition: PartitionName
+    ) -> Mapping[int, int]:
+        """The low water marks, by coordinator, that a partition's broker knows for a
+        subscription: acknowledgements at or below them are refused.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
+        """
+        topic = self._topics.get(name.topic)
+        database = self._brokers.locate(topic, partition.number).database
+        record = self._records.find(database, topic, name)
+        with database.session() as session:
+            rows = session.all("ack_low_water_marks", subscription_id=record.subscription_id)
+        return {row.tc_id: row.low_water_mark for row in rows}
 
     def delete(self, name: SubscriptionName) -> None:
         """Delete a subscription on every broker.

@@ -63,13 +63,14 @@ class Caller:
         body: bytes = b"",
         *,
         content_type: str = "application/json",
+        base: str = "/api/v1",
         **headers: str,
     ) -> Answer:
         """Send bytes as they are; header names with underscores for dashes."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         response: HttpResponse = self._client.generic(
             method,
-            f"/api/v1{path}",
+            f"{base}{path}",
             body,
             content_type=content_type,
             headers=self._headers | named,

@@ -7,7 +7,7 @@ and with them the operation's part of the OpenAPI schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Generic, TypeVar
@@ -83,7 +83,9 @@ class Shape:
     statuses: tuple[int, ...] = (200,)
 
 
-Handler = Callable[[Any, Call[Any, Any]], msgspec.Struct | Reply | None]
+#: What an operation may return; maps and lists of structs are for Pulsar's paths alone.
+Result = msgspec.Struct | Reply | Mapping[str, msgspec.Struct] | Sequence[msgspec.Struct] | None
+Handler = Callable[[Any, Call[Any, Any]], Result]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def operation(
     return decorate
 
 
-def _answer(result: msgspec.Struct | Reply | None, *, packed: bool) -> HttpResponse:
+def _answer(result: Result, *, packed: bool) -> HttpResponse:
     if result is None:
         return HttpResponse(status=204)
     body, status = (result.body, result.status) if isinstance(result, Reply) else (result, 200)

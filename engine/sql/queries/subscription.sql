@@ -217,6 +217,10 @@ FROM unnest(%(mark_tcs)s::integer[], %(marks)s::bigint[]) AS m (tc, mark) WHERE 
 ON CONFLICT (subscription_id, tc_id) DO UPDATE SET low_water_mark = excluded.low_water_mark
 WHERE excluded.low_water_mark > w.low_water_mark
 
+-- ack_low_water_marks --
+SELECT tc_id, low_water_mark FROM broker.ack_low_water_mark
+WHERE subscription_id = %(subscription_id)s ORDER BY tc_id
+
 -- forget_ended_acks --
 DELETE FROM broker.ended_ack_txn e USING broker.ack_low_water_mark w
 WHERE e.subscription_id = %(subscription_id)s AND w.subscription_id = e.subscription_id

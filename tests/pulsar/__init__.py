@@ -1,0 +1,3 @@
+"""Pulsar's admin paths."""
+
+from __future__ import annotations

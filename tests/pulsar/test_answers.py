@@ -1,0 +1,211 @@
+"""What a tool written for Pulsar reads, field by field (reference: peers §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine import Engine
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import TopicName
+from tests.api.conftest import TOPIC, Caller
+from tests.pulsar.conftest import PulsarTool, bits
+
+_P0 = f"{TOPIC}-partition-0"
+
+
+@pytest.fixture
+def open_txn(program: Caller, topic: str) -> str:
+    """An open transaction of ``program`` with two messages behind a plain one."""
+    txn_id = program.open(coordinator_id=2, timeout_ms=90_000)
+    program.produce("plain")
+    program.produce("a", "b", txn_id=txn_id)
+    return txn_id
+
+
+def test_coordinators_are_listed_with_their_address(tool: PulsarTool) -> None:
+    found = tool.get("coordinators")
+    assert [each["id"] for each in found] == [0, 1, 2, 3]
+    assert found[0]["brokerServiceUrl"].startswith("http")
+
+
+def test_coordinator_stats_are_of_one_or_of_all(tool: PulsarTool, open_txn: str) -> None:
+    one = tool.get("coordinatorStats?coordinatorId=2")
+    assert one | {"recoverStartTime": 0, "recoverEndTime": 0} == {
+        "state": "Ready",
+        "leastSigBits": 0,
+        "lowWaterMark": -1,
+        "ongoingTxnSize": 1,
+        "recoverStartTime": 0,
+        "recoverEndTime": 0,
+    }
+    assert tool.get("coordinatorStats")["2"] == one
+    assert "no coordinator 9" in tool.get("coordinatorStats?coordinatorId=9", 404)["reason"]
+
+
+def test_internal_stats_name_the_log_and_its_end(
+    tool: PulsarTool, open_txn: str, engine: Engine
+) -> None:
+    plain = tool.get("coordinatorInternalStats/2")["transactionLogStats"]
+    assert plain["managedLedgerName"].endswith("__transaction_log_2")
+    assert plain["managedLedgerInternalStats"] is None
+    more = tool.get("coordinatorInternalStats/2?metadata=true")["transactionLogStats"]
+    newest = int(more["managedLedgerInternalStats"]["lastConfirmedEntry"].split(":")[1])
+    assert newest > 0
+    empty = tool.get("coordinatorInternalStats/3?metadata=true")["transactionLogStats"]
+    assert empty["managedLedgerInternalStats"]["lastConfirmedEntry"] == "3:-1"
+
+
+def test_metadata_shows_participants_and_the_timeout_as_a_duration(
+    tool: PulsarTool, program: Caller, open_txn: str
+) -> None:
+    ledger = _ledger(program)
+    found = tool.get(f"transactionMetadata/{bits(open_txn)}")
+    assert found["txnId"] == "(562949953421312,0)"
+    assert (found["status"], found["owner"], found["timeoutAt"]) == ("OPEN", "program", 90_000)
+    assert found["openTimestamp"] > 1_700_000_000_000
+    assert found["producedPartitions"] == {
+        f"persistent://{_P0}": {"startPosition": f"{ledger}:1", "aborted": False}
+    }
+    assert found["ackedPartitions"] == {}
+
+
+def test_metadata_of_an_aborted_transaction_says_so_per_partition(
+    tool: PulsarTool, open_txn: str, finalize: Callable[[], None]
+) -> None:
+    assert tool.post(f"abortTransaction/{bits(open_txn)}") is None
+    finalize()
+    found = tool.get(f"transactionMetadata/{bits(open_txn)}")
+    assert found["status"] == "ABORTED"
+    assert found["producedPartitions"][f"persistent://{_P0}"] == {
+        "startPosition": None,
+        "aborted": True,
+    }
+    in_buffer = tool.get(f"transactionInBufferStats/{_P0}/{bits(open_txn)}")
+    assert in_buffer == {"startPosition": None, "aborted": True}
+
+
+def test_an_ongoing_transaction_has_a_start_position_in_its_buffer(
+    tool: PulsarTool, program: Caller, open_txn: str
+) -> None:
+    ledger = _ledger(program)
+    found = tool.get(f"transactionInBufferStats/{_P0}/{bits(open_txn)}")
+    assert found == {"startPosition": f"{ledger}:1", "aborted": False}
+
+
+def test_buffer_stats_stand_still_at_the_first_open_transaction(
+    tool: PulsarTool, program: Caller, open_txn: str
+) -> None:
+    ledger = _ledger(program)
+    program.produce("behind")
+    found = tool.get(f"transactionBufferStats/{_P0}")
+    assert (found["state"], found["maxReadPosition"]) == ("Ready", f"{ledger}:0")
+    assert (found["ongoingTxnSize"], found["totalAbortedTransactions"]) == (1, 0)
+    assert found["lastSnapshotTimestamps"] > 1_700_000_000_000
+    assert (found["lowWaterMarks"], found["segmentsStats"]) == (None, None)
+
+
+def test_buffer_stats_tell_low_water_marks_and_aborts_when_asked(
+    tool: PulsarTool, open_txn: str, finalize: Callable[[], None]
+) -> None:
+    tool.post(f"abortTransaction/{bits(open_txn)}")
+    finalize()
+    found = tool.get(f"transactionBufferStats/{_P0}?lowWaterMarks=true&segmentStats=true")
+    assert "2" not in found["lowWaterMarks"] or found["lowWaterMarks"]["2"] >= -1
+    assert found["totalAbortedTransactions"] == 1
+    (segment,) = found["segmentsStats"]["segmentStats"]
+    assert segment["lastTxnID"] == "(562949953421312,0)"
+
+
+def test_an_empty_partition_has_nothing_to_read(tool: PulsarTool, topic: str) -> None:
+    found = tool.get(f"transactionBufferStats/{TOPIC}-partition-1")
+    assert (found["maxReadPosition"], found["lastSnapshotTimestamps"]) == ("-1:-1", 0)
+
+
+def test_a_topic_of_one_partition_needs_no_number(tool: PulsarTool, engine: Engine) -> None:
+    engine.topics.create(TopicName.parse("public/default/one"), TopicSettings(partitions=1))
+    assert tool.get("transactionBufferStats/public/default/one")["ongoingTxnSize"] == 0
+
+
+def test_a_topic_of_several_partitions_needs_one(tool: PulsarTool, topic: str) -> None:
+    answer = tool.get(f"transactionBufferStats/{TOPIC}", 400)
+    assert answer["code"] == "InvalidRequest"
+    assert "flights-partition-0" in answer["reason"]
+
+
+def test_slow_means_old_whatever_the_timeout(tool: PulsarTool, program: Caller, topic: str) -> None:
+    """Pulsar compares the configured timeout with the limit."""
+    young = program.open(timeout_ms=3_600_000)
+    assert tool.get("slowTransactions/60000") == {}
+    listed = tool.get("slowTransactions/0")
+    assert [each["timeoutAt"] for each in listed.values()] == [3_600_000]
+    tc_id = int(young.split(":")[0])
+    assert tool.get(f"slowTransactions/0?coordinatorId={(tc_id + 1) % 4}") == {}
+
+
+def test_pending_acks_are_found_by_position(
+    tool: PulsarTool, program: Caller, open_txn: str, finalize: Callable[[], None]
+) -> None:
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    assert program.put(subscription).status == 201
+    program.post(f"/transactions/{open_txn}/commit")
+    finalize()
+    received = program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"]
+    first, second, _third = (message["message_id"] for message in received)
+    txn_id = program.open()
+    assert program.post(f"{subscription}/ack", _ack(first)).status == 200
+    assert program.post(f"{subscription}/ack", _ack(second) | {"txn_id": txn_id}).status == 200
+    ledger = _ledger(program)
+    states = {
+        position: tool.get(f"positionStatsInPendingAck/{_P0}/s/{position}")["state"]
+        for position in (
+            f"{ledger}/0",
+            f"{ledger}/1",
+            f"{ledger}/1?batchIndex=1",
+            f"{ledger}/7",
+            f"{ledger + 1}/0",
+        )
+    }
+    assert states == {
+        f"{ledger}/0": "MarkDelete",
+        f"{ledger}/1": "PendingAck",
+        f"{ledger}/1?batchIndex=1": "NotInPendingAck",
+        f"{ledger}/7": "InvalidPosition",
+        f"{ledger + 1}/0": "InvalidPosition",
+    }
+    stats = tool.get(f"pendingAckStats/{_P0}/s?lowWaterMarks=true")
+    assert (stats["state"], stats["ongoingTxnSize"]) == ("Ready", 1)
+    assert stats["lowWaterMarks"] == {}
+    held = tool.get(f"transactionInPendingAckStats/{_P0}/s/{bits(txn_id)}")
+    assert held == {"cumulativeAckPosition": None}
+    metadata = tool.get(f"transactionMetadata/{bits(txn_id)}")
+    assert metadata["ackedPartitions"] == {
+        f"persistent://{TOPIC}": {"s": {"cumulativeAckPosition": None}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("transactionMetadata/0/99", 404, "TransactionNotFound"),
+        (f"transactionMetadata/{2**64}/0", 400, "InvalidRequest"),
+        (f"transactionMetadata/{2**48 * 70_000}/0", 400, "InvalidRequest"),
+        ("transactionBufferStats/public/default/none", 404, "TopicNotFound"),
+        ("transactionBufferStats/a%20b/default/none", 400, "InvalidRequest"),
+        ("coordinatorStats?coordinatorId=x", 400, "InvalidRequest"),
+    ],
+)
+def test_errors_carry_a_reason(tool: PulsarTool, path: str, status: int, code: str) -> None:
+    answer = tool.get(path, status)
+    assert answer["code"] == code
+    assert answer["reason"] == answer["detail"]
+
+
+def _ack(message_id: str) -> dict[str, object]:
+    return {"consumer": "c", "message_ids": [message_id]}
+
+
+def _ledger(program: Caller) -> int:
+    path = f"/topics/{TOPIC}/partitions/0/messages?view=log&max_messages=1"
+    return int(program.get(path).json["messages"][0]["message_id"].split(":")[0])

@@ -1,0 +1,100 @@
+"""Who may do what on Pulsar's paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.urls import URLPattern
+
+from engine import Engine
+from engine.model.subscription import SubscriptionSettings
+from engine.model.topic_name import SubscriptionName, TopicName
+from tests.api.conftest import TOPIC, Caller
+from tests.pulsar.conftest import bits
+from txnconsole.access.roles import Role
+from txnconsole.api.endpoint import operation_of
+from txnconsole.pulsar.urls import urlpatterns
+
+V, OP, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN
+PEOPLE = {V, OP, A}
+_P0 = f"{TOPIC}-partition-0"
+
+#: Operation, method, path, and who may; ``{own}`` is a transaction of somebody else.
+TABLE: dict[str, tuple[str, str, set[Role]]] = {
+    "pulsarCoordinators": ("GET", "coordinators", PEOPLE),
+    "pulsarCoordinatorStats": ("GET", "coordinatorStats", PEOPLE),
+    "pulsarCoordinatorInternalStats": ("GET", "coordinatorInternalStats/0", PEOPLE),
+    "pulsarTransactionMetadata": ("GET", "transactionMetadata/{own}", PEOPLE),
+    "pulsarSlowTransactions": ("GET", "slowTransactions/0", PEOPLE),
+    "pulsarAbortTransaction": ("POST", "abortTransaction/{own}", {OP, A}),
+    "pulsarTransactionInBufferStats": ("GET", f"transactionInBufferStats/{_P0}/{{own}}", PEOPLE),
+    "pulsarTransactionBufferStats": ("GET", f"transactionBufferStats/{_P0}", PEOPLE),
+    "pulsarPendingAckStats": ("GET", f"pendingAckStats/{_P0}/s", PEOPLE),
+    "pulsarTransactionInPendingAckStats": (
+        "GET",
+        f"transactionInPendingAckStats/{_P0}/s/{{own}}",
+        PEOPLE,
+    ),
+    "pulsarPositionStatsInPendingAck": ("GET", f"positionStatsInPendingAck/{_P0}/s/1/0", PEOPLE),
+}
+
+
+def test_the_table_names_every_operation() -> None:
+    found = set()
+    for pattern in urlpatterns:
+        assert isinstance(pattern, URLPattern)
+        view = pattern.callback.cls
+        for method in ("GET", "POST"):
+            operation = operation_of(view, method)
+            if operation is not None:
+                found.add(operation.name)
+    assert found == set(TABLE)
+
+
+@pytest.fixture
+def world(engine: Engine, topic: str) -> None:
+    name = SubscriptionName(TopicName.parse(TOPIC), "s")
+    engine.subscriptions.create(name, SubscriptionSettings())
+
+
+def status(caller: Caller, name: str, own: str) -> int:
+    method, path, _ = TABLE[name]
+    base = "/admin/v3/transactions/"
+    return caller.send(method, path.replace("{own}", bits(own)), base=base).status
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_may_do_what_the_table_says(
+    role: Role, world: None, as_role: Callable[..., Caller], program: Caller
+) -> None:
+    caller = as_role(role)
+    answers = {name: status(caller, name, program.open()) for name in TABLE}
+    expected = {name: role in may for name, (_, _, may) in TABLE.items()}
+    assert {name: answer < 300 for name, answer in answers.items()} == expected
+    assert {answers[name] for name, may in expected.items() if not may} <= {403}
+
+
+def test_nobody_may_anything_without_a_token(world: None, program: Caller) -> None:
+    own = program.open()
+    assert {status(Caller(), name, own) for name in TABLE} == {401}
+
+
+def test_topics_outside_the_patterns_are_refused(
+    world: None, as_role: Callable[..., Caller], program: Caller
+) -> None:
+    caller = as_role("admin", topics="public/other/*")
+    own = program.open()
+    named = [name for name, (_, path, _) in TABLE.items() if _P0 in path]
+    assert {name: status(caller, name, own) for name in named} == dict.fromkeys(named, 403)
+
+
+def test_an_abort_is_in_the_audit_log(
+    world: None, as_role: Callable[..., Caller], program: Caller
+) -> None:
+    own = program.open()
+    operator = as_role("operator", user="olga")
+    assert status(operator, "pulsarAbortTransaction", own) == 204
+    entry = operator.get("/audit?limit=1").json["items"][0]
+    assert (entry["who"], entry["object"]) == ("olga", f"transaction:{own}")
+    assert "Pulsar" in entry["reason"]

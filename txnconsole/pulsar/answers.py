@@ -1,0 +1,102 @@
+"""What Pulsar's clients read (pulsar-client-admin-api, policies/data)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class PulsarAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """The body of an answer, with Java's names."""
+
+
+class TransactionCoordinatorInfo(PulsarAnswer):
+    id: int
+    broker_service_url: str
+
+
+class TransactionCoordinatorStats(PulsarAnswer):
+    state: str
+    least_sig_bits: int
+    low_water_mark: int
+    ongoing_txn_size: int
+    recover_start_time: int
+    recover_end_time: int
+
+
+class TransactionInBufferStats(PulsarAnswer):
+    """``start_position`` only while the transaction is ongoing there."""
+
+    start_position: str | None = None
+    aborted: bool = False
+
+
+class TransactionInPendingAckStats(PulsarAnswer):
+    cumulative_ack_position: str | None = None
+
+
+class TransactionMetadata(PulsarAnswer):
+    """``timeout_at`` is a duration in ms, as in Pulsar; ``open_timestamp`` is a moment."""
+
+    txn_id: str
+    status: str
+    open_timestamp: int
+    timeout_at: int
+    produced_partitions: dict[str, TransactionInBufferStats]
+    acked_partitions: dict[str, dict[str, TransactionInPendingAckStats]]
+    owner: str
+
+
+class SegmentStats(PulsarAnswer):
+    last_txn_id: str = msgspec.field(name="lastTxnID")
+    persistent_position: str
+
+
+class SegmentsStats(PulsarAnswer):
+    """Pulsar's segments of aborted ids are this product's rows of the aborted index."""
+
+    segments_size: int
+    current_segment_capacity: int
+    unsealed_abort_txn_id_size: int = msgspec.field(name="unsealedAbortTxnIDSize")
+    segment_stats: list[SegmentStats]
+    last_took_snapshot_segment_timestamp: int
+
+
+class TransactionBufferStats(PulsarAnswer):
+    state: str
+    max_read_position: str
+    last_snapshot_timestamps: int
+    low_water_marks: dict[str, int] | None
+    ongoing_txn_size: int
+    recover_start_time: int
+    recover_end_time: int
+    total_aborted_transactions: int
+    snapshot_type: str
+    segments_stats: SegmentsStats | None
+
+
+class TransactionPendingAckStats(PulsarAnswer):
+    state: str
+    low_water_marks: dict[str, int] | None
+    ongoing_txn_size: int
+    recover_start_time: int
+    recover_end_time: int
+
+
+class PositionInPendingAckStats(PulsarAnswer):
+    """``PendingAck``, ``MarkDelete``, ``NotInPendingAck`` or ``InvalidPosition``."""
+
+    state: str
+
+
+class ManagedLedgerStats(PulsarAnswer):
+    state: str
+    last_confirmed_entry: str
+
+
+class TransactionLogStats(PulsarAnswer):
+    managed_ledger_name: str
+    managed_ledger_internal_stats: ManagedLedgerStats | None
+
+
+class TransactionCoordinatorInternalStats(PulsarAnswer):
+    transaction_log_stats: TransactionLogStats

@@ -1,0 +1,112 @@
+"""Coordinators as Pulsar's admin API shows and grows them."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+
+from engine.model.errors import CoordinatorNotFound, TransactionNotFound
+from engine.model.transaction import CoordinatorStats
+from engine.model.txn_id import TxnID
+from txnconsole.access.requests import django_request
+from txnconsole.access.roles import Permission
+from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.enginedb.wiring import engine
+from txnconsole.pulsar.answers import (
+    ManagedLedgerStats,
+    TransactionCoordinatorInfo,
+    TransactionCoordinatorInternalStats,
+    TransactionCoordinatorStats,
+    TransactionLogStats,
+)
+from txnconsole.pulsar.endpoint import PulsarEndpoint
+from txnconsole.pulsar.names import milliseconds
+from txnconsole.pulsar.queries import OfCoordinator, WithMetadata
+
+
+class Coordinators(PulsarEndpoint):
+    @operation(
+        "pulsarCoordinators",
+        Permission.COORDINATOR_READ,
+        Shape(),
+        summary="Pulsar: coordinators",
+    )
+    def get(self, call: Call[None, NoQuery]) -> list[TransactionCoordinatorInfo]:
+        """All coordinators; each is reached at the address that was asked."""
+        address = django_request(call.request).build_absolute_uri("/")
+        return [
+            TransactionCoordinatorInfo(id=each.tc_id, broker_service_url=address)
+            for each in engine().coordinator.stats()
+        ]
+
+
+class Stats(PulsarEndpoint):
+    @operation(
+        "pulsarCoordinatorStats",
+        Permission.COORDINATOR_READ,
+        Shape(query=OfCoordinator),
+        summary="Pulsar: coordinatorStats",
+    )
+    def get(
+        self, call: Call[None, OfCoordinator]
+    ) -> TransactionCoordinatorStats | dict[str, TransactionCoordinatorStats]:
+        """One coordinator's counters, or those of all by id."""
+        wanted = call.query.coordinator_id
+        if wanted is not None:
+            return _stats(_one(wanted))
+        return {str(each.tc_id): _stats(each) for each in engine().coordinator.stats()}
+
+
+class InternalStats(PulsarEndpoint):
+    tc_id: int
+
+    def initial(self, request: Request, *args: object, **path: int) -> None:
+        super().initial(request, *args, **path)
+        self.tc_id = path["coordinator_id"]
+
+    @operation(
+        "pulsarCoordinatorInternalStats",
+        Permission.COORDINATOR_READ,
+        Shape(query=WithMetadata, answer=TransactionCoordinatorInternalStats),
+        summary="Pulsar: coordinatorInternalStats",
+    )
+    def get(self, call: Call[None, WithMetadata]) -> TransactionCoordinatorInternalStats:
+        """Where the coordinator's newest transaction stands in the transaction log."""
+        stats = _one(self.tc_id)
+        ledger = None
+        if call.query.metadata:
+            ledger = ManagedLedgerStats(
+                state="LedgerOpened", last_confirmed_entry=f"{self.tc_id}:{_newest_record(stats)}"
+            )
+        return TransactionCoordinatorInternalStats(
+            transaction_log_stats=TransactionLogStats(
+                managed_ledger_name=f"pulsar/system/persistent/__transaction_log_{self.tc_id}",
+                managed_ledger_internal_stats=ledger,
+            )
+        )
+
+
+def _one(tc_id: int) -> CoordinatorStats:
+    for stats in engine().coordinator.stats():
+        if stats.tc_id == tc_id:
+            return stats
+    raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
+
+
+def _stats(stats: CoordinatorStats) -> TransactionCoordinatorStats:
+    return TransactionCoordinatorStats(
+        state=stats.state,
+        least_sig_bits=max(0, stats.sequence),
+        low_water_mark=stats.low_water_mark,
+        ongoing_txn_size=stats.ongoing_txns,
+        recover_start_time=milliseconds(stats.recover_started_at),
+        recover_end_time=milliseconds(stats.recover_ended_at),
+    )
+
+
+def _newest_record(stats: CoordinatorStats) -> int:
+    if stats.sequence < 0:
+        return -1
+    try:
+        return engine().coordinator.log(TxnID(stats.tc_id, stats.sequence))[-1].log_id
+    except TransactionNotFound:  # Its records have been archived.
+        return -1

@@ -1,0 +1,158 @@
+"""Transactions as Pulsar's admin API shows and ends them."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+
+from engine.model.errors import EngineError
+from engine.model.topic_name import PartitionName
+from engine.model.transaction import (
+    ParticipantState,
+    PartitionParticipant,
+    Transaction,
+    TransactionFilter,
+    TransactionOrder,
+)
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from txnconsole.access.roles import Permission
+from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.audit.chain import Change, recorded
+from txnconsole.enginedb.wiring import engine
+from txnconsole.pulsar.answers import (
+    TransactionInBufferStats,
+    TransactionInPendingAckStats,
+    TransactionMetadata,
+)
+from txnconsole.pulsar.endpoint import PulsarEndpoint, PulsarPartitionEndpoint, PulsarTxnEndpoint
+from txnconsole.pulsar.names import milliseconds, partition_text, position_text, txn_text
+from txnconsole.pulsar.queries import OfCoordinator
+from txnconsole.pulsar.subscriptions import cumulative_position
+from txnconsole.queue.wakeup import wake_finalizer
+
+_UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
+#: Slow transactions in one answer, the oldest first; Pulsar's call knows no pages.
+MOST_SLOW = 500
+_REASON = "asked for through Pulsar's admin API"
+
+
+class Metadata(PulsarTxnEndpoint):
+    @operation(
+        "pulsarTransactionMetadata",
+        Permission.TRANSACTION_READ_ANY,
+        Shape(answer=TransactionMetadata),
+        summary="Pulsar: transactionMetadata",
+    )
+    def get(self, call: Call[None, NoQuery]) -> TransactionMetadata:
+        """A transaction with its participants."""
+        return metadata(engine().coordinator.get(self.txn_id))
+
+
+class SlowTransactions(PulsarEndpoint):
+    older_than_ms: int
+
+    def initial(self, request: Request, *args: object, **path: int) -> None:
+        super().initial(request, *args, **path)
+        self.older_than_ms = path["timeout"]
+
+    @operation(
+        "pulsarSlowTransactions",
+        Permission.TRANSACTION_READ_ANY,
+        Shape(query=OfCoordinator),
+        summary="Pulsar: slowTransactions",
+    )
+    def get(self, call: Call[None, OfCoordinator]) -> dict[str, TransactionMetadata]:
+        """The oldest 500 that have not ended `timeout` ms after they were opened."""
+        page = engine().coordinator.list(
+            TransactionFilter(
+                statuses=_UNFINISHED,
+                tc_id=call.query.coordinator_id,
+                min_age_ms=self.older_than_ms,
+            ),
+            order=TransactionOrder.OLDEST,
+            limit=MOST_SLOW,
+        )
+        return {
+            txn_text(header.txn_id): metadata(engine().coordinator.get(header.txn_id))
+            for header in page.items
+        }
+
+
+class InBuffer(PulsarPartitionEndpoint, PulsarTxnEndpoint):
+    @operation(
+        "pulsarTransactionInBufferStats",
+        Permission.TRANSACTION_READ_ANY,
+        Shape(answer=TransactionInBufferStats),
+        summary="Pulsar: transactionInBufferStats",
+    )
+    def get(self, call: Call[None, NoQuery]) -> TransactionInBufferStats:
+        """What a partition's transaction buffer knows of a transaction."""
+        transaction = engine().coordinator.get(self.txn_id)
+        parts = [part for part in transaction.partitions if part.partition == self.partition]
+        aborted = any(part.state is ParticipantState.ABORTED for part in parts)
+        span = engine().log.span(self.partition, self.txn_id)
+        start = None if span is None else position(self.partition, span.first_offset)
+        return TransactionInBufferStats(start_position=start, aborted=aborted)
+
+
+class Abort(PulsarTxnEndpoint):
+    @operation(
+        "pulsarAbortTransaction",
+        Permission.TRANSACTION_ABORT_ANY,
+        Shape(statuses=(204,)),
+        summary="Pulsar: abortTransaction",
+    )
+    def post(self, call: Call[None, NoQuery]) -> None:
+        """Answers once ABORTING is durable."""
+        change = Change(
+            self.actor(), "transaction.abort", f"transaction:{self.txn_id}", reason=_REASON
+        )
+        with recorded(change) as recording:
+            before = engine().coordinator.get(self.txn_id)
+            recording.before = {"status": before.status, "owner": before.owner}
+            decided = engine().coordinator.end(
+                self.txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR, detail=_REASON, owner=None
+            )
+            recording.after = {"status": decided.status}
+        wake_finalizer(self.txn_id.tc_id)
+
+
+def metadata(transaction: Transaction) -> TransactionMetadata:
+    """Pulsar's view of a transaction."""
+    acked: dict[str, dict[str, TransactionInPendingAckStats]] = {}
+    for part in transaction.subscriptions:
+        name = part.subscription
+        acked.setdefault(f"persistent://{name.topic}", {})[name.name] = (
+            TransactionInPendingAckStats(
+                cumulative_ack_position=cumulative_position(name, transaction.txn_id)
+            )
+        )
+    return TransactionMetadata(
+        txn_id=txn_text(transaction.txn_id),
+        status=transaction.status,
+        open_timestamp=milliseconds(transaction.opened_at),
+        timeout_at=transaction.timeout_ms,
+        produced_partitions={
+            partition_text(part.partition): _in_buffer(transaction, part)
+            for part in transaction.partitions
+        },
+        acked_partitions=acked,
+        owner=transaction.owner,
+    )
+
+
+def position(partition: PartitionName, offset: int) -> str:
+    """Where an offset stands, as ``ledger:entry``."""
+    found = engine().log.browse(partition, offset, 1).messages
+    return position_text(found[0].message_id if found else None)
+
+
+def _in_buffer(transaction: Transaction, part: PartitionParticipant) -> TransactionInBufferStats:
+    aborted = part.state is ParticipantState.ABORTED
+    if part.state is not ParticipantState.PENDING:
+        return TransactionInBufferStats(aborted=aborted)
+    try:
+        span = engine().log.span(part.partition, transaction.txn_id)
+        start = None if span is None else position(part.partition, span.first_offset)
+    except EngineError:  # Its broker is away: the coordinator's word is all there is.
+        start = None
+    return TransactionInBufferStats(start_position=start, aborted=aborted)
