@@ -90,7 +90,7 @@ class Engine:
             recover=recover,
         )
         self._acks = Acknowledgements(shares, recover)
-        self.inspect = Inspector(self.coordinator, self.log, self._brokers, self.subscriptions)
+        self.inspect = Inspector(self.coordinator, self.log, self._brokers, recover)
 
     def close(self) -> None:
         """Close every connection."""

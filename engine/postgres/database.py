@@ -141,6 +141,14 @@ class Database:
         with self._translated(), self._borrowed() as connection, connection.transaction():
             yield Session(connection, self._queries)
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Borrow a connection for reads that all answer from one snapshot of the database, and of
+        which one may follow from another's answer."""
+        with self.transaction() as session:
+            session.run("one_snapshot")
+            yield session
+
     def snapshot(self, *statements: tuple[str, Params]) -> list[list[Row]]:
         """Answer several reads from one snapshot of the database, in one round trip."""
         with self._translated(), self._borrowed() as connection:

@@ -241,6 +241,18 @@ def test_an_impact_tells_what_an_end_would_do_and_does_nothing(program: Caller, 
     assert partition["next_blocker"] is None
     commit = program.get(f"/transactions/{txn_id}/impact?action=commit").json
     assert commit["partitions"][0]["messages_discarded"] == 0
+    expiry = program.get(f"/transactions/{txn_id}/impact?action=expire").json
+    assert (expiry["partitions"], commit["at"]) == (impact["partitions"], None)
+    assert expiry["at"] == program.get(f"/transactions/{txn_id}").json["deadline"]
+    program.post(f"/transactions/{txn_id}/abort")
+    for action in ("commit", "expire"):
+        refused = program.get(f"/transactions/{txn_id}/impact?action={action}")
+        assert refused.is_problem(409, "InvalidTxnStatus")
+
+
+def test_an_impact_leaves_the_transaction_open(program: Caller, topic: str) -> None:
+    txn_id = program.open()
+    program.get(f"/transactions/{txn_id}/impact")
     assert program.get(f"/transactions/{txn_id}").json["status"] == "OPEN"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine import Engine
-from engine.inspect.inspector import HeldBack
+from engine.inspect.blockers import HeldBack
 from engine.model.errors import EngineError
 from engine.model.transaction import CoordinatorStats
 from engine.model.txn_status import TxnStatus

@@ -8,3 +8,7 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 -- commit --
 COMMIT
+
+-- one_snapshot --
+-- Within a transaction, before anything else: all its reads answer from one snapshot.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY

@@ -57,7 +57,8 @@ def test_the_log_of_an_unreachable_partition_is_503(broken: Orders, viewer: Clie
 def test_the_overview_names_the_broker(
     orders: Orders, viewer: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.inspect.inspector import HeldBack, Inspector
+    from engine.inspect.blockers import HeldBack
+    from engine.inspect.inspector import Inspector
 
     real = Inspector.held_back
 

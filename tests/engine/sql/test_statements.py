@@ -13,7 +13,7 @@ from engine.sql import queries, scripts
 from tests.support.databases import Databases
 
 SOURCES = Path(engine.__file__).parent
-FILES = {"coordinator": 0, "broker": 1, "subscription": 1, "session": 0}
+FILES = {"coordinator": 0, "broker": 1, "subscription": 1, "inspection": 1, "session": 0}
 NAMES = [(file, name) for file in FILES for name in queries(file)]
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
@@ -30,7 +30,7 @@ def test_a_statement_can_be_prepared(databases: Databases, file: str, name: str)
     statement = queries(file)[name]
     body = re.sub(r"^(--.*\n)+", "", statement)
     if not re.match(r"SELECT|WITH|INSERT|UPDATE|DELETE", body):
-        assert (file, name) in {("session", "begin_snapshot"), ("session", "commit")}
+        assert file == "session"
         return
     with psycopg.connect(databases.all_urls[FILES[file]]) as connection:
         connection.execute(f"PREPARE statement AS {numbered(statement)}".encode())
@@ -43,7 +43,7 @@ def test_every_statement_is_used_by_its_name() -> None:
 
 
 def test_names_are_unique_within_a_database() -> None:
-    for files in (("session", "coordinator"), ("session", "broker", "subscription")):
+    for files in (("session", "coordinator"), ("session", "broker", "subscription", "inspection")):
         names = [name for file in files for name in queries(file)]
         assert len(names) == len(set(names))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from engine.inspect.inspector import Blocker as EngineBlocker
+from engine.inspect.blockers import Blocker as EngineBlocker
 from engine.model.partition import IndexedTxn, PartitionState, PartitionStatus, SnapshotInfo
 from engine.model.partition import Segment as EngineSegment
 from engine.model.transaction import Transaction
@@ -178,7 +178,8 @@ class BlockersQuery(Query):
 class Blocker(Answer):
     """A transaction under the stable position, and what ending it (and those before it) frees.
 
-    What its coordinator knows of it is null when no coordinator knows it.
+    What its coordinator knows of it is null when no coordinator knows it. Unless ``exact``,
+    ``messages_freed`` is how many there are at least.
     """
 
     txn_id: TxnIDText
@@ -190,6 +191,7 @@ class Blocker(Answer):
     deadline: Time | None
     stable_position_after: int
     messages_freed: int
+    exact: bool
 
     @classmethod
     def of(cls, blocker: EngineBlocker) -> Blocker:
@@ -204,6 +206,7 @@ class Blocker(Answer):
             deadline=None if transaction is None else time_text(transaction.deadline),
             stable_position_after=blocker.stable_position_after,
             messages_freed=blocker.messages_freed,
+            exact=blocker.exact,
         )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from engine.inspect.inspector import Impact as EngineImpact
+from engine.inspect.impact import Impact as EngineImpact
 from engine.model.transaction import (
     MetadataOp,
     PartitionParticipant,
@@ -16,7 +16,7 @@ from engine.model.transaction import (
 )
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionLogEntry as EngineLogEntry
-from engine.model.txn_status import EndReason, Outcome, TxnAction, TxnStatus
+from engine.model.txn_status import EndReason, Outcome, TxnStatus
 from txnconsole.api.limits import GROUP_TRANSACTIONS
 from txnconsole.api.structs.fields import (
     Answer,
@@ -118,12 +118,11 @@ class EndGroup(Body):
     abort: _Group = msgspec.field(default_factory=list)
 
 
-class ImpactQuery(Query):
-    action: Literal["commit", "abort"] = "abort"
+_ImpactAction = Literal["commit", "abort", "expire"]
 
-    @property
-    def engine_action(self) -> TxnAction:
-        return TxnAction(self.action.upper())
+
+class ImpactQuery(Query):
+    action: _ImpactAction = "abort"
 
 
 class PartitionOfTransaction(Answer):
@@ -254,6 +253,9 @@ class PartitionImpact(Answer):
     messages_visible: int
     messages_discarded: int
     next_blocker: TxnIDText | None
+    exact: Annotated[
+        bool, msgspec.Meta(description="Else `messages_visible` is how many there are at least.")
+    ]
 
 
 class SubscriptionImpact(Answer):
@@ -264,18 +266,20 @@ class SubscriptionImpact(Answer):
 
 
 class Impact(Answer):
-    """What an end would change; nothing has been changed."""
+    """What an end would change; nothing has been changed. ``at`` is when an expiry comes."""
 
     txn_id: TxnIDText
-    action: Literal["commit", "abort"]
+    action: _ImpactAction
+    at: Time | None
     partitions: list[PartitionImpact]
     subscriptions: list[SubscriptionImpact]
 
     @classmethod
-    def of(cls, impact: EngineImpact) -> Impact:
+    def of(cls, impact: EngineImpact, action: _ImpactAction) -> Impact:
         return cls(
             txn_id=str(impact.txn_id),
-            action="commit" if impact.action is TxnAction.COMMIT else "abort",
+            action=action,
+            at=optional_time(impact.at),
             partitions=[
                 PartitionImpact(
                     partition=str(each.partition),
@@ -284,6 +288,7 @@ class Impact(Answer):
                     messages_visible=each.messages_visible,
                     messages_discarded=each.messages_discarded,
                     next_blocker=None if each.next_blocker is None else str(each.next_blocker),
+                    exact=each.exact,
                 )
                 for each in impact.partitions
             ],

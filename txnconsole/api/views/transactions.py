@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.model.page import Page
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionFilter, TransactionOrder
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import TxnAction, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
@@ -130,9 +130,15 @@ class ImpactOfTransaction(TransactionEndpoint):
         summary="Tell what ending a transaction would do",
     )
     def get(self, call: Call[None, ImpactQuery]) -> Impact:
-        """A dry run: changes nothing."""
+        """A dry run: changes nothing. `expire` is what the deadline will do.
+
+        409 `InvalidTxnStatus` for what the transaction's status does not allow any more.
+        """
         self.visible()
-        return Impact.of(engine().inspect.impact(self.txn_id, call.query.engine_action))
+        action, inspect = call.query.action, engine().inspect
+        if action == "expire":
+            return Impact.of(inspect.expiry(self.txn_id), action)
+        return Impact.of(inspect.impact(self.txn_id, TxnAction(action.upper())), action)
 
 
 def _page(page: Page[EngineTransaction]) -> TransactionPage:

@@ -1,0 +1,74 @@
+"""What holds partitions back (reference/kafka.md §8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.coordinator.coordinator import Coordinator
+from engine.inspect.reading import Reading
+from engine.log.rows import ongoing_txn, partition_status
+from engine.model.partition import OngoingTxn, PartitionStatus
+from engine.model.topic_name import PartitionName
+from engine.model.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """A transaction under the stable position, and what ending it (and those before it) frees.
+
+    ``transaction`` is None when its coordinator does not know it: an orphan.
+    ``stable_position_after`` is in the log as it stands; the markers of the ends come after it.
+    ``messages_freed`` counts the messages that readers get then if all of them commit; when not
+    ``exact`` there are at least as many (a count is bounded).
+    """
+
+    ongoing: OngoingTxn
+    transaction: Transaction | None
+    stable_position_after: int
+    messages_freed: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """Partitions that an ongoing transaction holds back, and brokers that did not answer."""
+
+    partitions: tuple[PartitionStatus, ...]
+    unavailable: dict[str, str]
+
+
+def blockers(
+    reading: Reading, coordinator: Coordinator, partition: PartitionName, limit: int
+) -> tuple[Blocker, ...]:
+    """The first ``limit`` of the stack under the stable position, in the order in which they hold
+    it; none in a partition whose ongoing transactions hold back nobody (sidecar)."""
+    with reading.view(partition) as view:
+        if view.head.first_ongoing_offset is None:
+            return ()
+        stack = [ongoing_txn(row) for row in view.all("ongoing", limit=limit + 1)]
+        after = [each.first_offset - 1 for each in stack[1:]]
+        if len(stack) <= limit:
+            after.append(view.last_offset)
+        freed = view.count([position + 1 for position in after])
+    stack = stack[: len(after)]
+    known = coordinator.get_many(ongoing.txn_id for ongoing in stack)
+    return tuple(
+        Blocker(
+            ongoing=ongoing,
+            transaction=known.get(ongoing.txn_id),
+            stable_position_after=position,
+            messages_freed=messages,
+            exact=freed.exact,
+        )
+        for ongoing, position, messages in zip(stack, after, freed.messages, strict=True)
+    )
+
+
+def held_back(reading: Reading, limit: int) -> HeldBack:
+    """The partitions with the most hidden offsets, over all brokers."""
+    rows, unavailable = reading.on_each("held_back", limit=limit)
+    found = [
+        partition_status(row, database.name) for database, rows in rows.items() for row in rows
+    ]
+    found.sort(key=lambda status: status.hidden_messages, reverse=True)
+    return HeldBack(partitions=tuple(found[:limit]), unavailable=unavailable)

@@ -1,0 +1,145 @@
+"""What an end would do, at any number of ongoing transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.inspect import reading
+from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
+from tests.engine.support import (
+    P0,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    fetched,
+    finalize,
+    make_topic,
+    open_txn,
+    overdue,
+    unreachable,
+)
+
+COMMIT, ABORT = TxnAction
+
+
+def fill_with_ongoing(engine: Engine, number: int) -> None:
+    """Transactions 3:1 to 3:``number``, a message each, after what is there."""
+    for statement in (
+        (
+            "INSERT INTO broker.entry SELECT l.partition_id, l.next_offset + n, l.next_offset + n,"
+            " l.ledger_id, 'D', 3, n + 1, NULL, clock_timestamp(), NULL, '\\x01'"
+            " FROM broker.partition_live l JOIN broker.partition p USING (partition_id),"
+            " generate_series(0, %s) n WHERE p.topic LIKE '%%flights'"
+        ),
+        (
+            "INSERT INTO broker.ongoing_txn SELECT l.partition_id, 3, n + 1, l.next_offset + n,"
+            " l.next_offset + n, 1, clock_timestamp()"
+            " FROM broker.partition_live l JOIN broker.partition p USING (partition_id),"
+            " generate_series(0, %s) n WHERE p.topic LIKE '%%flights'"
+        ),
+        (
+            "UPDATE broker.partition_live l SET next_offset = l.next_offset + %s + 1,"
+            " first_ongoing_offset = coalesce(l.first_ongoing_offset, l.next_offset)"
+            " FROM broker.partition p WHERE p.partition_id = l.partition_id"
+            " AND p.topic LIKE '%%flights'"
+        ),
+    ):
+        broker_sql(engine, statement, number - 1)
+
+
+def test_more_than_a_thousand_ongoing_transactions_change_nothing_about_the_answer(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    first = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=first)
+    fill_with_ongoing(engine, 1500)
+    last = open_txn(engine)
+    engine.produce(P0, batch("b", "c"), txn_id=last)
+    [partition] = engine.inspect.impact(last, ABORT).partitions
+    assert (partition.first_offset, partition.messages_discarded) == (1501, 2)
+    assert (partition.stable_position_after, partition.next_blocker) == (-1, first)
+    [partition] = engine.inspect.impact(first, COMMIT).partitions
+    assert (partition.stable_position_after, partition.next_blocker) == (0, TxnID(3, 1))
+    assert partition.messages_visible == 1
+    stack = engine.inspect.blockers(P0, limit=2000)
+    assert len(stack) == 1502
+    assert [b.messages_freed for b in stack[-2:]] == [1501, 1503]
+
+
+def test_what_an_end_frees_leaves_out_markers_and_aborted_messages(engine: Engine) -> None:
+    make_topic(engine)
+    holder, aborted, committed = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch("a"), txn_id=holder)
+    engine.produce(P0, batch("b", "c"), txn_id=aborted)
+    engine.produce(P0, batch("d"), txn_id=committed)
+    abort(engine, aborted)
+    commit(engine, committed)
+    [blocker] = engine.inspect.blockers(P0)
+    assert (blocker.stable_position_after, blocker.messages_freed) == (5, 2)
+    [partition] = engine.inspect.impact(holder, ABORT).partitions
+    assert (partition.messages_visible, partition.messages_discarded) == (1, 1)
+    abort(engine, holder)
+    assert fetched(engine) == ["d"]
+
+
+def test_a_count_that_would_take_too_long_says_so(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "ENTRIES", 5)
+    make_topic(engine)
+    txn = open_txn(engine)
+    for _ in range(8):
+        engine.produce(P0, batch("x", "y"), txn_id=txn)
+    [partition] = engine.inspect.impact(txn, COMMIT).partitions
+    assert (partition.messages_visible, partition.exact) == (10, False)
+    assert (partition.stable_position_after, partition.messages) == (15, 16)
+    [blocker] = engine.inspect.blockers(P0)
+    assert (blocker.messages_freed, blocker.exact) == (10, False)
+
+
+def test_an_expiry_does_what_its_deadline_then_does(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a", "b"), txn_id=txn)
+    engine.produce(P0, batch("c"))
+    expiry = engine.inspect.expiry(txn)
+    assert (expiry.action, expiry.at) == (ABORT, engine.coordinator.get(txn).deadline)
+    assert (expiry.partitions[0].messages_visible, expiry.partitions[0].messages_discarded) == (
+        1,
+        2,
+    )
+    overdue(engine, txn)
+    engine.coordinator.expire()
+    with pytest.raises(InvalidTxnStatus):
+        engine.inspect.expiry(txn)
+    finalize(engine)
+    assert fetched(engine) == ["c"]
+
+
+def test_the_opposite_of_a_decision_has_no_impact_but_a_refusal(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    assert engine.inspect.impact(txn, COMMIT).partitions[0].messages_visible == 1
+    with pytest.raises(InvalidTxnStatus):
+        engine.inspect.impact(txn, ABORT)
+    finalize(engine)
+    [partition] = engine.inspect.impact(txn, COMMIT).partitions
+    assert (partition.messages_visible, partition.stable_position_after) == (0, 1)
+
+
+def test_an_impact_on_a_broker_that_is_gone_is_not_guessed(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    with (
+        unreachable(engine, engine.log.locate(P0).database.name),
+        pytest.raises(PartitionUnavailable),
+    ):
+        engine.inspect.impact(txn, COMMIT)
