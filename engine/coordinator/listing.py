@@ -1,22 +1,22 @@
-"""Lists of transactions, page by page."""
+"""Lists of transactions, page by page (design/api.md, ``GET /transactions``)."""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Mapping
 from datetime import datetime
 
 from engine.coordinator import rows
 from engine.model.errors import InvalidRequest
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
-from engine.postgres.database import Session
+from engine.model.txn_status import TxnStatus
+from engine.postgres.database import Row, Session
 
-#: A page of a filtered list looks at so many headers at most.
+#: A page of a filtered list looks at so many headers at most, of each status asked for.
 _SCAN_LIMIT = 5000
-_STATEMENTS = {
-    TransactionOrder.NEWEST: "list_newest",
-    TransactionOrder.OLDEST: "list_oldest",
-    TransactionOrder.OVERDUE: "list_overdue",
-}
+#: Few transactions are in these, however long the history: their index comes first.
+_LIVE = frozenset({TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING})
 
 
 def list_page(
@@ -32,37 +32,91 @@ def list_page(
     Raises:
         InvalidRequest: the cursor is not one that this list has given.
     """
-    at, at_tc, at_sequence = _position(cursor) if cursor else (None, None, None)
-    found = session.adhoc(
-        _STATEMENTS[order],
-        statuses=[str(status) for status in filter.statuses] or None,
-        tc_id=filter.tc_id,
-        owner=filter.owner,
-        client=filter.client,
-        topic=filter.topic,
-        min_age_ms=filter.min_age_ms,
-        overdue=filter.overdue,
-        opened_after=filter.opened_after,
-        opened_before=filter.opened_before,
-        at=at,
-        at_tc=at_tc,
-        at_sequence=at_sequence,
-        scan_limit=_SCAN_LIMIT,
-        limit=limit + 1,
-    )
-    page = found[:limit]
-    more = len(found) > limit or (bool(found) and found[-1].is_last_scanned)
-    last = page[-1] if more else None
-    key = "deadline" if order is TransactionOrder.OVERDUE else "opened_at"
+    at, at_tc, at_sequence = _position(cursor)
+    asked: dict[str, object] = {
+        "order": str(order),
+        "statuses": [str(status) for status in filter.statuses] or None,
+        "tc_id": filter.tc_id,
+        "owner": filter.owner,
+        "client": filter.client,
+        "topic": filter.topic,
+        "min_age_ms": filter.min_age_ms,
+        "overdue": filter.overdue,
+        "opened_after": filter.opened_after,
+        "opened_before": filter.opened_before,
+        "at": at,
+        "at_tc": at_tc,
+        "at_sequence": at_sequence,
+        "limit": limit + 1,
+    }
+    scans = [
+        session.adhoc(
+            "list_txns",
+            **asked,
+            lead_status=lead.get("status"),
+            lead_owner=lead.get("owner"),
+            lead_client=lead.get("client"),
+            scan_limit=limit + 1 if _is_served_by(filter, order, lead) else _SCAN_LIMIT,
+        )
+        for lead in _leads(filter, order)
+    ]
+    found: list[Row] = []
+    for row in heapq.merge(*scans, key=_key, reverse=order is TransactionOrder.NEWEST):
+        if row.matches:
+            if len(found) == limit:
+                return _page(found, found[-1])
+            found.append(row)
+        if row.is_last_scanned:  # What comes after it in this scan is not known yet.
+            return _page(found, row)
+    return _page(found, None)
+
+
+def _leads(filter: TransactionFilter, order: TransactionOrder) -> list[dict[str, str | None]]:
+    """The filter that each scan's index serves: the statuses one by one, or one of the others."""
+    if order is TransactionOrder.OVERDUE:
+        return [{}]
+    statuses = {TxnStatus.OPEN} if filter.overdue else set(filter.statuses)
+    if statuses and statuses <= _LIVE:
+        return [{"status": str(status)} for status in sorted(statuses)]
+    if filter.client:
+        return [{"client": filter.client}]
+    if filter.owner is not None:
+        return [{"owner": filter.owner}]
+    if statuses and TxnStatus.COMMITTED not in statuses:
+        return [{"status": str(status)} for status in sorted(statuses)]
+    return [{}]
+
+
+def _is_served_by(
+    filter: TransactionFilter, order: TransactionOrder, lead: Mapping[str, str | None]
+) -> bool:
+    """Whether all that a scan looks at matches, so that it need look at no more than the page."""
+    asked = {
+        name for name in ("tc_id", "owner", "client", "topic") if getattr(filter, name) is not None
+    }
+    if order is TransactionOrder.OVERDUE or filter.overdue or (filter.min_age_ms is not None):
+        asked.add("clock")
+    if filter.statuses:
+        asked.add("status")
+    return asked <= lead.keys()
+
+
+def _key(row: Row) -> tuple[datetime, int, int]:
+    return row.at, row.tc_id, row.sequence
+
+
+def _page(found: list[Row], last: Row | None) -> Page[Transaction]:
     return Page(
-        items=tuple(rows.transaction(row) for row in page if row.matches),
+        items=tuple(map(rows.transaction, found)),
         next_cursor=None
         if last is None
-        else encode_cursor(getattr(last, key).isoformat(), last.tc_id, last.sequence),
+        else encode_cursor(last.at.isoformat(), last.tc_id, last.sequence),
     )
 
 
-def _position(cursor: str) -> tuple[datetime, int, int]:
+def _position(cursor: str | None) -> tuple[datetime | None, int | None, int | None]:
+    if cursor is None:
+        return None, None, None
     at, tc_id, sequence = decode_cursor(cursor, 3)
     try:
         return datetime.fromisoformat(str(at)), int(tc_id), int(sequence)

@@ -49,81 +49,47 @@ ORDER BY log_id
 -- newest_log_id --
 SELECT coalesce(max(log_id), 0) AS log_id FROM coordinator.transaction_log
 
--- list_newest --
--- Looks at scan_limit headers from the cursor on, then filters: a page's cost is bounded whatever
--- the filter. The last one looked at is answered even when it does not match, to go on from.
-WITH scanned AS (
-    SELECT header, row_number() OVER () AS place FROM (
-        SELECT t AS header FROM coordinator.transaction t
-        WHERE (%(statuses)s::text[] IS NULL
-            OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
-        AND (%(owner)s::text IS NULL OR owner = %(owner)s)
-        AND (%(client)s::text IS NULL OR client = %(client)s)
-        AND (%(opened_after)s::timestamptz IS NULL OR opened_at >= %(opened_after)s)
-        AND (%(opened_before)s::timestamptz IS NULL OR opened_at < %(opened_before)s)
+-- list_txns --
+-- Looks at scan_limit headers from the cursor on, in one index, then filters: a page's cost is
+-- bounded whatever the filter. Of the three scans the order chooses one; the planner drops the other
+-- two. The last header looked at is answered even when it does not match, to go on from.
+WITH looked_at AS MATERIALIZED (
+    (SELECT t AS header, opened_at AS at FROM coordinator.transaction t
+        WHERE %(order)s::text = 'newest'
+        AND coordinator.leads(t, %(lead_status)s, %(lead_owner)s, %(lead_client)s)
+        AND opened_at >= coalesce(%(opened_after)s::timestamptz, '-infinity')
+        AND opened_at < coalesce(%(opened_before)s::timestamptz, 'infinity')
+        AND opened_at <= statement_timestamp()
+            - coalesce(%(min_age_ms)s::bigint, 0) * interval '1 millisecond'
         AND (%(at)s::timestamptz IS NULL OR (opened_at, tc_id, sequence)
             < (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
-        ORDER BY opened_at DESC, tc_id DESC, sequence DESC
-        LIMIT %(scan_limit)s
-    ) looked_at
-), judged AS (
-    SELECT *, coordinator.matches(
-        header, %(tc_id)s::integer, %(min_age_ms)s::bigint, %(overdue)s, %(topic)s
-    ) AS matches FROM scanned
-)
-SELECT (header).*, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned
-FROM judged
-WHERE matches OR place = %(scan_limit)s
-ORDER BY place LIMIT %(limit)s
-
--- list_oldest --
--- As list_newest, the other way round.
-WITH scanned AS (
-    SELECT header, row_number() OVER () AS place FROM (
-        SELECT t AS header FROM coordinator.transaction t
-        WHERE (%(statuses)s::text[] IS NULL
-            OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
-        AND (%(owner)s::text IS NULL OR owner = %(owner)s)
-        AND (%(client)s::text IS NULL OR client = %(client)s)
-        AND (%(opened_after)s::timestamptz IS NULL OR opened_at >= %(opened_after)s)
-        AND (%(opened_before)s::timestamptz IS NULL OR opened_at < %(opened_before)s)
+        ORDER BY opened_at DESC, tc_id DESC, sequence DESC LIMIT %(scan_limit)s)
+    UNION ALL
+    (SELECT t, opened_at FROM coordinator.transaction t
+        WHERE %(order)s::text = 'oldest'
+        AND coordinator.leads(t, %(lead_status)s, %(lead_owner)s, %(lead_client)s)
+        AND opened_at >= coalesce(%(opened_after)s::timestamptz, '-infinity')
+        AND opened_at < coalesce(%(opened_before)s::timestamptz, 'infinity')
+        AND opened_at <= statement_timestamp()
+            - coalesce(%(min_age_ms)s::bigint, 0) * interval '1 millisecond'
         AND (%(at)s::timestamptz IS NULL OR (opened_at, tc_id, sequence)
             > (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
-        ORDER BY opened_at, tc_id, sequence
-        LIMIT %(scan_limit)s
-    ) looked_at
-), judged AS (
-    SELECT *, coordinator.matches(
-        header, %(tc_id)s::integer, %(min_age_ms)s::bigint, %(overdue)s, %(topic)s
-    ) AS matches FROM scanned
-)
-SELECT (header).*, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned
-FROM judged
-WHERE matches OR place = %(scan_limit)s
-ORDER BY place LIMIT %(limit)s
-
--- list_overdue --
--- As list_newest: OPEN ones by their deadline.
-WITH scanned AS (
-    SELECT header, row_number() OVER () AS place FROM (
-        SELECT t AS header FROM coordinator.transaction t
-        WHERE status = 'OPEN' AND (%(statuses)s::text[] IS NULL
-            OR status = ANY (%(statuses)s::text[]::coordinator.txn_status[]))
-        AND (%(owner)s::text IS NULL OR owner = %(owner)s)
-        AND (%(client)s::text IS NULL OR client = %(client)s)
-        AND (%(opened_after)s::timestamptz IS NULL OR opened_at >= %(opened_after)s)
-        AND (%(opened_before)s::timestamptz IS NULL OR opened_at < %(opened_before)s)
-        AND (%(at)s::timestamptz IS NULL OR (deadline, tc_id, sequence)
+        ORDER BY opened_at, tc_id, sequence LIMIT %(scan_limit)s)
+    UNION ALL
+    (SELECT t, expires_at FROM coordinator.transaction t
+        WHERE %(order)s::text = 'overdue' AND expires_at IS NOT NULL
+        AND (%(at)s::timestamptz IS NULL OR (expires_at, tc_id, sequence)
             > (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
-        ORDER BY deadline, tc_id, sequence
-        LIMIT %(scan_limit)s
-    ) looked_at
+        ORDER BY expires_at, tc_id, sequence LIMIT %(scan_limit)s)
 ), judged AS (
-    SELECT *, coordinator.matches(
-        header, %(tc_id)s::integer, %(min_age_ms)s::bigint, %(overdue)s, %(topic)s
-    ) AS matches FROM scanned
+    SELECT header, at, row_number() OVER () AS place, coordinator.matches(
+        header, %(statuses)s::text[]::coordinator.txn_status[], %(tc_id)s::integer, %(owner)s,
+        %(client)s, %(topic)s, %(min_age_ms)s::bigint, %(overdue)s,
+        %(opened_after)s::timestamptz, %(opened_before)s::timestamptz
+    ) AS matches
+    FROM looked_at
 )
-SELECT (header).*, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned
+SELECT (header).*, at, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned
 FROM judged
 WHERE matches OR place = %(scan_limit)s
 ORDER BY place LIMIT %(limit)s
@@ -244,20 +210,21 @@ RETURNING *, clock_timestamp() AS now
 
 -- expire_txns --
 -- OPEN past its deadline -> ABORTING, once; rows that another worker or an end holds are left to it.
--- The statement's time, unlike the clock's, can be looked up in an index; it is never early.
-WITH due AS (
-    SELECT tc_id, sequence FROM coordinator.transaction
-    WHERE status = 'OPEN' AND deadline < statement_timestamp()
-    ORDER BY deadline LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+-- The statement's time, unlike the clock's, can be looked up in an index; it is never early. Rows are
+-- found again by their place, which no statistics can talk the planner out of; one that has been
+-- changed meanwhile stands elsewhere, and is the next sweep's.
+WITH due AS MATERIALIZED (
+    SELECT ctid AS place FROM coordinator.transaction
+    WHERE expires_at < statement_timestamp()
+    ORDER BY expires_at, tc_id, sequence LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), expired AS (
-    UPDATE coordinator.transaction t SET
+    UPDATE coordinator.transaction SET
         status = 'ABORTING',
         decided_at = clock_timestamp(),
         next_attempt_at = clock_timestamp(),
         end_reason = 'timeout'
-    FROM due  -- locked, hence still OPEN
-    WHERE t.tc_id = due.tc_id AND t.sequence = due.sequence
-    RETURNING t.tc_id, t.sequence
+    WHERE ctid = ANY (ARRAY(SELECT place FROM due))  -- locked, hence still OPEN
+    RETURNING tc_id, sequence
 ), logged AS (
     INSERT INTO coordinator.transaction_log
         (tc_id, sequence, metadata_op, expected_status, new_status)
@@ -266,19 +233,25 @@ WITH due AS (
 SELECT tc_id, sequence FROM expired
 
 -- due_coordinators --
--- Coordinators with a decided transaction to carry out now.
-SELECT c.tc_id FROM coordinator.coordinator c
-WHERE EXISTS (
-    SELECT FROM coordinator.transaction t
-    WHERE t.tc_id = c.tc_id AND t.status IN ('COMMITTING', 'ABORTING')
-    AND t.next_attempt_at <= statement_timestamp()
+-- Coordinators with a decided transaction to carry out now. Steps from one coordinator that has
+-- decided transactions to the next: those without cost nothing, however many there are.
+WITH RECURSIVE earliest AS (
+    (SELECT tc_id, next_attempt_at FROM coordinator.transaction
+        WHERE next_attempt_at IS NOT NULL
+        ORDER BY tc_id, next_attempt_at LIMIT 1)
+    UNION ALL
+    SELECT next.tc_id, next.next_attempt_at
+    FROM earliest, LATERAL (
+        SELECT t.tc_id, t.next_attempt_at FROM coordinator.transaction t
+        WHERE t.next_attempt_at IS NOT NULL AND t.tc_id > earliest.tc_id
+        ORDER BY t.tc_id, t.next_attempt_at LIMIT 1
+    ) next
 )
-ORDER BY c.tc_id
+SELECT tc_id FROM earliest WHERE next_attempt_at <= statement_timestamp() ORDER BY tc_id
 
 -- due_txns --
 SELECT tc_id, sequence, status, attempts FROM coordinator.transaction
-WHERE tc_id = %(tc_id)s AND status IN ('COMMITTING', 'ABORTING')
-AND next_attempt_at <= statement_timestamp()
+WHERE tc_id = %(tc_id)s AND next_attempt_at <= statement_timestamp()
 ORDER BY next_attempt_at LIMIT %(limit)s
 
 -- due_partitions --
