@@ -18,6 +18,8 @@ COPY engine engine
 COPY txnconsole txnconsole
 COPY templates templates
 COPY static static
+RUN printf '#!/bin/sh\nPYTHONPATH=/app exec /app/.venv/bin/python -m txnconsole.client.txnctl "$@"\n' \
+    > .venv/bin/txnctl && chmod +x .venv/bin/txnctl
 ENV PATH=/app/.venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -31,6 +31,8 @@ $(STAMP): requirements.lock
 	@$(VENV)/bin/uv --version 2>/dev/null | grep -q '^uv $(UV_VERSION)' || \
 		$(PY) -m pip install -qq --disable-pip-version-check uv==$(UV_VERSION)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip sync --quiet --require-hashes requirements.lock
+	@printf '#!/bin/sh\nPYTHONPATH="%s" exec "%s/$(PY)" -m txnconsole.client.txnctl "$$@"\n' \
+		"$(CURDIR)" "$(CURDIR)" > $(VENV)/bin/txnctl && chmod +x $(VENV)/bin/txnctl
 	@touch $(STAMP)
 
 lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew

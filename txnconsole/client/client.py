@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from txnconsole.client import calls
@@ -21,6 +21,9 @@ from txnconsole.client.producer import Producer, ProducerIdentity
 from txnconsole.client.reader import Isolation, Reader
 from txnconsole.client.transaction import Transaction
 from txnconsole.client.transport import Transport, TransportOptions
+from txnconsole.client.wire import Call
+
+T = TypeVar("T")
 
 
 class Transactions:
@@ -195,6 +198,14 @@ class Client:
             SubscriptionConflict: it exists with another type.
         """
         return self._transport.perform(calls.create_subscription(topic, subscription, settings))
+
+    def perform(self, call: Call[T]) -> T:
+        """Make a call of the contract that has no method here, with the client's retries.
+
+        Raises:
+            TxnConsoleError: what the server refused, or why it could not be asked.
+        """
+        return self._transport.perform(call)
 
     def close(self) -> None:
         """Close the connections."""

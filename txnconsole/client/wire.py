@@ -51,7 +51,7 @@ class Call(Generic[T]):
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if not 200 <= status < 300:
             raise _error(status, headers, body)
-        if issubclass(self.answer, Nothing):
+        if issubclass(self.answer, Nothing) or (issubclass(self.answer, dict) and not body):
             return self.answer()
         try:
             return _decode(body, media_type, self.answer)

@@ -1,0 +1,3 @@
+"""The command line, on a running server."""
+
+from __future__ import annotations

@@ -1,0 +1,158 @@
+"""Each command, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+from tests.client.txnctl.conftest import Txnctl
+from tests.server import Served, eventually
+
+
+def test_topics_are_created_described_and_deleted(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    assert txnctl("topics", "create", name, "--partitions", "2").code == 0
+    described = txnctl("-o", "json", "topics", "describe", name).json[0]
+    assert (described["partitions"], len(described["partition_states"])) == (2, 2)
+    assert name in txnctl("topics", "list").out
+    assert "is deleted" in txnctl("topics", "delete", name, "--yes").out
+    assert txnctl("topics", "describe", name).code == 3
+
+
+def test_produced_messages_are_tailed_and_consumed(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    produced = txnctl("produce", name, "--key-separator", "=", stdin="a=1\nb=2\nc=3\n")
+    assert "3 messages" in produced.out
+    tailed = txnctl("tail", name, "--from-start", "--no-follow").out.splitlines()
+    assert [line.split("\t") for line in tailed] == [["0@0 a", "1"], ["0@1 b", "2"], ["0@2 c", "3"]]
+    txnctl("subscriptions", "create", name, "s")
+    consumed = txnctl("-o", "json", "consume", name, "s", "-n", "2", "--wait", "1").json
+    assert [each["payload"] for each in consumed] == ["1", "2"]
+    rest = txnctl("-o", "json", "consume", name, "s", "--wait", "0").json
+    assert [each["payload"] for each in rest] == ["3"]
+    assert txnctl("consume", name, "s", "--wait", "0").out == ""
+
+
+def test_tail_follows_what_comes(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic(partitions=2)
+    for partition in ("0", "1"):
+        txnctl("produce", name, "-m", f"in {partition}", "--partition", partition)
+    out = txnctl("tail", name, "--from-start", "-n", "2").out
+    assert {line.split("\t")[1] for line in out.splitlines()} == {"in 0", "in 1"}
+
+
+def test_a_consumer_that_does_not_acknowledge_gives_back(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    txnctl("produce", name, "-m", "x")
+    txnctl("subscriptions", "create", name, "s")
+    assert len(txnctl("consume", name, "s", "--no-ack").out.splitlines()) == 1
+    again = txnctl("-o", "json", "consume", name, "s").json
+    assert [each["redelivery_count"] for each in again] == [1]
+
+
+def test_a_transactional_produce_is_one_transaction(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    (answer,) = txnctl("-o", "json", "produce", name, "-t", stdin="x\ny\n").json
+    txn_id = answer["txn_id"]
+    (described,) = txnctl("-o", "json", "transactions", "describe", txn_id).json
+    assert described["client"] == "txnctl produce"
+    assert [entry["metadata_op"] for entry in described["log"]][:2] == ["NEW", "ADD_PARTITION"]
+    assert "COMMITTED" in txnctl("transactions", "outcome", txn_id).out
+
+
+def test_the_one_who_holds_a_partition_up_is_found_explained_and_aborted(
+    txnctl: Txnctl, server: Served
+) -> None:
+    name = server.topic()
+    with server.client("producer") as program:
+        txn_id = program.post("/transactions", json={"client": "stuck"}).json()["txn_id"]
+        messages = f"/topics/{name}/partitions/0/messages"
+        body = {"txn_id": txn_id, "messages": [{"payload": "held"}]}
+        assert program.post(messages, json=body).status_code == 201
+        assert program.post(messages, json={"messages": [{"payload": "x"}]}).status_code == 201
+    partition = f"{name}:0"
+    assert txn_id in txnctl("partitions", "describe", partition, role="viewer").out
+    (blocker,) = txnctl("-o", "json", "partitions", "blockers", partition, role="viewer").json
+    assert (blocker["txn_id"], blocker["client"]) == (txn_id, "stuck")
+    listed = txnctl("-o", "json", "transactions", "list", "--topic", name, "--status", "open").json
+    assert [each["txn_id"] for each in listed] == [txn_id]
+    slow = txnctl("-o", "json", "transactions", "slow", "--min-age", "0", "--limit", "500").json
+    assert txn_id in {each["txn_id"] for each in slow}
+    impact = txnctl("-o", "json", "transactions", "impact", txn_id, role="viewer").json[0]
+    assert impact["partitions"][0]["messages_discarded"] == 1
+    refused = txnctl("transactions", "abort", txn_id, "--yes", role="operator")
+    assert refused.code == 2
+    assert "reason" in refused.err
+    ended = txnctl("transactions", "abort", txn_id, "--yes", "--reason", "hangs", role="operator")
+    assert f"{txn_id} is ABORTED" in ended.out
+    assert "Nothing holds" in txnctl("partitions", "blockers", partition).out
+    log = txnctl("-o", "json", "partitions", "log", partition).json
+    assert [each["visibility"] for each in log] == ["aborted", "visible", "marker"]
+
+
+def test_an_abort_asks_first_and_takes_no_for_an_answer(txnctl: Txnctl, server: Served) -> None:
+    with server.client("producer") as program:
+        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+    declined = txnctl("transactions", "abort", txn_id, "--reason", "why", stdin="n\n")
+    assert declined.code == 1
+    assert txnctl("transactions", "outcome", txn_id).out.strip() == "UNDECIDED"
+
+
+def test_a_partition_is_operated_on(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    partition = f"{name}:0"
+    txnctl("produce", name, "-m", "a", "-m", "b")
+    assert "online" in txnctl("partitions", "snapshot", partition).out
+    assert txnctl("partitions", "recover", partition, "--reason", "drill").code == 0
+    assert "offline" in txnctl("partitions", "offline", partition, "--reason", "drill").out
+    assert txnctl("--patience", "0", "tail", name, "--no-follow", "--from-start").code == 7
+    truncated = txnctl("partitions", "truncate", partition, "0", "--reason", "drill", "--yes")
+    assert "dropped entries" in truncated.out
+    assert txnctl("partitions", "online", partition, "--reason", "done").code == 0
+    assert txnctl("tail", name, "--no-follow", "--from-start").out == ""
+
+
+def test_subscriptions_show_what_is_held_and_left(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    txnctl("produce", name, *(part for n in range(3) for part in ("-m", str(n))))
+    txnctl("subscriptions", "create", name, "s", "--ack-timeout", "60")
+    path = f"/topics/{name}/subscriptions/s"
+    with server.client("consumer") as program:
+        body = {"consumer": "c", "wait_ms": 1000}
+        received = program.post(f"{path}/receive", json=body).json()["messages"]
+        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        ack = {"consumer": "c", "txn_id": txn_id, "message_ids": [received[1]["message_id"]]}
+        assert program.post(f"{path}/ack", json=ack).status_code == 200
+    shown = txnctl("subscriptions", "describe", name, "s").out
+    assert f"{txn_id}: 1" in shown
+    assert "c: " in shown
+    held = txnctl("subscriptions", "delete", name, "s", "--yes")
+    assert (held.code, "TopicInUse" in held.err) == (5, True)
+    assert "s" in txnctl("subscriptions", "list", name).out
+    txnctl("transactions", "abort", txn_id, "--reason", "end", "--yes")
+    assert eventually(
+        lambda: txnctl("subscriptions", "delete", name, "s", "--yes").code == 0, seconds=20
+    )
+
+
+def test_coordinators_are_listed(txnctl: Txnctl) -> None:
+    found = txnctl("-o", "json", "coordinators", "list").json
+    assert [each["coordinator_id"] for each in found][:2] == [0, 1]
+    assert "LOW WATER MARK" in txnctl("coordinators", "list").out
+
+
+def test_control_characters_of_users_do_not_reach_the_terminal(
+    txnctl: Txnctl, server: Served
+) -> None:
+    name = server.topic()
+    with server.client("producer") as program:
+        body = {"messages": [{"payload": "\x1b[31mred\x07", "key": "[bold]k[/bold]"}]}
+        program.post(f"/topics/{name}/partitions/0/messages", json=body).raise_for_status()
+    for out in (
+        txnctl("tail", name, "--from-start", "--no-follow").out,
+        txnctl("partitions", "log", f"{name}:0").out,
+    ):
+        assert "\x1b" not in out
+        assert "\\x1b[31mred\\x07" in out
+        assert "[bold]k[/bold]" in out
+    as_json = txnctl("-o", "json", "tail", name, "--from-start", "--no-follow").out
+    assert json.loads(as_json)["payload"] == "\x1b[31mred\x07"

@@ -1,0 +1,52 @@
+"""What a shell script can rely on."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.client.txnctl.conftest import Txnctl
+
+
+@pytest.mark.parametrize(
+    ("arguments", "role", "code", "says"),
+    [
+        (("transactions", "describe", "0:999999999"), "viewer", 3, "TransactionNotFound"),
+        (("transactions", "describe", "nonsense"), "viewer", 2, "<coordinator>:<sequence>"),
+        (("topics", "create", "public/default/x"), "viewer", 4, "PermissionDenied"),
+        (("partitions", "describe", "public/default/x"), "viewer", 2, "topic:number"),
+        (("topics", "describe", "flat"), "viewer", 2, "tenant/namespace/topic"),
+        (("transactions", "list", "--order", "odd"), "viewer", 2, "order"),
+        (("transactions", "fly"), "viewer", 2, "No such command"),
+    ],
+)
+def test_refusals_have_their_codes_and_say_why(
+    txnctl: Txnctl, arguments: tuple[str, ...], role: str, code: int, says: str
+) -> None:
+    ran = txnctl(*arguments, role=role)
+    assert (ran.code, ran.out) == (code, "")
+    assert says in ran.err
+
+
+def test_a_server_that_is_away_is_unavailable(txnctl: Txnctl) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        ran = txnctl("--url", url, "--patience", "0.1", "topics", "list")
+    assert (ran.code, "Unreachable" in ran.err) == (7, True)
+
+
+def test_a_bad_token_is_not_allowed(txnctl: Txnctl) -> None:
+    ran = txnctl("--token", "txc_" + "A" * 43, "topics", "list")
+    assert (ran.code, "NotAuthenticated" in ran.err) == (4, True)
+
+
+def test_without_a_token_it_says_how_to_get_one(txnctl: Txnctl) -> None:
+    ran = txnctl("--token", "", "topics", "list")
+    assert (ran.code, "create_token" in ran.err) == (2, True)
+
+
+def test_help_needs_neither_token_nor_server(txnctl: Txnctl) -> None:
+    ran = txnctl("--token", "", "transactions", "abort", "--help")
+    assert (ran.code, "--reason" in ran.out) == (0, True)

@@ -1,0 +1,105 @@
+"""The command tree, the options that all commands share, and what an error becomes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from txnconsole.client.client import Client
+from txnconsole.client.errors import TxnConsoleError, Unreachable
+from txnconsole.client.retries import RetryPolicy
+from txnconsole.client.transport import TransportOptions
+from txnconsole.client.txnctl import (
+    coordinators,
+    messages,
+    partitions,
+    subscriptions,
+    topics,
+    transactions,
+)
+from txnconsole.client.txnctl.session import Output, Session
+
+_LOCAL = "http://127.0.0.1:8000"
+_WHO_ASKS = (
+    "Give a token in TXNCONSOLE_TOKEN. On the server, 'manage.py create_token --user NAME"
+    " --role operator' prints one."
+)
+_EXIT_OF_STATUS = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 413: 6, 429: 6, 502: 7, 503: 7, 504: 7}
+_UNAVAILABLE = 7
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="txnctl",
+    help="See transactions, end those that hold others up, produce and consume.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.add_typer(transactions.app, name="transactions")
+app.add_typer(partitions.app, name="partitions")
+app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(coordinators.app, name="coordinators")
+app.add_typer(topics.app, name="topics")
+app.command("produce")(messages.produce)
+app.command("consume")(messages.consume)
+app.command("tail")(messages.tail)
+
+
+@app.callback()
+def connect(
+    context: typer.Context,
+    url: Annotated[
+        str, typer.Option(envvar="TXNCONSOLE_URL", help="Where the server is.")
+    ] = _LOCAL,
+    token: Annotated[
+        str,
+        typer.Option(envvar="TXNCONSOLE_TOKEN", help="Who asks; better in the environment."),
+    ] = "",
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="For people, or for programs.")
+    ] = Output.TABLE,
+    patience: Annotated[
+        float, typer.Option(min=0, help="Seconds to go on trying when the server is away.")
+    ] = 10.0,
+) -> None:
+    """Connect."""
+    retry = RetryPolicy(deadline=patience)
+
+    def connected() -> Client:
+        if not token:
+            raise ValueError(_WHO_ASKS)
+        client = Client(url, token, TransportOptions(retry=retry))
+        context.call_on_close(client.close)
+        return client
+
+    context.obj = Session(connected, output)
+
+
+def main() -> None:
+    """Run, and turn what went wrong into a message and an exit code."""
+    err = Console(stderr=True, highlight=False)
+    try:
+        app()
+    except TxnConsoleError as error:
+        err.print(f"{error.code}: {error}", style="red", markup=False)
+        for field in error.data.get("errors") or []:
+            err.print(f"  {field.get('field')}: {field.get('message')}", markup=False)
+        sys.exit(exit_code(error))
+    except BrokenPipeError:  # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ValueError, OSError) as error:
+        err.print(str(error), style="red", markup=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+def exit_code(error: TxnConsoleError) -> int:
+    """The exit code for a refusal or a failure."""
+    if isinstance(error, Unreachable):
+        return _UNAVAILABLE
+    return _EXIT_OF_STATUS.get(error.status or 0, 1)

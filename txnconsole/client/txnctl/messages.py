@@ -1,0 +1,208 @@
+"""``txnctl produce``, ``consume`` and ``tail``: messages from and to a terminal."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from queue import Empty, Queue
+from threading import Event, Thread
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from txnconsole.client.answers import Message
+from txnconsole.client.reader import Isolation, Reader
+from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument
+from txnconsole.client.txnctl.session import Json, Output, Session, session_of
+
+_LONG_POLL = 5.0
+_BATCH = 500
+
+
+def produce(
+    context: typer.Context,
+    topic: TopicArgument,
+    message: Annotated[
+        list[str] | None, typer.Option("--message", "-m", help="Repeatable; else lines of stdin.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="The same for all messages.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option(help="Split each line into key and payload here.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option(min=0)] = None,
+    transaction: Annotated[
+        bool, typer.Option("--transaction", "-t", help="All of them in one, or none.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="The transaction's, in seconds.")] = 60.0,
+) -> None:
+    """Produce messages; exactly once, also when the connection breaks."""
+    session = session_of(context)
+    lines = iter(message) if message else (line.rstrip("\n") for line in sys.stdin)
+    with ExitStack() as stack:
+        txn = None
+        if transaction:
+            txn = stack.enter_context(
+                session.client.transaction(timeout=timeout, client="txnctl produce")
+            )
+        producer = stack.enter_context(session.client.producer(topic))
+        progress = stack.enter_context(_progress(session))
+        task = progress.add_task("produced", total=len(message) if message else None)
+        count = 0
+        for line in lines:
+            own_key, payload = _split(line, key, key_separator)
+            producer.send(payload.encode(), key=own_key, txn=txn, partition=partition)
+            count += 1
+            progress.advance(task)
+    answer = {"topic": topic, "messages": count, "txn_id": txn.txn_id if txn else None}
+    if session.output is Output.JSON:
+        session.show_json(answer)
+    else:
+        session.say(f"{count} messages" + (f", committed as {txn.txn_id}" if txn else ""))
+
+
+def consume(
+    context: typer.Context,
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Stop after so many.")] = 100,
+    wait: Annotated[float, typer.Option(min=0, help="Stop when none comes for so long.")] = 5.0,
+    ack: Annotated[bool, typer.Option(help="Acknowledge what was printed.")] = True,
+    name: Annotated[str | None, typer.Option(help="The consumer's name.")] = None,
+) -> None:
+    """Receive messages of a subscription, print them, acknowledge them."""
+    session = session_of(context)
+    consumer = session.client.consumer(topic, subscription, name=name)
+    left = count
+    while left > 0:
+        messages = consumer.receive(min(left, _BATCH), wait=min(wait, 20.0))
+        if not messages:
+            return
+        _print(session, messages)
+        if ack:
+            consumer.ack(*messages)
+        else:
+            consumer.nack(*messages)
+            return
+        left -= len(messages)
+
+
+def tail(
+    context: typer.Context,
+    topic: TopicArgument,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this one.")] = None,
+    from_start: Annotated[bool, typer.Option("--from-start", help="All of the log.")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1)] = None,
+    follow: Annotated[bool, typer.Option(help="Wait for more.")] = True,
+    isolation: Annotated[
+        str, typer.Option(help="read_committed or read_uncommitted")
+    ] = "read_committed",
+) -> None:
+    """Print a topic's messages as they become readable; no subscription is needed."""
+    session = session_of(context)
+    chosen: Isolation = "read_uncommitted" if isolation == "read_uncommitted" else "read_committed"
+    if isolation != chosen:
+        raise typer.BadParameter("write read_committed or read_uncommitted", param_hint="isolation")
+    numbers = range(session.client.topic(topic).partitions) if partition is None else [partition]
+    readers = [
+        session.client.reader(
+            topic,
+            number,
+            isolation=chosen,
+            from_offset=0 if from_start else _end(session, topic, number),
+        )
+        for number in numbers
+    ]
+    found = _following(readers) if follow else (one for reader in readers for one in reader)
+    _print(session, islice(found, count))
+
+
+def _end(session: Session, topic: str, partition: int) -> int:
+    return session.client.partition(topic, partition).stable_position + 1
+
+
+def _following(readers: list[Reader]) -> Iterator[Message]:
+    """Messages of all partitions as they come; each has a thread that waits for it."""
+    arrived: Queue[Message | Exception] = Queue(maxsize=10_000)
+    stopped = Event()
+
+    def follow(reader: Reader) -> None:
+        try:
+            while not stopped.is_set():
+                for message in reader.fetch(wait=_LONG_POLL).messages:
+                    arrived.put(message)
+        except Exception as error:
+            arrived.put(error)
+
+    for reader in readers:
+        Thread(target=follow, args=(reader,), daemon=True).start()
+    try:
+        while True:
+            try:
+                message = arrived.get(timeout=0.5)
+            except Empty:
+                continue
+            if isinstance(message, Exception):
+                raise message
+            yield message
+    finally:
+        stopped.set()
+
+
+def _split(line: str, key: str | None, separator: str | None) -> tuple[str | None, str]:
+    if separator is None:
+        return key, line
+    own, found, payload = line.partition(separator)
+    if not found:
+        raise ValueError(f"The line {line[:60]!r} has no {separator!r} between key and payload.")
+    return own, payload
+
+
+def _print(session: Session, messages: Iterable[Message]) -> None:
+    for message in messages:
+        if session.output is Output.JSON:
+            session.show_json(_json(message))
+        else:
+            text = message.payload.decode("utf-8", "backslashreplace")
+            shown = "".join(
+                each if each.isprintable() or each == "\t" else f"\\x{ord(each):02x}"
+                for each in text
+            )
+            key = f" {message.key}" if message.key is not None else ""
+            typer.echo(f"{message.partition}@{message.offset}{key}\t{shown}")
+
+
+def _json(message: Message) -> Json:
+    """The message as the contract writes it in JSON."""
+    try:
+        payload, encoding = message.payload.decode(), "utf-8"
+    except UnicodeDecodeError:
+        payload, encoding = base64.b64encode(message.payload).decode(), "base64"
+    return {
+        "message_id": message.message_id,
+        "partition": message.partition,
+        "offset": message.offset,
+        "txn_id": message.txn_id,
+        "key": message.key,
+        "payload": payload,
+        "payload_encoding": encoding,
+        "properties": message.properties,
+        "publish_time": message.publish_time.isoformat(),
+        "redelivery_count": message.redelivery_count,
+    }
+
+
+def _progress(session: Session) -> Progress:
+    """On standard error, and only where somebody looks."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=session.err,
+        transient=True,
+        disable=not session.err.is_terminal,
+    )

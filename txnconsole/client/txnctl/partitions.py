@@ -1,0 +1,180 @@
+"""``txnctl partitions``: where they stand, who holds them up, what operators do to them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from txnconsole.client.txnctl.names import PartitionArgument, partition_path
+from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
+from txnconsole.client.txnctl.session import Output, session_of
+
+app = typer.Typer(help="See where partitions stand and who holds them up.", no_args_is_help=True)
+
+Why = Annotated[str, typer.Option("--reason", help="Why; the audit log keeps it.")]
+
+_PARTITION = (
+    ("partition", "partition", plain),
+    ("broker", "broker", plain),
+    ("state", "state", plain),
+    ("offline because", "offline_reason", plain),
+    ("log start", "log_start_offset", exact),
+    ("last offset", "last_offset", exact),
+    ("stable position", "stable_position", exact),
+    ("hidden messages", "blocker.hidden_messages", plain),
+    ("held by", "blocker.txn_id", exact),
+    ("  its owner", "blocker.owner", plain),
+    ("  its client", "blocker.client", plain),
+    ("  its age", "blocker.age_ms", duration),
+    ("ongoing transactions", "ongoing_txns", plain),
+    ("aborted transactions", "aborted_txns", plain),
+    ("low water marks", "low_water_marks", plain),
+    ("snapshot at offset", "snapshot.position", exact),
+    ("snapshot age", "snapshot.age_ms", duration),
+    ("entries after it", "snapshot.entries_after", plain),
+)
+_SEGMENTS = (
+    Column("SEGMENT", "ledger_id", exact),
+    Column("FIRST", "first_offset", exact, right=True),
+    Column("LAST", "last_offset", exact, right=True),
+    Column("ENTRIES", "entries", right=True),
+    Column("BYTES", "bytes", right=True),
+    Column("SEALED", "sealed"),
+    Column("CREATED", "created_at", moment),
+)
+_BLOCKERS = (
+    Column("TRANSACTION", "txn_id", exact),
+    Column("STATUS", "status"),
+    Column("FROM", "first_offset", exact, right=True),
+    Column("AGE", "age_ms", duration, right=True),
+    Column("OWNER", "owner"),
+    Column("CLIENT", "client"),
+    Column("DEADLINE", "deadline", moment),
+    Column("STABLE AFTER", "stable_position_after", exact, right=True),
+    Column("FREED", "messages_freed", right=True),
+)
+_LOG = (
+    Column("OFFSET", "offset", exact, right=True),
+    Column("MESSAGE ID", "message_id", exact),
+    Column("KIND", "kind"),
+    Column("VISIBILITY", "visibility"),
+    Column("TRANSACTION", "txn_id", exact),
+    Column("KEY", "key"),
+    Column("PUBLISHED", "publish_time", moment),
+    Column("PAYLOAD", "payload", lambda value: plain(value)[:60]),
+)
+
+
+@app.command()
+def describe(context: typer.Context, partition: PartitionArgument) -> None:
+    """Show positions, segments, snapshot and who holds the partition up."""
+    session = session_of(context)
+    answer = session.get(partition_path(partition))
+    session.show(answer, _PARTITION)
+    if session.output is Output.TABLE:
+        session.show_rows(answer["segments"][:20], _SEGMENTS)
+
+
+@app.command()
+def blockers(context: typer.Context, partition: PartitionArgument) -> None:
+    """List the transactions under the stable position, and what ending each would free."""
+    session = session_of(context)
+    items = session.get(f"{partition_path(partition)}/blockers")["items"]
+    if not items:
+        session.say("Nothing holds this partition up.")
+        return
+    session.show_rows(items, _BLOCKERS)
+
+
+@app.command()
+def log(
+    context: typer.Context,
+    partition: PartitionArgument,
+    from_offset: Annotated[int, typer.Option("--from", min=0)] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
+) -> None:
+    """Show the log as it stands: every entry, visible or not."""
+    session = session_of(context)
+    answer = session.get(
+        f"{partition_path(partition)}/messages",
+        view="log",
+        from_offset=from_offset,
+        max_messages=limit,
+    )
+    session.show_rows(answer["messages"], _LOG)
+    session.say(
+        f"stable position {answer['stable_position']}, last offset {answer['last_offset']};"
+        f" go on with --from {answer['next_offset']}"
+    )
+
+
+@app.command()
+def snapshot(context: typer.Context, partition: PartitionArgument, reason: Why = "") -> None:
+    """Snapshot the transaction buffer now."""
+    _operate(context, partition, "snapshot", reason)
+
+
+@app.command()
+def recover(context: typer.Context, partition: PartitionArgument, reason: Why) -> None:
+    """Rebuild what is derived from the newest good snapshot and the log."""
+    _operate(context, partition, "recover", reason)
+
+
+@app.command()
+def offline(context: typer.Context, partition: PartitionArgument, reason: Why) -> None:
+    """Take it offline: it serves nothing, ends of transactions wait."""
+    _operate(context, partition, "offline", reason)
+
+
+@app.command()
+def online(context: typer.Context, partition: PartitionArgument, reason: Why) -> None:
+    """Bring it online; decisions on what is open in it are carried out first."""
+    session = session_of(context)
+    answer = session.send("POST", f"{partition_path(partition)}/online", {"reason": reason})
+    fields = (("partition", "partition", plain), ("ended", "ended_transactions", plain))
+    session.show(answer, fields)
+
+
+@app.command()
+def truncate(
+    context: typer.Context,
+    partition: PartitionArgument,
+    offset: Annotated[int, typer.Argument(min=0, help="Drop everything from here on.")],
+    reason: Why,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Drop the log from an offset on. There is no way back."""
+    session = session_of(context)
+    if not yes:
+        typer.confirm(f"Drop everything from offset {offset} on in {partition}?", abort=True)
+    path = f"{partition_path(partition)}/truncate"
+    answer = session.send("POST", path, {"offset": offset, "reason": reason})
+    session.show(
+        answer,
+        (
+            ("next offset", "next_offset", exact),
+            ("dropped entries", "dropped_entries", plain),
+            ("reopened transactions", "reopened_transactions", plain),
+        ),
+    )
+
+
+@app.command("force-abort")
+def force_abort(
+    context: typer.Context,
+    partition: PartitionArgument,
+    txn_id: Annotated[str, typer.Argument(metavar="TXN_ID")],
+    reason: Why,
+) -> None:
+    """Abort an orphan that its coordinator does not know."""
+    session = session_of(context)
+    path = f"{partition_path(partition)}/force-abort"
+    answer = session.send("POST", path, {"txn_id": txn_id, "reason": reason})
+    session.show(answer, (("marker offset", "marker_offset", exact),))
+
+
+def _operate(context: typer.Context, partition: str, action: str, reason: str) -> None:
+    session = session_of(context)
+    path = f"{partition_path(partition)}/{action}"
+    session.show(session.send("POST", path, {"reason": reason or None}), _PARTITION[:7])

@@ -1,0 +1,98 @@
+"""What every command has in hand: the connection, and how its answers are shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from txnconsole.client.client import Client
+from txnconsole.client.txnctl.render import Column, Fields, fields_table, rows_table
+from txnconsole.client.wire import JSON, Call, encode
+
+Json = Any
+_PAGE = 500
+_WIDE = 1000
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+class Session:
+    """One run of ``txnctl``.
+
+    Attributes:
+        out, err: standard output and error; progress goes to the latter.
+    """
+
+    def __init__(self, connect: Callable[[], Client], output: Output) -> None:
+        self._connect = connect
+        self.output = output
+        # What goes into a pipe or a file is not folded.
+        self.out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+        self.err = Console(stderr=True, highlight=False)
+
+    @cached_property
+    def client(self) -> Client:
+        """The connection, made when the first command needs it: help needs none."""
+        return self._connect()
+
+    def get(self, path: str, **query: Any) -> Json:
+        """Ask; parameters that are None or empty are left out."""
+        given = {name: value for name, value in query.items() if value not in (None, [], ())}
+        return self.client.perform(Call(method="GET", path=path, query=given, answer=dict))
+
+    def send(self, method: str, path: str, body: Mapping[str, Any]) -> Json:
+        """Change something; members that are None are left out."""
+        given = {name: value for name, value in body.items() if value is not None}
+        call = Call(method=method, path=path, body=encode(given, JSON), answer=dict)
+        return self.client.perform(call)
+
+    def pages(self, path: str, *, limit: int | None, **query: Any) -> Iterator[Json]:
+        """The items of a list, page by page, ``limit`` at most."""
+        left, cursor = limit, None
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(left, _PAGE)
+            page = self.get(path, limit=size, cursor=cursor, **query)
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+            left = None if left is None else left - len(page["items"])
+
+    def show_rows(self, rows: Iterable[Json], columns: Sequence[Column]) -> None:
+        """A table for people; one JSON value a line for programs, as they come."""
+        if self.output is Output.JSON:
+            for row in rows:
+                self.show_json(row)
+            return
+        self.out.print(rows_table(rows, columns))
+
+    def show(self, answer: Json, fields: Fields) -> None:
+        """One object."""
+        if self.output is Output.JSON:
+            self.show_json(answer)
+        else:
+            self.out.print(fields_table(answer, fields))
+
+    def show_json(self, value: Json) -> None:
+        typer.echo(json.dumps(value, ensure_ascii=False))
+
+    def say(self, text: str) -> None:
+        """Tell people something that programs do not need."""
+        if self.output is Output.TABLE:
+            self.out.print(text, markup=False)
+
+
+def session_of(context: typer.Context) -> Session:
+    """The session that the top-level options have made."""
+    session: Session = context.find_root().obj
+    return session

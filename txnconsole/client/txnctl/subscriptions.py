@@ -1,0 +1,114 @@
+"""``txnctl subscriptions``: what is acknowledged, held, in flight and left."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from txnconsole.client.calls import topic_path
+from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument, subscription_path
+from txnconsole.client.txnctl.render import Column, duration, exact, plain
+from txnconsole.client.txnctl.session import Output, session_of
+
+app = typer.Typer(help="See what is acknowledged, held and left.", no_args_is_help=True)
+
+
+def _ranges(runs: list[Any]) -> str:
+    shown = [
+        str(run["first"]) if run["first"] == run["last"] else f"{run['first']}–{run['last']}"
+        for run in runs[:5]
+    ]
+    more = len(runs) - len(shown)
+    return (", ".join(shown) + (f" and {more} more" if more else "")) or "–"
+
+
+def _pending(acks: list[Any]) -> str:
+    shown = [f"{ack['txn_id']}: {_ranges(ack['ranges'])}" for ack in acks[:3]]
+    more = len(acks) - len(shown)
+    return ("; ".join(shown) + (f" and {more} more" if more else "")) or "–"
+
+
+def _in_flight(delivered: dict[str, Any]) -> str:
+    return "; ".join(f"{who}: {_ranges(runs)}" for who, runs in delivered.items()) or "–"
+
+
+_LIST = (
+    Column("SUBSCRIPTION", "subscription"),
+    Column("TYPE", "type"),
+    Column("BEGINS", "initial_position"),
+    Column("ACK TIMEOUT", "ack_timeout_ms", duration, right=True),
+)
+_CURSORS = (
+    Column("PARTITION", "partition", exact, right=True),
+    Column("MARK-DELETE", "mark_delete_offset", exact, right=True),
+    Column("ACKED ABOVE", "acked", _ranges),
+    Column("PENDING ACKS", "pending_acks", _pending),
+    Column("IN FLIGHT", "delivered", _in_flight),
+    Column("BACKLOG", "backlog", right=True),
+    Column("BLOCKED", "blocked", right=True),
+)
+
+
+@app.command("list")
+def list_them(context: typer.Context, topic: TopicArgument) -> None:
+    """List a topic's subscriptions."""
+    session = session_of(context)
+    session.show_rows(session.get(f"{topic_path(topic)}/subscriptions")["items"], _LIST)
+
+
+@app.command()
+def describe(
+    context: typer.Context, topic: TopicArgument, subscription: SubscriptionArgument
+) -> None:
+    """Show a subscription's state in every partition."""
+    session = session_of(context)
+    answer = session.get(subscription_path(topic, subscription))
+    if session.output is Output.JSON:
+        session.show_json(answer)
+        return
+    session.show(
+        answer,
+        (
+            ("subscription", "subscription", plain),
+            ("type", "type", plain),
+            ("ack timeout", "ack_timeout_ms", duration),
+        ),
+    )
+    session.show_rows(answer["partitions"], _CURSORS)
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    type_: Annotated[
+        str, typer.Option("--type", help="EXCLUSIVE, FAILOVER, SHARED or KEY_SHARED")
+    ] = "SHARED",
+    initial_position: Annotated[str, typer.Option(help="earliest or latest")] = "earliest",
+    ack_timeout: Annotated[float, typer.Option(min=0.001, help="Seconds.")] = 30.0,
+) -> None:
+    """Create a subscription, or find it as it is."""
+    session = session_of(context)
+    body = {
+        "type": type_.upper(),
+        "initial_position": initial_position,
+        "ack_timeout_ms": round(ack_timeout * 1000),
+    }
+    session.show_rows([session.send("PUT", subscription_path(topic, subscription), body)], _LIST)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a subscription that no open transaction holds."""
+    session = session_of(context)
+    if not yes:
+        typer.confirm(f"Delete {subscription} of {topic} with its position?", abort=True)
+    session.send("DELETE", subscription_path(topic, subscription), {})
+    session.say(f"{subscription} is deleted.")

@@ -1,0 +1,104 @@
+"""``txnctl topics``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from txnconsole.client.calls import topic_path
+from txnconsole.client.txnctl.names import TopicArgument
+from txnconsole.client.txnctl.render import Column, duration, exact, plain
+from txnconsole.client.txnctl.session import Output, session_of
+
+app = typer.Typer(help="See, create and delete topics.", no_args_is_help=True)
+
+_LIST = (
+    Column("TOPIC", "topic"),
+    Column("PARTITIONS", "partitions", exact, right=True),
+    Column("BUFFER", "buffer"),
+    Column("RETENTION", "retention_ms", duration, right=True),
+    Column("RETENTION BYTES", "retention_bytes", right=True),
+    Column("DEDUPLICATION", "deduplication"),
+)
+_PARTITIONS = (
+    Column("PARTITION", "partition"),
+    Column("BROKER", "broker"),
+    Column("STATE", "state"),
+    Column("LAST", "last_offset", exact, right=True),
+    Column("STABLE", "stable_position", exact, right=True),
+    Column("ONGOING", "ongoing_txns", right=True),
+    Column("ABORTED", "aborted_txns", right=True),
+)
+
+
+@app.command("list")
+def list_them(
+    context: typer.Context,
+    system: Annotated[bool, typer.Option("--system", help="The engine's own too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 200,
+) -> None:
+    """List topics."""
+    session = session_of(context)
+    include = "true" if system else None
+    session.show_rows(session.pages("/topics", limit=limit, include_system=include), _LIST)
+
+
+@app.command()
+def describe(context: typer.Context, topic: TopicArgument) -> None:
+    """Show a topic and where its partitions stand."""
+    session = session_of(context)
+    found = session.get(topic_path(topic))
+    partitions = session.get(f"{topic_path(topic)}/partitions")["items"]
+    if session.output is Output.JSON:
+        session.show_json(found | {"partition_states": partitions})
+        return
+    session.show_rows([found], _LIST)
+    session.show_rows(partitions, _PARTITIONS)
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    topic: TopicArgument,
+    partitions: Annotated[int, typer.Option(min=1)] = 1,
+    buffer: Annotated[str, typer.Option(help="marker or sidecar")] = "marker",
+    retention: Annotated[float | None, typer.Option(min=0, help="Hours.")] = None,
+    retention_bytes: Annotated[int | None, typer.Option(min=1)] = None,
+) -> None:
+    """Create a topic, find it as it is, or let it grow partitions."""
+    session = session_of(context)
+    body = {
+        "partitions": partitions,
+        "buffer": buffer,
+        "retention_ms": None if retention is None else round(retention * 3_600_000),
+        "retention_bytes": retention_bytes,
+    }
+    session.show_rows([session.send("PUT", topic_path(topic), body)], _LIST)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    topic: TopicArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when transactions hold it: abort their part.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a topic with all its messages."""
+    session = session_of(context)
+    if not yes:
+        typer.confirm(f"Delete {topic} with all its messages and subscriptions?", abort=True)
+    path = topic_path(topic) + ("?force=true" if force else "")
+    answer = session.send("DELETE", path, {})
+    if session.output is Output.JSON:
+        session.show_json(answer)
+        return
+    session.say(f"{topic} is deleted.")
+    parts = answer.get("aborted_participations") or []
+    if parts:
+        session.say("Transactions that took part in it:")
+        session.show_rows(
+            parts, (Column("TRANSACTION", "txn_id", exact), Column("PART", "participant", plain))
+        )

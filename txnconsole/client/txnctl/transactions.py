@@ -1,0 +1,215 @@
+"""``txnctl transactions``: see, explain and end transactions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
+from txnconsole.client.txnctl.session import Output, session_of
+from txnconsole.client.wire import segments
+
+app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=True)
+
+TxnID = Annotated[str, typer.Argument(metavar="TXN_ID", help="<coordinator>:<sequence>, e.g. 3:42")]
+Limit = Annotated[int, typer.Option(min=1, help="Show so many at most.")]
+Reason = Annotated[str, typer.Option(help="Why; needed for another's transaction, and kept.")]
+
+_LIST = (
+    Column("TRANSACTION", "txn_id", exact),
+    Column("STATUS", "status"),
+    Column("AGE", "age_ms", duration, right=True),
+    Column("OVERDUE", "overdue_ms", lambda value: duration(value) if value else "–", right=True),
+    Column("OWNER", "owner"),
+    Column("CLIENT", "client"),
+    Column("OPENED", "opened_at", moment),
+    Column("ENDED BY", "end_reason"),
+)
+_HEADER = (
+    ("transaction", "txn_id", exact),
+    ("PIP-31 bits", "_bits", exact),
+    ("status", "status", plain),
+    ("owner", "owner", plain),
+    ("client", "client", plain),
+    ("properties", "properties", plain),
+    ("opened", "opened_at", moment),
+    ("deadline", "deadline", moment),
+    ("age", "age_ms", duration),
+    ("decided", "decided_at", moment),
+    ("ended", "ended_at", moment),
+    ("ended by", "end_reason", plain),
+    ("because", "end_detail", plain),
+)
+_PARTITIONS = (
+    Column("PARTITION", "partition"),
+    Column("STATE", "state"),
+    Column("FIRST", "first_offset", exact, right=True),
+    Column("LAST", "last_offset", exact, right=True),
+    Column("MESSAGES", "messages", right=True),
+    Column("ATTEMPTS", "attempts", right=True),
+    Column("LAST ERROR", "last_error"),
+)
+_SUBSCRIPTIONS = (
+    Column("TOPIC", "topic"),
+    Column("SUBSCRIPTION", "subscription"),
+    Column("STATE", "state"),
+    Column("ACKED", "acked_messages", right=True),
+    Column("ATTEMPTS", "attempts", right=True),
+    Column("LAST ERROR", "last_error"),
+)
+_LOG = (
+    Column("AT", "at", moment),
+    Column("RECORD", "metadata_op"),
+    Column("EXPECTED", "expected_status"),
+    Column("NEW", "new_status"),
+    Column("PARTITIONS", "partitions"),
+    Column("SUBSCRIPTIONS", "subscriptions"),
+)
+_IMPACT = (
+    Column("PARTITION", "partition"),
+    Column("STABLE", "stable_position", exact, right=True),
+    Column("AFTER", "stable_position_after", exact, right=True),
+    Column("BECOME VISIBLE", "messages_visible", right=True),
+    Column("DISCARDED", "messages_discarded", right=True),
+    Column("NEXT BLOCKER", "next_blocker", exact),
+)
+_ACK_IMPACT = (
+    Column("TOPIC", "topic"),
+    Column("SUBSCRIPTION", "subscription"),
+    Column("ACKS FINAL", "acks_final", right=True),
+    Column("GIVEN BACK", "acks_given_back", right=True),
+)
+
+
+@app.command("list")
+def list_them(
+    context: typer.Context,
+    status: Annotated[list[str] | None, typer.Option(help="Repeatable, e.g. OPEN.")] = None,
+    owner: Annotated[str | None, typer.Option()] = None,
+    client: Annotated[str | None, typer.Option()] = None,
+    topic: Annotated[str | None, typer.Option(help="Takes part in it.")] = None,
+    coordinator: Annotated[int | None, typer.Option()] = None,
+    min_age: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
+    overdue: Annotated[bool, typer.Option("--overdue", help="Past the deadline.")] = False,
+    order: Annotated[str, typer.Option(help="newest, oldest or overdue")] = "newest",
+    limit: Limit = 50,
+) -> None:
+    """List transactions."""
+    session = session_of(context)
+    rows = session.pages(
+        "/transactions",
+        limit=limit,
+        status=[each.upper() for each in status or []],
+        owner=owner,
+        client=client,
+        topic=topic,
+        coordinator_id=coordinator,
+        min_age_ms=None if min_age is None else round(min_age * 1000),
+        overdue="true" if overdue else None,
+        order=order,
+    )
+    session.show_rows(rows, _LIST)
+
+
+@app.command()
+def slow(
+    context: typer.Context,
+    min_age: Annotated[float, typer.Option(min=0, help="Seconds since it was opened.")] = 60.0,
+    limit: Limit = 50,
+) -> None:
+    """List transactions that have not ended for long, the oldest first."""
+    session = session_of(context)
+    age = round(min_age * 1000)
+    session.show_rows(session.pages("/slow-transactions", limit=limit, min_age_ms=age), _LIST)
+
+
+@app.command()
+def describe(context: typer.Context, txn_id: TxnID) -> None:
+    """Show a transaction, its participants and its log."""
+    session = session_of(context)
+    path = f"/transactions/{segments(txn_id)}"
+    found = session.get(path)
+    log = session.get(f"{path}/log")["items"]
+    if session.output is Output.JSON:
+        session.show_json(found | {"log": log})
+        return
+    bits = f"({found['txnid_most_bits']},{found['txnid_least_bits']})"
+    session.show(found | {"_bits": bits}, _HEADER)
+    for rows, columns in (
+        (found["partitions"], _PARTITIONS),
+        (found["subscriptions"], _SUBSCRIPTIONS),
+        (log, _LOG),
+    ):
+        if rows:
+            session.show_rows(rows, columns)
+
+
+@app.command()
+def outcome(context: typer.Context, txn_id: TxnID) -> None:
+    """Tell COMMITTED, ABORTED or UNDECIDED; known for every id, for ever."""
+    session = session_of(context)
+    answer = session.get(f"/transactions/{segments(txn_id)}/outcome")
+    if session.output is Output.JSON:
+        session.show_json(answer)
+    else:
+        session.say(answer["outcome"])
+
+
+@app.command()
+def impact(
+    context: typer.Context,
+    txn_id: TxnID,
+    action: Annotated[str, typer.Option(help="abort or commit")] = "abort",
+) -> None:
+    """Tell what ending a transaction would do; changes nothing."""
+    session = session_of(context)
+    answer = session.get(f"/transactions/{segments(txn_id)}/impact", action=action)
+    if session.output is Output.JSON:
+        session.show_json(answer)
+        return
+    session.show_rows(answer["partitions"], _IMPACT)
+    if answer["subscriptions"]:
+        session.show_rows(answer["subscriptions"], _ACK_IMPACT)
+
+
+@app.command()
+def abort(
+    context: typer.Context,
+    txn_id: TxnID,
+    reason: Reason = "",
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for ABORTED.")] = 10.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Abort a transaction, after showing what that does."""
+    session = session_of(context)
+    if not yes and session.output is Output.TABLE:
+        impact(context, txn_id, "abort")
+        typer.confirm(f"Abort {txn_id}?", abort=True)
+    _end(context, txn_id, "abort", {"reason": reason}, wait)
+
+
+@app.command()
+def commit(
+    context: typer.Context,
+    txn_id: TxnID,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for COMMITTED.")] = 10.0,
+) -> None:
+    """Commit a transaction of one's own."""
+    _end(context, txn_id, "commit", {}, wait)
+
+
+def _end(
+    context: typer.Context, txn_id: str, action: str, body: dict[str, Any], wait: float
+) -> None:
+    session = session_of(context)
+    path = f"/transactions/{segments(txn_id)}/{action}"
+    ended = session.send("POST", path, body | {"wait_ms": round(min(wait, 20.0) * 1000)})
+    if session.output is Output.JSON:
+        session.show_json(ended)
+        return
+    session.say(f"{ended['txn_id']} is {ended['status']}.")
+    waiting = [each for each in ended["partitions"] if each["state"] == "pending"]
+    if waiting:
+        session.say("The decision is durable; these participants are still to carry it out:")
+        session.show_rows(waiting, _PARTITIONS)
