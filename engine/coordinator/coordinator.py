@@ -175,10 +175,15 @@ class Coordinator:
     ) -> None:
         """Make sure that the transaction is OPEN and has these partitions: what an append asks
         first (the strict fence, semantics §4). A repetition costs one read."""
-        if self._all_members(txn_id, partitions, owner):
-            return
         partitions = sorted(set(partitions))  # one order for all, so that no two calls deadlock
         topics = [self._topic_with(partition) for partition in partitions]
+        # By the topic's id: one of the same name, made after it was deleted, is another.
+        members = [
+            (topic.topic_id, partition.number)
+            for topic, partition in zip(topics, partitions, strict=True)
+        ]
+        if self._all_members(txn_id, members, owner):
+            return
         with self._database.session() as session:
             row = session.one(
                 "join_partitions",
@@ -194,7 +199,7 @@ class Coordinator:
                 ],
             )
         _require_open(txn_id, row, owner)
-        self._remember_members(txn_id, partitions)
+        self._remember_members(txn_id, members)
 
     def join_subscriptions(
         self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None

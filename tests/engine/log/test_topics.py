@@ -193,6 +193,20 @@ def test_a_topic_made_again_starts_anew(engine: Engine) -> None:
     assert not engine.produce(P0, batch("new"), producer_name="p", sequence_id=1).duplicate
 
 
+def test_a_topic_made_again_is_another_participant_of_the_same_transaction(
+    engine: Engine,
+) -> None:
+    """Or what is written to the second one would belong to nobody."""
+    make_topic(engine)
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("before"), txn_id=txn_id)
+    engine.topics.delete(TOPIC, force=True)
+    make_topic(engine)
+    engine.produce(P0, batch("after"), txn_id=txn_id)
+    commit(engine, txn_id)
+    assert fetched(engine) == ["after"]
+
+
 def test_a_topic_that_a_transaction_holds_is_not_deleted(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)
