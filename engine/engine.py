@@ -13,6 +13,7 @@ from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.groups import Groups
 from engine.coordinator.partitions import PartitionOperations
+from engine.coordinator.remedies import Remedies
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -59,7 +60,7 @@ class Engine:
         self._database = Database(
             "coordinator",
             coordinator_url,
-            files=("coordinator",),
+            files=("coordinator", "coordinator_inspection"),
             unavailable=CoordinatorUnavailable,
             pool_size=self.settings.pool_size,
         )
@@ -90,7 +91,8 @@ class Engine:
             recover=recover,
         )
         self._acks = Acknowledgements(shares, recover)
-        self.inspect = Inspector(self.coordinator, self.log, self._brokers, recover)
+        self.remedies = Remedies(self._database, self.coordinator, self._brokers)
+        self.inspect = Inspector(self._database, self.coordinator, self.log, self._brokers, recover)
 
     def close(self) -> None:
         """Close every connection."""

@@ -8,31 +8,39 @@ from dataclasses import replace
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect import blockers, impact
 from engine.inspect.blockers import Blocker, HeldBack
+from engine.inspect.hanging import CrossCheck, HangingPage
 from engine.inspect.impact import Impact
 from engine.inspect.reading import Reading
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.model.errors import EngineError
+from engine.model.hanging import Patience
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
+from engine.postgres.database import Database
+
+_PATIENCE = Patience()
 
 
 class Inspector:
     """Answers from the coordinators' and the brokers' databases, joined here and not in SQL.
 
     Args:
+        database: the coordinators'.
         recover: rebuilds a partition that is found without its derived state.
     """
 
     def __init__(
         self,
+        database: Database,
         coordinator: Coordinator,
         log: PartitionLogs,
         brokers: Brokers,
         recover: Callable[[Location, PartitionName], None],
     ) -> None:
+        self._database = database
         self._coordinator = coordinator
         self._log = log
         self._reading = Reading(log, brokers, recover)
@@ -68,6 +76,23 @@ class Inspector:
             PartitionUnavailable: a broker cannot be reached.
         """
         return impact.expiry(self._reading, self._coordinator.get(txn_id))
+
+    def hanging(
+        self,
+        *,
+        patience: Patience = _PATIENCE,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> HangingPage:
+        """What hangs: a cross-check of coordinators, buffers and pending acks, each finding with
+        its remedy. A page may be short, even empty, and have a cursor.
+
+        Raises:
+            InvalidRequest: the cursor is not one that this list has given.
+            CoordinatorUnavailable: without the coordinators nothing can be told.
+        """
+        check = CrossCheck(self._reading, self._coordinator, self._database, patience)
+        return check.page(limit=limit, cursor=cursor)
 
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """A transaction with what its brokers know of it while it has not ended there.

@@ -96,6 +96,13 @@ class Transaction:
             return 0
         return max(0, (self.now - self.deadline) // _MILLISECOND)
 
+    @property
+    def finalizing_ms(self) -> int | None:
+        """For how long the decision has been waiting to be carried out; None when it does not."""
+        if self.decided_at is None or self.ended_at is not None:
+            return None
+        return (self.now - self.decided_at) // _MILLISECOND
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogEntry:

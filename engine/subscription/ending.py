@@ -50,6 +50,13 @@ def end_acks(
     return [_result(command, before.get(command.txn_id), messages) for command in commands]
 
 
+def end_held(session: Session, subscription_id: int, command: EndCommand) -> int:
+    """End what a transaction still holds of a subscription's share of a broker, whatever has been
+    recorded of it: an orphan's, or a decision that was missed. Answers how many messages."""
+    session.all("lock_cursors", subscription_id=subscription_id)
+    return sum(_apply(session, subscription_id, [command]).values())
+
+
 def _result(command: EndCommand, before: Row | None, messages: Mapping[TxnID, int]) -> EndResult:
     if before is None:
         return EndResult(txn_id=command.txn_id, messages=messages.get(command.txn_id, 0))

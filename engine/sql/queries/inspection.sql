@@ -30,3 +30,114 @@ JOIN broker.subscription s USING (subscription_id)
 JOIN broker.partition p USING (partition_id)
 WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s
 ORDER BY s.topic, s.name, p.number, a.ack_type
+
+-- open_spans --
+-- What transactions hold open in partitions, from a place on; fenced: the partition itself has
+-- recorded their end. One statement: the fence and what is open are of one moment.
+SELECT o.*, p.topic_id, p.topic, p.number, p.online,
+    l.next_offset - o.first_offset AS hidden,
+    o.first_offset = l.first_ongoing_offset AS blocks,
+    (extract(epoch FROM clock_timestamp() - o.first_append_at) * 1000)::bigint AS age_ms,
+    EXISTS (
+        SELECT FROM broker.ended_txn e WHERE e.partition_id = o.partition_id
+        AND e.tc_id = o.tc_id AND e.sequence = o.sequence
+    ) OR EXISTS (
+        SELECT FROM broker.low_water_mark w WHERE w.partition_id = o.partition_id
+        AND w.tc_id = o.tc_id AND w.low_water_mark >= o.sequence
+    ) AS fenced
+FROM broker.ongoing_txn o
+JOIN broker.partition p USING (partition_id)
+JOIN broker.partition_live l USING (partition_id)
+WHERE (o.partition_id, o.tc_id, o.sequence)
+    > (%(holder)s::bigint, %(tc_id)s::integer, %(sequence)s::bigint)
+ORDER BY o.partition_id, o.tc_id, o.sequence LIMIT %(limit)s
+
+-- open_acks --
+-- What transactions hold of subscriptions, from a place on, as open_spans.
+SELECT a.subscription_id, a.tc_id, a.sequence, s.topic_id, s.topic, s.name,
+    sum(r.messages)::bigint AS messages,
+    EXISTS (
+        SELECT FROM broker.ended_ack_txn e WHERE e.subscription_id = a.subscription_id
+        AND e.tc_id = a.tc_id AND e.sequence = a.sequence
+    ) OR EXISTS (
+        SELECT FROM broker.ack_low_water_mark w WHERE w.subscription_id = a.subscription_id
+        AND w.tc_id = a.tc_id AND w.low_water_mark >= a.sequence
+    ) AS fenced
+FROM broker.pending_ack a
+JOIN broker.subscription s USING (subscription_id)
+CROSS JOIN LATERAL (
+    SELECT sum(upper(r) - lower(r)) AS messages FROM unnest(a.ranges) AS r
+) r
+WHERE (a.subscription_id, a.tc_id, a.sequence)
+    > (%(holder)s::bigint, %(tc_id)s::integer, %(sequence)s::bigint)
+GROUP BY a.subscription_id, a.tc_id, a.sequence, s.topic_id, s.topic, s.name
+ORDER BY a.subscription_id, a.tc_id, a.sequence LIMIT %(limit)s
+
+-- spans_still_open --
+SELECT o.partition_id AS holder, o.tc_id, o.sequence
+FROM unnest(
+    %(holders)s::bigint[], %(tc_ids)s::integer[], %(sequences)s::bigint[],
+    %(first_offsets)s::bigint[]
+) AS w (holder, tc_id, sequence, first_offset)
+JOIN broker.ongoing_txn o ON o.partition_id = w.holder AND o.tc_id = w.tc_id
+    AND o.sequence = w.sequence AND o.first_offset = w.first_offset
+
+-- acks_still_open --
+SELECT DISTINCT a.subscription_id AS holder, a.tc_id, a.sequence
+FROM unnest(
+    %(holders)s::bigint[], %(tc_ids)s::integer[], %(sequences)s::bigint[]
+) AS w (holder, tc_id, sequence)
+JOIN broker.pending_ack a ON a.subscription_id = w.holder AND a.tc_id = w.tc_id
+    AND a.sequence = w.sequence
+
+-- spans_of_txn --
+-- Where a transaction is open on this broker, whoever knows of it.
+SELECT o.partition_id, p.topic_id, p.topic, p.number, p.online
+FROM broker.ongoing_txn o JOIN broker.partition p USING (partition_id)
+WHERE o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s ORDER BY o.partition_id
+
+-- ack_holders_of_txn --
+-- The subscriptions of this broker of which a transaction holds acknowledgements.
+SELECT DISTINCT s.subscription_id, s.topic_id, s.topic, s.name
+FROM broker.pending_ack a JOIN broker.subscription s USING (subscription_id)
+WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s ORDER BY s.subscription_id
+
+-- partition_evidence --
+-- What partitions say of transactions: open, fenced, markers. Null ids: the partition is not there.
+SELECT w.topic_id, w.number, w.tc_id, w.sequence, p.partition_id, p.online, p.log_start_offset,
+    l.partition_id IS NOT NULL AS alive,
+    o.first_offset, o.last_offset, o.messages, e.aborted AS fence_aborted,
+    m.commits, m.aborts, m.marker_offset, m.last_data
+FROM unnest(
+    %(topic_ids)s::bigint[], %(numbers)s::integer[], %(tc_ids)s::integer[],
+    %(sequences)s::bigint[]
+) AS w (topic_id, number, tc_id, sequence)
+LEFT JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
+LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
+LEFT JOIN broker.ongoing_txn o ON o.partition_id = p.partition_id AND o.tc_id = w.tc_id
+    AND o.sequence = w.sequence
+LEFT JOIN broker.ended_txn e ON e.partition_id = p.partition_id AND e.tc_id = w.tc_id
+    AND e.sequence = w.sequence
+LEFT JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE n.kind = 'C') AS commits,
+        count(*) FILTER (WHERE n.kind = 'A') AS aborts,
+        min(n.last_offset) FILTER (WHERE n.kind <> 'D') AS marker_offset,
+        max(n.last_offset) FILTER (WHERE n.kind = 'D') AS last_data
+    FROM broker.entry n WHERE n.partition_id = p.partition_id AND n.tc_id = w.tc_id
+    AND n.sequence = w.sequence
+) m ON true
+
+-- subscription_evidence --
+-- What subscriptions say of transactions: held, ended. Null ids: the subscription is not there.
+SELECT w.topic_id, w.name, w.tc_id, w.sequence, s.subscription_id, e.aborted AS fence_aborted,
+    e.messages AS ended_messages,
+    (SELECT coalesce(sum(upper(r) - lower(r)), 0)::bigint
+        FROM broker.pending_ack a, unnest(a.ranges) AS r
+        WHERE a.subscription_id = s.subscription_id AND a.tc_id = w.tc_id
+        AND a.sequence = w.sequence) AS held
+FROM unnest(
+    %(topic_ids)s::bigint[], %(names)s::text[], %(tc_ids)s::integer[], %(sequences)s::bigint[]
+) AS w (topic_id, name, tc_id, sequence)
+LEFT JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.name
+LEFT JOIN broker.ended_ack_txn e ON e.subscription_id = s.subscription_id
+    AND e.tc_id = w.tc_id AND e.sequence = w.sequence

@@ -13,7 +13,14 @@ from engine.sql import queries, scripts
 from tests.support.databases import Databases
 
 SOURCES = Path(engine.__file__).parent
-FILES = {"coordinator": 0, "broker": 1, "subscription": 1, "inspection": 1, "session": 0}
+FILES = {
+    "coordinator": 0,
+    "coordinator_inspection": 0,
+    "broker": 1,
+    "subscription": 1,
+    "inspection": 1,
+    "session": 0,
+}
 NAMES = [(file, name) for file in FILES for name in queries(file)]
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
@@ -43,7 +50,10 @@ def test_every_statement_is_used_by_its_name() -> None:
 
 
 def test_names_are_unique_within_a_database() -> None:
-    for files in (("session", "coordinator"), ("session", "broker", "subscription", "inspection")):
+    for files in (
+        ("session", "coordinator", "coordinator_inspection"),
+        ("session", "broker", "subscription", "inspection"),
+    ):
         names = [name for file in files for name in queries(file)]
         assert len(names) == len(set(names))
 

@@ -1,0 +1,186 @@
+"""What helps a transaction that hangs (engine.model.hanging): decisions are carried out again, by
+whatever still holds something of it, and never reversed.
+
+Every step is one SQL transaction on one broker, idempotent; what is done twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from engine.coordinator.coordinator import Coordinator
+from engine.log.brokers import Brokers
+from engine.model.errors import InvalidTxnStatus, TransactionNotFound
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import EndCommand, Transaction
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus, action_of
+from engine.postgres.database import Database, Row, Session
+from engine.subscription import ending
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """What a retry found and did: ``replayed`` participants held a decided transaction open,
+    ``registered`` ones held an open one that did not list them."""
+
+    transaction: Transaction
+    replayed: tuple[str, ...] = ()
+    registered: tuple[str, ...] = ()
+
+
+class Remedies:
+    """Operators' commands on transactions that hang."""
+
+    def __init__(self, database: Database, coordinator: Coordinator, brokers: Brokers) -> None:
+        self._database = database
+        self._coordinator = coordinator
+        self._brokers = brokers
+
+    def retry(self, txn_id: TxnID) -> Retried:
+        """Re-drive a transaction now. Decided: carry the recorded decision out wherever it is
+        still open, registered there or not, and let the finalizer try the rest at once. OPEN:
+        register the participants that hold something of it, so that its end reaches them.
+
+        Raises:
+            TransactionNotFound: no coordinator knows it; an orphan is force-aborted instead.
+            InvalidTxnStatus: it is OPEN, and there is nothing to mend.
+            PartitionUnavailable: a broker cannot be reached; what others held is done.
+        """
+        transaction = self._coordinator.get(txn_id)
+        action = action_of(transaction.status)
+        if action is None:
+            return self._register(transaction)
+        command = EndCommand(txn_id=txn_id, action=action)
+        replayed = [
+            participant
+            for database in self._brokers
+            for participant in _end_everything(database, command)
+        ]
+        with self._database.session() as session:
+            session.run("retry_now", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+        if replayed:
+            logger.warning(
+                "decision replayed", txn_id=str(txn_id), action=action.value, participants=replayed
+            )
+        return Retried(transaction=self._coordinator.get(txn_id), replayed=tuple(replayed))
+
+    def force_abort_acks(self, name: SubscriptionName, txn_id: TxnID) -> int:
+        """Give back what an orphan holds of a subscription: unknown to its coordinator, or ABORTED.
+
+        Returns:
+            How many messages were given back.
+
+        Raises:
+            TransactionNotFound: it holds nothing of the subscription.
+            InvalidTxnStatus: its coordinator says OPEN or committed; nothing was changed.
+        """
+        status = self._status(txn_id)
+        if status is not None and action_of(status) is not TxnAction.ABORT:
+            raise InvalidTxnStatus(
+                f"{txn_id} is {status}; its coordinator ends it, or POST its retry.",
+                current_status=status.value,
+            )
+        command = EndCommand(txn_id=txn_id, action=TxnAction.ABORT)
+        messages, held = 0, False
+        for database in self._brokers:
+            for row in _ack_holders(database, txn_id):
+                if (row.topic, row.name) == (str(name.topic), name.name):
+                    messages, held = messages + _end_acks(database, row, command), True
+        if not held:
+            raise TransactionNotFound(f"{txn_id} holds nothing of {name}.")
+        logger.warning("orphan's acknowledgements given back", name=str(name), txn_id=str(txn_id))
+        return messages
+
+    def _register(self, transaction: Transaction) -> Retried:
+        txn_id = transaction.txn_id
+        partitions = {part.partition for part in transaction.partitions}
+        subscriptions = {(part.subscription, part.broker) for part in transaction.subscriptions}
+        new_partitions = [
+            partition
+            for database in self._brokers
+            for row in _spans(database, txn_id)
+            if (partition := _partition(row)) not in partitions
+        ]
+        new_subscriptions = [
+            name
+            for database in self._brokers
+            for row in _ack_holders(database, txn_id)
+            if ((name := _subscription(row)), database.name) not in subscriptions
+        ]
+        if not new_partitions and not new_subscriptions:
+            raise InvalidTxnStatus(
+                f"{txn_id} is OPEN, and its participants are as they should be; end it first.",
+                current_status=TxnStatus.OPEN.value,
+            )
+        if new_partitions:
+            self._coordinator.add_partitions(txn_id, new_partitions)
+        if new_subscriptions:
+            self._coordinator.add_subscriptions(txn_id, new_subscriptions)
+        registered = tuple(map(str, (*new_partitions, *new_subscriptions)))
+        logger.warning("participants registered", txn_id=str(txn_id), participants=registered)
+        return Retried(transaction=self._coordinator.get(txn_id), registered=registered)
+
+    def _status(self, txn_id: TxnID) -> TxnStatus | None:
+        try:
+            return self._coordinator.get(txn_id).status
+        except TransactionNotFound:
+            return None
+
+
+def _end_everything(database: Database, command: EndCommand) -> list[str]:
+    """Carry a decision out in all that a transaction holds open on a broker. A partition that is
+    offline waits until it is brought online, which carries decisions out."""
+    ended = [
+        str(_partition(row))
+        for row in _spans(database, command.txn_id)
+        if row.online and _end_span(database, row, command)
+    ]
+    for row in _ack_holders(database, command.txn_id):
+        _end_acks(database, row, command)
+        ended.append(str(_subscription(row)))
+    return ended
+
+
+def _end_span(database: Database, row: Row, command: EndCommand) -> bool:
+    def work(session: Session) -> bool:
+        record = session.one("hold_partition", partition_id=row.partition_id)
+        if record is None or not record.online:
+            return False
+        return bool(
+            session.all(
+                "end_orphans",
+                partition_id=row.partition_id,
+                tc_ids=[command.txn_id.tc_id],
+                sequences=[command.txn_id.sequence],
+                aborts=[command.action is TxnAction.ABORT],
+            )
+        )
+
+    return database.retrying(work)
+
+
+def _end_acks(database: Database, row: Row, command: EndCommand) -> int:
+    return database.retrying(lambda session: ending.end_held(session, row.subscription_id, command))
+
+
+def _spans(database: Database, txn_id: TxnID) -> list[Row]:
+    with database.session() as session:
+        return session.all("spans_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+
+
+def _ack_holders(database: Database, txn_id: TxnID) -> list[Row]:
+    with database.session() as session:
+        return session.all("ack_holders_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+
+
+def _partition(row: Row) -> PartitionName:
+    return PartitionName(TopicName.parse(row.topic), row.number)
+
+
+def _subscription(row: Row) -> SubscriptionName:
+    return SubscriptionName(TopicName.parse(row.topic), row.name)

@@ -1,0 +1,168 @@
+"""When a transaction hangs, and what helps (reference/kafka.md §8). Decisions only.
+
+Two things are looked at: what a participant (a partition or a subscription) holds open, beside what
+the coordinator knows of it; and what the coordinator has not ended, beside its own clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.model.transaction import ParticipantState, Transaction
+from engine.model.txn_status import Outcome, TxnStatus
+
+
+class HangingClass(StrEnum):
+    """ORPHAN: no coordinator has ever issued it. UNREGISTERED: open, and this participant is not
+    one of its participants, so that its end would not come here. STALE: the participant itself has
+    recorded its end, and holds it open all the same (what an older epoch is elsewhere).
+    MISSED_COMMIT, MISSED_ABORT: decided, and its end has not been carried out here and will not be.
+    STUCK_FINALIZE: decided, and a participant keeps it waiting. OVERDUE: open past its own
+    deadline. LATE: open for long, within its deadline: nothing is wrong."""
+
+    ORPHAN = "ORPHAN"
+    UNREGISTERED = "UNREGISTERED"
+    STALE = "STALE"
+    MISSED_COMMIT = "MISSED_COMMIT"
+    MISSED_ABORT = "MISSED_ABORT"
+    STUCK_FINALIZE = "STUCK_FINALIZE"
+    OVERDUE = "OVERDUE"
+    LATE = "LATE"
+
+
+class RemedyAction(StrEnum):
+    """FORCE_ABORT: abort it at the participant. REGISTER: make the participant one of its own, so
+    that its end comes here. REPLAY: carry the recorded decision out here; never the opposite.
+    RETRY: try the participants that wait again, now. ABORT: end it with its coordinator.
+    BRING_ONLINE: the partition is offline; decisions are carried out when it comes back.
+    WAIT: it ends by itself."""
+
+    FORCE_ABORT = "force_abort"
+    REGISTER = "register"
+    REPLAY = "replay"
+    RETRY = "retry"
+    ABORT = "abort"
+    BRING_ONLINE = "bring_online"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    action: RemedyAction
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    kind: HangingClass
+    remedy: Remedy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long is too long, in milliseconds: for the expiry sweep after a deadline, for carrying
+    out a decision, and for an open transaction to be worth a look."""
+
+    expiry_ms: int = 5_000
+    finalize_ms: int = 10_000
+    late_ms: int = 60_000
+
+
+_MISSED = {
+    Outcome.COMMITTED: HangingClass.MISSED_COMMIT,
+    Outcome.ABORTED: HangingClass.MISSED_ABORT,
+}
+_UNKNOWN = Remedy(
+    RemedyAction.FORCE_ABORT,
+    "No coordinator has issued this id, so nobody can ever commit it.",
+)
+_UNLISTED = Remedy(
+    RemedyAction.REGISTER,
+    "Its coordinator does not list this participant; registered, it gets the transaction's end.",
+)
+_SPENT = Remedy(
+    RemedyAction.ABORT,
+    "It is open, but this participant takes nothing of it any more: it can only be aborted.",
+)
+_OFFLINE = Remedy(
+    RemedyAction.BRING_ONLINE,
+    "The partition is offline; decisions on what is open in it are carried out when it is online.",
+)
+
+
+def judge_holder(
+    *,
+    status: TxnStatus | None,
+    outcome: Outcome | None,
+    membership: ParticipantState | None,
+    fenced: bool,
+    offline: bool = False,
+) -> Verdict | None:
+    """Judge what a participant holds open; None: it is as it should be.
+
+    Args:
+        status: the header's, None when there is no header (any more).
+        outcome: what is known of the id for ever; None when it has never been issued.
+        membership: None when the coordinator does not list the participant.
+        fenced: the participant has recorded the end itself.
+    """
+    if outcome is None:
+        verdict: Verdict | None = Verdict(HangingClass.ORPHAN, _UNKNOWN)
+    elif outcome is Outcome.UNDECIDED:
+        verdict = _undecided(membership, fenced)
+    else:
+        verdict = _decided(status, outcome, membership, fenced)
+    return Verdict(verdict.kind, _OFFLINE) if verdict and offline else verdict
+
+
+def _undecided(membership: ParticipantState | None, fenced: bool) -> Verdict | None:
+    if fenced:
+        return Verdict(HangingClass.STALE, _SPENT)
+    if membership is None:
+        return Verdict(HangingClass.UNREGISTERED, _UNLISTED)
+    return None
+
+
+def _decided(
+    status: TxnStatus | None, outcome: Outcome, membership: ParticipantState | None, fenced: bool
+) -> Verdict | None:
+    replay = Remedy(
+        RemedyAction.REPLAY,
+        f"It is decided: {outcome.value}. Carry that out here; the opposite would tear it.",
+    )
+    if fenced:
+        return Verdict(HangingClass.STALE, replay)
+    under_way = status in (TxnStatus.COMMITTING, TxnStatus.ABORTING)
+    if under_way and membership is ParticipantState.PENDING:
+        return None
+    return Verdict(_MISSED[outcome], replay)
+
+
+def judge_header(transaction: Transaction, patience: Patience) -> Verdict | None:
+    """Judge a transaction that has not ended by its coordinator's clock; None: nothing to say."""
+    if transaction.status is TxnStatus.OPEN:
+        if transaction.overdue_ms > patience.expiry_ms:
+            return Verdict(
+                HangingClass.OVERDUE,
+                Remedy(
+                    RemedyAction.ABORT,
+                    "Its deadline has passed and no worker has expired it: see that workers run.",
+                ),
+            )
+        if transaction.age_ms >= patience.late_ms:
+            return Verdict(
+                HangingClass.LATE,
+                Remedy(RemedyAction.WAIT, "It is within its own timeout, and expires by itself."),
+            )
+        return None
+    waiting_ms = transaction.finalizing_ms
+    if waiting_ms is not None and waiting_ms > patience.finalize_ms:
+        return Verdict(
+            HangingClass.STUCK_FINALIZE,
+            Remedy(
+                RemedyAction.RETRY,
+                "It is decided, and waits for the participants named; their errors say why.",
+            ),
+        )
+    return None
