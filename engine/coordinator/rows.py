@@ -44,6 +44,7 @@ def transaction(
 def partition_participant(row: Row) -> PartitionParticipant:
     return PartitionParticipant(
         partition=PartitionName(TopicName(*row.topic.split("/")), row.partition),
+        topic_id=row.topic_id,
         broker=row.broker,
         state=ParticipantState(row.state),
         first_offset=row.first_offset,
@@ -57,6 +58,7 @@ def partition_participant(row: Row) -> PartitionParticipant:
 def subscription_participant(row: Row) -> SubscriptionParticipant:
     return SubscriptionParticipant(
         subscription=SubscriptionName(TopicName(*row.topic.split("/")), row.subscription),
+        topic_id=row.topic_id,
         broker=row.broker,
         state=ParticipantState(row.state),
         acked_messages=row.acked_messages,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.coordinator.coordinator import Coordinator
-from engine.inspect import blockers, impact
+from engine.inspect import blockers, impact, participants
 from engine.inspect.blockers import Blocker, HeldBack
 from engine.inspect.hanging import CrossCheck, HangingPage
 from engine.inspect.impact import Impact
+from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -93,6 +94,14 @@ class Inspector:
         """
         check = CrossCheck(self._reading, self._coordinator, self._database, patience)
         return check.page(limit=limit, cursor=cursor)
+
+    def participants(self, txn_id: TxnID) -> Atomicity:
+        """What each participant of a transaction says of it, and whether they agree.
+
+        Raises:
+            TransactionNotFound: there is none.
+        """
+        return participants.atomicity(self._reading, self._coordinator.get(txn_id))
 
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """A transaction with what its brokers know of it while it has not ended there.

@@ -36,10 +36,12 @@ class PartitionParticipant:
     """A partition that the transaction may have written to.
 
     ``first_offset``, ``last_offset`` and ``messages`` are None until the partition has carried
-    out the end; before that they are the broker's to tell.
+    out the end; before that they are the broker's to tell. ``topic_id`` tells a topic from one
+    that was created under the same name later.
     """
 
     partition: PartitionName
+    topic_id: int
     broker: str
     state: ParticipantState
     first_offset: int | None = None
@@ -54,6 +56,7 @@ class SubscriptionParticipant:
     """A subscription's share of a transaction on one broker."""
 
     subscription: SubscriptionName
+    topic_id: int
     broker: str
     state: ParticipantState
     acked_messages: int | None = None

@@ -103,16 +103,16 @@ FROM broker.pending_ack a JOIN broker.subscription s USING (subscription_id)
 WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s ORDER BY s.subscription_id
 
 -- partition_evidence --
--- What partitions say of transactions: open, fenced, markers. Null ids: the partition is not there.
-SELECT w.topic_id, w.number, w.tc_id, w.sequence, p.partition_id, p.online, p.log_start_offset,
+-- What partitions say of transactions: open, fenced, markers. No id: the partition is not there.
+SELECT w.tc_id, w.sequence, w.topic_id, w.member, p.partition_id, p.online, p.log_start_offset,
     l.partition_id IS NOT NULL AS alive,
     o.first_offset, o.last_offset, o.messages, e.aborted AS fence_aborted,
     m.commits, m.aborts, m.marker_offset, m.last_data
 FROM unnest(
-    %(topic_ids)s::bigint[], %(numbers)s::integer[], %(tc_ids)s::integer[],
-    %(sequences)s::bigint[]
-) AS w (topic_id, number, tc_id, sequence)
-LEFT JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[],
+    %(numbers)s::integer[]
+) AS w (tc_id, sequence, topic_id, member)
+LEFT JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.member
 LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
 LEFT JOIN broker.ongoing_txn o ON o.partition_id = p.partition_id AND o.tc_id = w.tc_id
     AND o.sequence = w.sequence
@@ -128,16 +128,15 @@ LEFT JOIN LATERAL (
 ) m ON true
 
 -- subscription_evidence --
--- What subscriptions say of transactions: held, ended. Null ids: the subscription is not there.
-SELECT w.topic_id, w.name, w.tc_id, w.sequence, s.subscription_id, e.aborted AS fence_aborted,
-    e.messages AS ended_messages,
+-- What subscriptions say of transactions: held, ended. No id: the subscription is not there.
+SELECT w.tc_id, w.sequence, w.topic_id, w.member, s.subscription_id, e.aborted AS fence_aborted,
     (SELECT coalesce(sum(upper(r) - lower(r)), 0)::bigint
         FROM broker.pending_ack a, unnest(a.ranges) AS r
         WHERE a.subscription_id = s.subscription_id AND a.tc_id = w.tc_id
         AND a.sequence = w.sequence) AS held
 FROM unnest(
-    %(topic_ids)s::bigint[], %(names)s::text[], %(tc_ids)s::integer[], %(sequences)s::bigint[]
-) AS w (topic_id, name, tc_id, sequence)
-LEFT JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.name
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(names)s::text[]
+) AS w (tc_id, sequence, topic_id, member)
+LEFT JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.member
 LEFT JOIN broker.ended_ack_txn e ON e.subscription_id = s.subscription_id
     AND e.tc_id = w.tc_id AND e.sequence = w.sequence

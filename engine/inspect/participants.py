@@ -1,0 +1,226 @@
+"""The atomicity of transactions: what each participant says, beside what the coordinator recorded.
+
+The coordinator is read first and the participants after it, so that what it recorded as carried out
+must be there; only what has not been recorded yet may be either way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.inspect.reading import Reading
+from engine.model.agreement import Discord, Says, Testimony, discords
+from engine.model.errors import EngineError
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import (
+    ParticipantState,
+    PartitionParticipant,
+    SubscriptionParticipant,
+    Transaction,
+)
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Database, Row
+
+_Part = PartitionParticipant | SubscriptionParticipant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParticipantAudit:
+    """One participant's part: what its coordinator recorded (None: it does not list it), what it
+    says itself, and how the two do not agree."""
+
+    txn_id: TxnID
+    broker: str
+    partition: PartitionName | None = None
+    subscription: SubscriptionName | None = None
+    recorded: ParticipantState | None
+    says: Says
+    discords: tuple[Discord, ...] = ()
+    first_offset: int | None = None
+    last_offset: int | None = None
+    messages: int | None = None
+    marker_offset: int | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Atomicity:
+    """A transaction and all its participants; ``agreed`` None while one could not be asked."""
+
+    transaction: Transaction
+    participants: tuple[ParticipantAudit, ...]
+
+    @property
+    def agreed(self) -> bool | None:
+        if any(part.discords for part in self.participants):
+            return False
+        if any(part.says is Says.UNAVAILABLE for part in self.participants):
+            return None
+        return True
+
+
+def atomicity(reading: Reading, transaction: Transaction) -> Atomicity:
+    """Ask every participant of a transaction, and every broker whether it holds more of it."""
+    listed = audit(reading, [transaction])
+    return Atomicity(
+        transaction=transaction, participants=(*listed, *_unlisted(reading, transaction))
+    )
+
+
+def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[ParticipantAudit]:
+    """Ask the participants of many transactions; two statements for each broker."""
+    by_broker: dict[str, list[tuple[Transaction, _Part]]] = defaultdict(list)
+    for transaction in transactions:
+        members: tuple[_Part, ...] = (*transaction.partitions, *transaction.subscriptions)
+        for part in members:
+            by_broker[part.broker].append((transaction, part))
+    found: list[ParticipantAudit] = []
+    for broker, parts in sorted(by_broker.items()):
+        try:
+            found += _ask(reading.brokers.get(broker), parts)
+        except EngineError as error:
+            found += [_unavailable(txn, part, error.message) for txn, part in parts]
+    return found
+
+
+def _ask(database: Database, parts: Sequence[tuple[Transaction, _Part]]) -> list[ParticipantAudit]:
+    partitions = [(t, p) for t, p in parts if isinstance(p, PartitionParticipant)]
+    subscriptions = [(t, p) for t, p in parts if isinstance(p, SubscriptionParticipant)]
+    numbers = [part.partition.number for _, part in partitions]
+    names = [part.subscription.name for _, part in subscriptions]
+    said, said_of_acks = database.snapshot(
+        ("partition_evidence", _ids(partitions) | {"numbers": numbers}),
+        ("subscription_evidence", _ids(subscriptions) | {"names": names}),
+    )
+    by_partition = {_key(row): row for row in said}
+    by_subscription = {_key(row): row for row in said_of_acks}
+    return [
+        *(
+            _of_partition(txn, part, by_partition[_named(txn, part, part.partition.number)])
+            for txn, part in partitions
+        ),
+        *(
+            _of_subscription(txn, part, by_subscription[_named(txn, part, part.subscription.name)])
+            for txn, part in subscriptions
+        ),
+    ]
+
+
+def _key(row: Row) -> tuple[object, ...]:
+    return row.tc_id, row.sequence, row.topic_id, row.member
+
+
+def _named(transaction: Transaction, part: _Part, member: object) -> tuple[object, ...]:
+    return transaction.txn_id.tc_id, transaction.txn_id.sequence, part.topic_id, member
+
+
+def _ids(parts: Iterable[tuple[Transaction, _Part]]) -> dict[str, object]:
+    asked = list(parts)
+    return {
+        "tc_ids": [transaction.txn_id.tc_id for transaction, _ in asked],
+        "sequences": [transaction.txn_id.sequence for transaction, _ in asked],
+        "topic_ids": [part.topic_id for _, part in asked],
+    }
+
+
+def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> ParticipantAudit:
+    fence = row.fence_aborted
+    # A marker may have gone with retention, and the fence with the low water mark; not both of
+    # what stands above the log's start.
+    kept = bool(part.messages) and part.last_offset is not None and row.partition_id is not None
+    testimony = Testimony(
+        exists=row.partition_id is not None,
+        holds_open=row.first_offset is not None,
+        commits=row.commits or int(fence is False),
+        aborts=row.aborts or int(fence is True),
+        marker_offset=row.marker_offset,
+        last_data=row.last_data,
+        must_remember=kept and (part.last_offset or 0) >= row.log_start_offset,
+    )
+    recovering = testimony.exists and not row.alive
+    return ParticipantAudit(
+        txn_id=txn.txn_id,
+        broker=part.broker,
+        partition=part.partition,
+        recorded=part.state,
+        says=testimony.says,
+        discords=discords(txn.status, part.state, testimony),
+        first_offset=part.first_offset if row.first_offset is None else row.first_offset,
+        last_offset=part.last_offset if row.last_offset is None else row.last_offset,
+        messages=part.messages if row.messages is None else row.messages,
+        marker_offset=row.marker_offset,
+        detail="recovering: what is open is not known yet" if recovering else part.last_error,
+    )
+
+
+def _of_subscription(txn: Transaction, part: SubscriptionParticipant, row: Row) -> ParticipantAudit:
+    testimony = Testimony(
+        exists=row.subscription_id is not None,
+        holds_open=row.held > 0,
+        commits=int(row.fence_aborted is False),
+        aborts=int(row.fence_aborted is True),
+    )
+    return ParticipantAudit(
+        txn_id=txn.txn_id,
+        broker=part.broker,
+        subscription=part.subscription,
+        recorded=part.state,
+        says=testimony.says,
+        discords=discords(txn.status, part.state, testimony),
+        messages=row.held or part.acked_messages,
+        detail=part.last_error,
+    )
+
+
+def _unavailable(txn: Transaction, part: _Part, why: str) -> ParticipantAudit:
+    return ParticipantAudit(
+        txn_id=txn.txn_id,
+        broker=part.broker,
+        partition=part.partition if isinstance(part, PartitionParticipant) else None,
+        subscription=part.subscription if isinstance(part, SubscriptionParticipant) else None,
+        recorded=part.state,
+        says=Says.UNAVAILABLE,
+        detail=why,
+    )
+
+
+def _unlisted(reading: Reading, transaction: Transaction) -> list[ParticipantAudit]:
+    """What brokers hold of a transaction that its coordinator does not list."""
+    txn_id = transaction.txn_id
+    key = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
+    partitions = {part.partition for part in transaction.partitions}
+    subscriptions = {(part.subscription, part.broker) for part in transaction.subscriptions}
+    found: list[ParticipantAudit] = []
+    spans, _ = reading.on_each("spans_of_txn", **key)
+    for database, rows in spans.items():
+        for row in rows:
+            name = PartitionName(TopicName.parse(row.topic), row.number)
+            if name not in partitions:
+                found.append(_unregistered(txn_id, database, partition=name))
+    holders, _ = reading.on_each("ack_holders_of_txn", **key)
+    for database, rows in holders.items():
+        for row in rows:
+            subscription = SubscriptionName(TopicName.parse(row.topic), row.name)
+            if (subscription, database.name) not in subscriptions:
+                found.append(_unregistered(txn_id, database, subscription=subscription))
+    return found
+
+
+def _unregistered(
+    txn_id: TxnID,
+    database: Database,
+    *,
+    partition: PartitionName | None = None,
+    subscription: SubscriptionName | None = None,
+) -> ParticipantAudit:
+    return ParticipantAudit(
+        txn_id=txn_id,
+        broker=database.name,
+        partition=partition,
+        subscription=subscription,
+        recorded=None,
+        says=Says.OPEN,
+        discords=(Discord.UNREGISTERED,),
+    )

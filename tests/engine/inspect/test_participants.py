@@ -1,0 +1,148 @@
+"""What each participant says of a transaction, and whether they agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.model.agreement import Discord, Says
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    coordinator_sql,
+    finalize,
+    make_topic,
+    open_txn,
+    subscribe,
+    unreachable,
+)
+
+COMMIT, ABORT = TxnAction
+
+
+def with_participants(engine: Engine) -> TxnID:
+    """Wrote to partition 0, joined partition 1, acknowledged a message of partition 0."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch("in"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.produce(P0, batch("out", "out"), txn_id=txn)
+    engine.coordinator.add_partitions(txn, [P1])
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    return txn
+
+
+def said(engine: Engine, txn: TxnID) -> dict[str, Says]:
+    return {
+        f"{part.partition or part.subscription}@{part.broker}": part.says
+        for part in engine.inspect.participants(txn).participants
+    }
+
+
+def discords(engine: Engine, txn: TxnID) -> set[Discord]:
+    found = engine.inspect.participants(txn)
+    assert found.agreed is (not any(p.discords for p in found.participants))
+    return {discord for part in found.participants for discord in part.discords}
+
+
+@pytest.mark.parametrize("action", TxnAction)
+def test_participants_agree_before_and_after_the_end(engine: Engine, action: TxnAction) -> None:
+    txn = with_participants(engine)
+    assert sorted(said(engine, txn).values()) == ["NOTHING", "NOTHING", "OPEN", "OPEN"]
+    assert discords(engine, txn) == set()
+    engine.coordinator.end(txn, action)
+    assert discords(engine, txn) == set()
+    finalize(engine)
+    outcome = Says.COMMITTED if action is COMMIT else Says.ABORTED
+    assert set(said(engine, txn).values()) == {outcome}
+    assert discords(engine, txn) == set()
+    open_txn(engine)
+    commit(engine, open_txn(engine))  # The low water mark passes it; markers stay.
+    assert discords(engine, txn) == set()
+
+
+def test_a_marker_of_the_other_outcome_is_opposite(engine: Engine) -> None:
+    txn = with_participants(engine)
+    commit(engine, txn)
+    broker_sql(engine, "UPDATE broker.entry SET kind = 'A' WHERE kind = 'C' AND last_offset = 3")
+    assert discords(engine, txn) == {Discord.OPPOSITE, Discord.TWICE}
+
+
+def test_two_markers_and_data_after_one_are_found(engine: Engine) -> None:
+    txn = with_participants(engine)
+    abort(engine, txn)
+    broker_sql(
+        engine,
+        "INSERT INTO broker.entry SELECT partition_id, last_offset + n, first_offset + n,"
+        " ledger_id, kind, tc_id, sequence, NULL, publish_time, NULL, body"
+        " FROM broker.entry, (VALUES (10)) v (n) WHERE tc_id IS NOT NULL AND first_offset > 0",
+    )
+    assert discords(engine, txn) == {Discord.TWICE, Discord.DATA_AFTER_MARKER}
+
+
+def test_a_missing_end_is_found_unless_retention_may_have_dropped_it(engine: Engine) -> None:
+    txn = with_participants(engine)
+    commit(engine, txn)
+    broker_sql(engine, "DELETE FROM broker.entry WHERE kind = 'C'")
+    broker_sql(engine, "DELETE FROM broker.ended_txn")
+    assert discords(engine, txn) == {Discord.MISSING}
+    broker_sql(engine, "UPDATE broker.partition SET log_start_offset = 4")
+    assert discords(engine, txn) == set()
+
+
+def test_an_end_before_any_decision_is_early(engine: Engine) -> None:
+    txn = with_participants(engine)
+    commit(engine, txn)
+    coordinator_sql(
+        engine,
+        "UPDATE coordinator.transaction SET status = 'OPEN', decided_at = NULL, ended_at = NULL",
+    )
+    coordinator_sql(engine, "UPDATE coordinator.txn_partition SET state = 'pending'")
+    coordinator_sql(engine, "UPDATE coordinator.txn_subscription SET state = 'pending'")
+    assert discords(engine, txn) == {Discord.EARLY}
+
+
+def test_what_is_recorded_as_done_and_is_open_is_found(engine: Engine) -> None:
+    txn = with_participants(engine)
+    engine.coordinator.end(txn, ABORT)
+    coordinator_sql(engine, "UPDATE coordinator.txn_partition SET state = 'committed'")
+    coordinator_sql(engine, "UPDATE coordinator.txn_subscription SET state = 'aborted'")
+    assert discords(engine, txn) == {Discord.STILL_OPEN, Discord.RECORDED_OTHERWISE}
+
+
+def test_what_a_transaction_holds_unregistered_is_found(engine: Engine) -> None:
+    txn = with_participants(engine)
+    coordinator_sql(engine, "DELETE FROM coordinator.txn_partition")
+    coordinator_sql(engine, "DELETE FROM coordinator.txn_subscription")
+    found = engine.inspect.participants(txn).participants
+    assert {part.partition or part.subscription for part in found} == {P0, SUBSCRIPTION}
+    assert discords(engine, txn) == {Discord.UNREGISTERED}
+
+
+def test_a_deleted_topic_counts_as_done_also_when_its_name_is_used_again(engine: Engine) -> None:
+    txn = with_participants(engine)
+    commit(engine, txn)
+    engine.topics.delete(P0.topic)
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    assert set(said(engine, txn).values()) == {Says.GONE}
+    assert engine.inspect.participants(txn).agreed is True
+
+
+def test_a_broker_that_is_gone_leaves_the_answer_open(engine: Engine) -> None:
+    txn = with_participants(engine)
+    commit(engine, txn)
+    down = engine.log.locate(P1).database.name
+    with unreachable(engine, down):
+        found = engine.inspect.participants(txn)
+    assert found.agreed is None
+    assert found.transaction.status is TxnStatus.COMMITTED
+    assert {p.broker for p in found.participants if p.says is Says.UNAVAILABLE} == {down}
