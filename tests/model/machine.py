@@ -1,0 +1,45 @@
+"""Random operations on an engine and on the reference at once (Hypothesis, stateful).
+
+Every answer is compared, errors by their code; after each step also all that can be seen. Where
+the engine may choose (which partition a receive call looks at first), what it chose is checked and
+the reference follows.
+
+Time is under control: deadlines, back-offs and ages are moved by SQL, never waited for.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize
+
+from tests.model.messages import Messages
+from tests.model.operations import Operations
+from tests.model.topics import Topics
+from tests.model.transactions import Transactions
+from tests.model.world import SUBSCRIPTIONS, TOPICS
+
+
+class Machine(Topics, Messages, Operations, Transactions):
+    """All rules, and a world that is not empty to begin with."""
+
+    @initialize(
+        partitions=st.integers(1, 2),
+        writers=st.lists(st.sampled_from([0, 1, 2, None]), min_size=4, max_size=9),
+    )
+    def begin(self, partitions: int, writers: list[int | None]) -> None:
+        """Three transactions and plain producers have written; two subscriptions listen."""
+        self.create(TOPICS[0], partitions)
+        self.create(TOPICS[1], 1)
+        for name in (SUBSCRIPTIONS[0], SUBSCRIPTIONS[2]):
+            self.subscribe(name, latest=False)
+        for tc_id in (0, 0, 1):
+            self.open(tc_id, "alice")
+        for turn, writer in enumerate(writers):
+            self.produce(
+                partition=self.partitions[turn % len(self.partitions)],
+                size=1 + turn % 2,
+                txn_id=None if writer is None else self.txn_ids[writer],
+                owner=None,
+                sequence=None,
+                late=False,
+            )

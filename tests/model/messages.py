@@ -1,0 +1,218 @@
+"""Rules: messages are produced, fetched, received and acknowledged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from engine.model.message import MessageID
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.txn_id import TxnID
+from tests.engine.support import batch, sql
+from tests.model import looking
+from tests.model.reference import Place
+from tests.model.world import (
+    CONSUMER,
+    MAYBE_TXN,
+    OWNER,
+    PARTITION,
+    SEQUENCE,
+    SUBSCRIPTION,
+    UNKNOWN,
+    World,
+)
+
+
+class Messages(World):
+    """Producing and consuming."""
+
+    @rule(
+        partition=PARTITION,
+        size=st.integers(1, 3),
+        txn_id=MAYBE_TXN,
+        owner=OWNER,
+        sequence=SEQUENCE,
+        late=st.sampled_from([False, False, False, True]),
+    )
+    def produce(
+        self,
+        *,
+        partition: PartitionName,
+        size: int,
+        txn_id: TxnID | None,
+        owner: str | None,
+        sequence: tuple[str, int] | None,
+        late: bool,
+    ) -> None:
+        """Append a batch; a late one has asked the coordinator long ago, or never."""
+        texts = [f"m{next(self._texts)}" for _ in range(size)]
+        producer, sequence_id = sequence or (None, None)
+
+        def real() -> tuple[int, int, bool]:
+            options = {"txn_id": txn_id, "producer_name": producer, "sequence_id": sequence_id}
+            if late:
+                done = self.engine.log.append(partition, batch(*texts), **options)
+            else:
+                done = self.engine.produce(partition, batch(*texts), owner=owner, **options)
+            return done.first_offset, done.last_offset, done.duplicate
+
+        def expected() -> tuple[int, int, bool]:
+            keys = {"producer": producer, "sequence_id": sequence_id}
+            if late:
+                return self.reference.append(partition, texts, txn_id, **keys)
+            return self.reference.produce(partition, texts, txn_id, owner=owner, **keys)
+
+        self.equal("produce", real, expected)
+
+    @rule(txn_id=st.sampled_from(UNKNOWN), partition=PARTITION)
+    def produce_an_orphan(self, txn_id: TxnID, partition: PartitionName) -> None:
+        self.produce(
+            partition=partition, size=1, txn_id=txn_id, owner=None, sequence=None, late=True
+        )
+
+    @rule(
+        name=SUBSCRIPTION,
+        consumer=CONSUMER,
+        size=st.integers(1, 6),
+        then=st.sampled_from(["nothing", "ack", "ack", "acks by halves", "nack", "time out"]),
+        txn_id=MAYBE_TXN,
+    )
+    def consume(
+        self, name: SubscriptionName, consumer: str, size: int, then: str, txn_id: TxnID | None
+    ) -> None:
+        """Receive, and do with it what consumers do."""
+        places = self.receive(name, consumer, size)
+        if then == "nothing" or not places:
+            return
+        if then == "nack":
+            self.give_back(name, consumer, places)
+        elif then == "time out":
+            self.time_out(name, consumer)
+        else:
+            mine = places if then == "ack" else places[::2]
+            self.acknowledge_places(name, mine, txn_id=txn_id)
+
+    def receive(self, name: SubscriptionName, consumer: str, size: int) -> list[Place]:
+        found = self.agree(
+            "receive",
+            lambda: self.engine.receive(name, consumer, max_messages=size),
+            lambda: self.reference.subscription(name),
+        )
+        if found is None:
+            return []
+        received = defaultdict(list)
+        for message in found[0]:
+            received[message.partition].append(
+                (message.offset, message.payload.decode(), message.redelivery_count)
+            )
+        full, partial = len(found[0]) == size, 0
+        for number, cursor in found[1].cursors.items():
+            mine = received[number]
+            if cursor.partition.online and (mine or not full):
+                cursor.take_overdue()
+            due = cursor.due() if cursor.partition.online else []
+            log, given = cursor.partition.log, cursor.given
+            expected = [(offset, log[offset].text, given.get(offset, 0)) for offset in due]
+            looking.same(mine, expected[: len(mine)], f"received from {number}")
+            assert full or len(mine) == len(due), f"partition {number} has {due}, gave {mine}"
+            partial += 0 < len(mine) < len(due)
+            cursor.deliver([offset for offset, _, _ in mine], consumer)
+        assert partial <= 1, "room was left while another partition was looked at"
+        return [(message.partition, message.offset) for message in found[0]]
+
+    @rule(name=SUBSCRIPTION, txn_id=MAYBE_TXN, owner=OWNER, late=st.booleans(), data=st.data())
+    def acknowledge(
+        self,
+        name: SubscriptionName,
+        txn_id: TxnID | None,
+        owner: str | None,
+        late: bool,
+        data: st.DataObject,
+    ) -> None:
+        self.acknowledge_places(
+            name, self._places(name, data), txn_id=txn_id, owner=owner, late=late
+        )
+
+    def acknowledge_places(
+        self,
+        name: SubscriptionName,
+        places: list[Place],
+        *,
+        txn_id: TxnID | None,
+        owner: str | None = None,
+        late: bool = False,
+    ) -> None:
+        def real() -> set[Place]:
+            ids = [_message_id(place) for place in places]
+            if late:
+                answer = self.engine._acks.acknowledge(name, ids, txn_id=txn_id)
+            else:
+                answer = self.engine.acknowledge(name, "c1", ids, txn_id=txn_id, owner=owner)
+            named = {*answer.acked, *answer.pending, *answer.dropped}
+            assert named == {*ids}
+            assert not (answer.acked if txn_id else answer.pending)
+            return {(dropped.partition, dropped.offset) for dropped in answer.dropped}
+
+        def expected() -> set[Place]:
+            if late:
+                return self.reference.acknowledge_late(name, places, txn_id)
+            return self.reference.acknowledge(name, places, txn_id, owner)
+
+        self.equal("acknowledge", real, expected)
+
+    @rule(name=SUBSCRIPTION, consumer=CONSUMER, data=st.data())
+    def nack(self, name: SubscriptionName, consumer: str, data: st.DataObject) -> None:
+        self.give_back(name, consumer, self._places(name, data))
+
+    def give_back(self, name: SubscriptionName, consumer: str, places: list[Place]) -> None:
+        self.agree(
+            "nack",
+            lambda: self.engine.nack(name, consumer, [_message_id(place) for place in places]),
+            lambda: self.reference.nack(name, consumer, places),
+        )
+
+    def time_out(self, name: SubscriptionName, consumer: str) -> None:
+        """Let the time to acknowledge run out for all that a consumer has."""
+        for database in self.engine._brokers:
+            sql(
+                database,
+                "UPDATE broker.delivery d SET deadline = clock_timestamp() - interval '1 s'"
+                " FROM broker.subscription s WHERE s.subscription_id = d.subscription_id"
+                " AND s.topic = %s AND s.name = %s AND d.consumer = %s",
+                str(name.topic),
+                name.name,
+                consumer,
+            )
+        if name in self.subscriptions:
+            for cursor in self.reference.subscription(name).cursors.values():
+                cursor.overdue |= {o for o, c in cursor.in_flight.items() if c == consumer}
+
+    @rule(partition=PARTITION, window=st.tuples(st.integers(0, 25), st.integers(1, 8)))
+    def fetch(self, partition: PartitionName, window: tuple[int, int]) -> None:
+        if partition in self.partitions and self.reference.partition(partition).online:
+            model = self.reference.partition(partition)
+            for mode in ({}, {"keep_aborted": True}, {"committed": False}):
+                looking.compare_fetch(self.engine, partition, model, *window, **mode)
+        else:
+            self.agree(
+                "fetch",
+                lambda: self.engine.log.fetch(partition),
+                lambda: self.reference.partition(partition).fetch(0, 1),
+            )
+
+    def _places(self, name: SubscriptionName, data: st.DataObject) -> list[Place]:
+        """Messages that a reader may see, now and then one that it may not."""
+        places = [(0, 99)]
+        if name in self.subscriptions:
+            cursors = self.reference.subscription(name).cursors
+            seen = [(number, o) for number, c in cursors.items() for o in c.partition.visible()]
+            hidden = [(number, c.partition.stable + 1) for number, c in cursors.items()]
+            places = seen * 8 + hidden
+        return data.draw(st.lists(st.sampled_from(places), min_size=1, max_size=4, unique=True))
+
+
+def _message_id(place: Place) -> MessageID:
+    """The ledger is not looked at: the offset says it all."""
+    return MessageID(1, place[1], place[0], 0)

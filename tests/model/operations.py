@@ -1,0 +1,136 @@
+"""Rules: operators, retention, snapshots and crashes."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from tests.engine.support import lose_derived_state, sql
+from tests.model.transactions import Transactions
+from tests.model.world import PARTITION, PARTITIONS, TXN, UNKNOWN, drawn
+
+
+class Operations(Transactions):
+    """Interfering."""
+
+    @rule(partition=PARTITION)
+    def take_offline(self, partition: PartitionName) -> None:
+        def expected() -> None:
+            self.reference.partition(partition).online = False
+
+        self.agree(
+            "take_offline",
+            lambda: self.engine.partitions.take_offline(partition, reason="a test"),
+            expected,
+        )
+
+    @rule(partition=PARTITION, offset=st.integers(0, 12), online=st.booleans())
+    def truncate(self, partition: PartitionName, offset: int, online: bool) -> None:
+        """Cut an offline partition's log, and bring it online again or not yet."""
+        self.take_offline(partition)
+
+        def real() -> tuple[int, int, set[TxnID]]:
+            done = self.engine.partitions.truncate(partition, offset)
+            return done.next_offset, done.entries, {*done.reopened}
+
+        self.equal("truncate", real, lambda: self.reference.truncate(partition, offset))
+        if online:
+            self.bring_online(partition)
+
+    @precondition(lambda self: self.offline)
+    @rule(partition=drawn(lambda machine: machine.offline or PARTITIONS))
+    def bring_online(self, partition: PartitionName) -> None:
+        self.equal(
+            "bring_online",
+            lambda: {*self.engine.partitions.bring_online(partition)},
+            lambda: self.reference.bring_online(partition),
+        )
+
+    @rule(partition=PARTITION, txn_id=TXN | st.sampled_from(UNKNOWN))
+    def force_abort(self, partition: PartitionName, txn_id: TxnID) -> None:
+        self.equal(
+            "force_abort",
+            lambda: self.engine.partitions.force_abort(partition, txn_id),
+            lambda: self.reference.force_abort(partition, txn_id),
+        )
+
+    @rule(partition=PARTITION, oldest=st.integers(0, 3))
+    def retain(self, partition: PartitionName, oldest: int) -> None:
+        """Let the oldest sealed segments of a partition pass their retention; then sweep."""
+        if partition not in self.partitions:
+            return
+        location = self.engine.log.locate(partition)
+        sql(
+            location.database,
+            "UPDATE broker.segment SET created_at = '2000-01-01' WHERE partition_id = %s",
+            location.partition_id,
+        )
+        sql(
+            location.database,
+            "UPDATE broker.segment SET sealed_at = '2000-01-01' WHERE ledger_id IN ("
+            " SELECT ledger_id FROM broker.segment WHERE partition_id = %s"
+            " AND sealed_at IS NOT NULL ORDER BY first_offset LIMIT %s)",
+            location.partition_id,
+            oldest,
+        )
+        model = self.reference.partition(partition)
+        for segment in model.segments[:-1][:oldest]:
+            segment.aged = True
+        model.seal()
+        slowest = self._slowest()
+        self.engine.apply_retention()
+        sql(
+            location.database,
+            "UPDATE broker.segment SET created_at = clock_timestamp() WHERE sealed_at IS NULL",
+        )
+        for name in self.partitions:
+            one = self.reference.partition(name)
+            if one.online:
+                one.retain(slowest[name])
+
+    @rule(partition=PARTITION, corrupt=st.booleans())
+    def snapshot(self, partition: PartitionName, corrupt: bool) -> None:
+        """Nothing changes, not even when the snapshot turns out to be unreadable."""
+        if partition not in self.partitions:
+            return
+        self.engine.partitions.snapshot(partition)
+        if corrupt:
+            location = self.engine.log.locate(partition)
+            sql(
+                location.database,
+                "UPDATE broker.entry e SET body = '\\x00' FROM broker.snapshot s"
+                " WHERE s.partition_id = %s AND e.partition_id = s.system_partition_id"
+                " AND e.last_offset = s.system_offset AND s.position ="
+                " (SELECT max(position) FROM broker.snapshot WHERE partition_id = %s)",
+                location.partition_id,
+                location.partition_id,
+            )
+
+    @rule(partition=PARTITION)
+    def recover(self, partition: PartitionName) -> None:
+        """Nothing changes: snapshot and log together are the live state (§8, 7)."""
+        self.agree(
+            "recover",
+            lambda: self.engine.partitions.recover(partition),
+            lambda: self.reference.partition(partition),
+        )
+
+    @rule(finalize_first=st.booleans())
+    def crash(self, finalize_first: bool) -> None:
+        """What is derived is gone; the first who comes rebuilds it."""
+        lose_derived_state(self.engine)
+        self.reference.crash()
+        if finalize_first:
+            self.finalize(0, 1000, ())
+
+    def _slowest(self) -> dict[PartitionName, int]:
+        """The mark-delete position of each partition's slowest subscription, as the engine says;
+        it has been compared before."""
+        slowest = dict.fromkeys(self.partitions, 2**63)
+        for name in self.subscriptions:
+            for cursor in self.engine.subscriptions.describe(name).partitions:
+                key = PartitionName(name.topic, cursor.partition)
+                slowest[key] = min(slowest[key], cursor.mark_delete_offset)
+        return slowest

@@ -1,0 +1,307 @@
+"""The reference engine: a second specification, a message at a time.
+
+Written from design/semantics.md alone. It has lists and dicts, no ranges, no index that answers a
+question and no derived state: what a question asks for is looked for in everything there is. It
+raises the engine's errors and answers plain tuples; ``tests/model/machine.py`` compares both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.model.errors import (
+    InvalidPartitionState,
+    InvalidTxnStatus,
+    PartitionNotFound,
+    SubscriptionNotFound,
+    TopicInUse,
+    TopicNotFound,
+    TransactionNotFound,
+)
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import EndReason, TxnAction
+from tests.model.coordinators import Coordinators, Participant, Txn
+from tests.model.partitions import MarkerPartition
+from tests.model.subscriptions import Cursor, Subscription
+
+#: A message by its partition's number and its offset.
+Place = tuple[int, int]
+
+
+@dataclass(eq=False)
+class Topic:
+    """``brokers[n]`` holds partition n."""
+
+    name: TopicName
+    brokers: list[str]
+    partitions: list[MarkerPartition]
+    segment_max: int
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+
+
+class Reference:
+    """What an engine answers."""
+
+    def __init__(self, coordinators: int) -> None:
+        self.coordinators = Coordinators(coordinators)
+        self.topics: dict[TopicName, Topic] = {}
+        #: Partitions that a crash has left without derived state, and that nobody has asked since.
+        self.headless: set[PartitionName] = set()
+
+    # Topics and subscriptions
+
+    def create_topic(self, name: TopicName, brokers: Sequence[str], segment_max: int) -> None:
+        """Create a topic, or grow it: new partitions begin empty, subscriptions read them whole."""
+        topic = self.topics.setdefault(name, Topic(name, [], [], segment_max))
+        for broker in brokers[len(topic.brokers) :]:
+            partition = MarkerPartition(topic.segment_max)
+            topic.brokers.append(broker)
+            topic.partitions.append(partition)
+            for subscription in topic.subscriptions.values():
+                subscription.cursors[len(topic.partitions) - 1] = Cursor(partition)
+
+    def delete_topic(self, name: TopicName, *, force: bool = False) -> set[tuple[TxnID, object]]:
+        """Refused while a transaction holds it; by force its part of them is aborted (§7)."""
+        topic = self.topic(name)
+        parts: list[Participant] = [(topic, number) for number in range(len(topic.partitions))]
+        parts += [(s, broker) for s in topic.subscriptions.values() for broker in topic.brokers]
+        held = {(txn_id, part) for part in parts for txn_id in self.coordinators.holders(part)}
+        if held and not force:
+            raise TopicInUse
+        for txn_id, part in held:
+            txn = self.coordinators.txns[txn_id]
+            (txn.partitions if part in txn.partitions else txn.subscriptions)[part] = "aborted"
+        del self.topics[name]
+        self.headless = {partition for partition in self.headless if partition.topic != name}
+        return {(txn_id, part[1] if part[0] is topic else part[0]) for txn_id, part in held}
+
+    def subscribe(self, name: SubscriptionName, *, latest: bool = False) -> None:
+        """Create a subscription; ``latest`` counts all that stands in the log as deleted."""
+        topic = self.topic(name.topic)
+        if name.name in topic.subscriptions:
+            return
+        cursors = {number: Cursor(partition) for number, partition in enumerate(topic.partitions)}
+        for cursor in cursors.values():
+            cursor.deleted = set(range(cursor.partition.end if latest else 0))
+        topic.subscriptions[name.name] = Subscription(cursors, topic.brokers)
+
+    def unsubscribe(self, name: SubscriptionName) -> None:
+        topic, subscription = self.topic(name.topic), self.subscription(name)
+        if any(self.coordinators.holders((subscription, broker)) for broker in topic.brokers):
+            raise TopicInUse
+        del topic.subscriptions[name.name]
+
+    def topic(self, name: TopicName) -> Topic:
+        if name not in self.topics:
+            raise TopicNotFound
+        return self.topics[name]
+
+    def subscription(self, name: SubscriptionName) -> Subscription:
+        found = self.topic(name.topic).subscriptions.get(name.name)
+        if found is None:
+            raise SubscriptionNotFound
+        return found
+
+    def partition(self, name: PartitionName) -> MarkerPartition:
+        topic = self.topic(name.topic)
+        if name.number >= len(topic.partitions):
+            raise PartitionNotFound
+        self.headless.discard(name)
+        return topic.partitions[name.number]
+
+    # Producing and acknowledging
+
+    def produce(
+        self,
+        name: PartitionName,
+        texts: Sequence[str],
+        txn_id: TxnID | None = None,
+        *,
+        owner: str | None = None,
+        producer: str | None = None,
+        sequence_id: int | None = None,
+    ) -> tuple[int, int, bool]:
+        """The coordinator is asked first: it must say OPEN, and has the partition from then on."""
+        if txn_id is not None:
+            self.partition(name)
+            self.coordinators.join(
+                txn_id, owner, partitions=[(self.topic(name.topic), name.number)]
+            )
+        return self.append(name, texts, txn_id, producer=producer, sequence_id=sequence_id)
+
+    def append(
+        self,
+        name: PartitionName,
+        texts: Sequence[str],
+        txn_id: TxnID | None = None,
+        *,
+        producer: str | None = None,
+        sequence_id: int | None = None,
+    ) -> tuple[int, int, bool]:
+        """The broker's side alone: a request that was on its way."""
+        return self.partition(name).append(texts, txn_id, producer, sequence_id)
+
+    def acknowledge(
+        self,
+        name: SubscriptionName,
+        places: Sequence[Place],
+        txn_id: TxnID | None = None,
+        owner: str | None = None,
+    ) -> set[Place]:
+        """Answers the messages that were dropped because a transaction holds them."""
+        if txn_id is not None:
+            topic = self.topic(name.topic)
+            # A subscription that is not there takes part all the same, and counts as done later.
+            member = topic.subscriptions.get(name.name, name)
+            shares = [(member, broker) for broker in sorted({*topic.brokers})]
+            self.coordinators.join(txn_id, owner, subscriptions=shares)
+        return self.acknowledge_late(name, places, txn_id)
+
+    def acknowledge_late(
+        self, name: SubscriptionName, places: Sequence[Place], txn_id: TxnID | None
+    ) -> set[Place]:
+        """The brokers' side alone."""
+        subscription = self.subscription(name)
+        for number, _ in places:
+            self.partition(PartitionName(name.topic, number))
+        return subscription.acknowledge(_by_partition(places), txn_id)
+
+    def nack(self, name: SubscriptionName, consumer: str, places: Sequence[Place]) -> None:
+        self.subscription(name).nack(_by_partition(places), consumer)
+
+    # Ending
+
+    def finalize(
+        self, tc_id: int, limit: int | None = None, unreachable: Container[str] = ()
+    ) -> tuple[int, int]:
+        """Carry decisions out, in their order; answers how many ended and how many wait (§3).
+
+        Brokers that cannot be reached, and partitions that are offline or about to be rebuilt,
+        delay their own part only.
+        """
+        due = [txn for txn in self.coordinators.decided if txn.txn_id.tc_id == tc_id][:limit]
+        mark = self.coordinators.low_water_mark(tc_id)
+        touched: dict[Participant, MarkerPartition | tuple[Subscription, str]] = {}
+        for txn in due:
+            for part in [p for p, state in txn.partitions.items() if state == "pending"]:
+                topic, number = part
+                if self.topics.get(topic.name) is not topic:  # deleted: counts as done
+                    self._done(txn, part)
+                    continue
+                partition = topic.partitions[number]
+                if (
+                    topic.brokers[number] not in unreachable
+                    and PartitionName(topic.name, number) not in self.headless
+                    and partition.online
+                ):
+                    touched[part] = partition
+                    assert partition.finish(txn.txn_id, _decision(txn))
+                    self._done(txn, part)
+            for part in [p for p, state in txn.subscriptions.items() if state == "pending"]:
+                subscription, broker = part
+                if broker in unreachable:
+                    continue
+                if self._stands(subscription):
+                    touched[part] = subscription, broker
+                    assert subscription.finish(broker, txn.txn_id, _decision(txn))
+                self._done(txn, part)
+        for target in touched.values():
+            if isinstance(target, MarkerPartition):
+                target.raise_mark(tc_id, mark)
+            else:
+                target[0].raise_mark(target[1], tc_id, mark)
+        ended = sum(self.coordinators.conclude(txn) for txn in due)
+        return ended, len(due) - ended
+
+    # Operators
+
+    def bring_online(self, name: PartitionName) -> set[TxnID]:
+        """Decisions on what is open there are carried out first."""
+        partition = self.partition(name)
+        partition.online = True
+        return {*partition.end_orphans(self._decisions())}
+
+    def truncate(self, name: PartitionName, offset: int) -> tuple[int, int, set[TxnID]]:
+        """Answers where the log ends, how many entries went, and whose marker was cut off."""
+        partition = self.partition(name)
+        subscriptions = self.topic(name.topic).subscriptions.values()
+        cursors = [subscription.cursors[name.number] for subscription in subscriptions]
+        held: dict[TxnID, int] = {}
+        for cursor in cursors:
+            for place, txn_id in cursor.held.items():
+                held[txn_id] = max(place, held.get(txn_id, -1))
+        if set(partition.truncate(offset, held)) - self._decisions().keys():
+            raise TopicInUse
+        before = {*partition.ongoing()}
+        entries = partition.cut(partition.cut_at(offset))
+        for cursor in cursors:
+            cursor.cut(partition.end)
+        return partition.end, entries, {*partition.ongoing()} - before
+
+    def force_abort(self, name: PartitionName, txn_id: TxnID) -> int:
+        """Abort an orphan; one whose coordinator has committed it is committed here instead."""
+        partition = self.partition(name)
+        if txn_id not in partition.ongoing():
+            raise TransactionNotFound
+        action = TxnAction.ABORT
+        if txn_id in self.coordinators.txns:
+            decided = self.coordinators.txns[txn_id].action
+            if decided is None:
+                raise InvalidTxnStatus
+            action = decided
+        if not partition.online:
+            raise InvalidPartitionState
+        partition.end_orphans({txn_id: action})
+        if action is TxnAction.COMMIT:
+            raise InvalidTxnStatus
+        return partition.end - 1
+
+    def crash(self) -> None:
+        """Every database loses what is derived: deliveries in flight; the rest is rebuilt."""
+        for topic in self.topics.values():
+            for number in range(len(topic.partitions)):
+                self.headless.add(PartitionName(topic.name, number))
+            for subscription in topic.subscriptions.values():
+                for cursor in subscription.cursors.values():
+                    cursor.forget_deliveries()
+
+    def expire(self) -> set[TxnID]:
+        return self.coordinators.expire()
+
+    def end(
+        self,
+        txn_id: TxnID,
+        action: TxnAction,
+        owner: str | None = None,
+        reason: EndReason = EndReason.CLIENT,
+    ) -> object:
+        return self.coordinators.end(txn_id, action, owner, reason)
+
+    def _decisions(self) -> Mapping[TxnID, TxnAction]:
+        txns = self.coordinators.txns.values()
+        return {txn.txn_id: txn.action for txn in txns if txn.action is not None}
+
+    def _stands(self, subscription: object) -> bool:
+        return any(
+            subscription is one
+            for topic in self.topics.values()
+            for one in topic.subscriptions.values()
+        )
+
+    def _done(self, txn: Txn, part: Participant) -> None:
+        state = "committed" if _decision(txn) is TxnAction.COMMIT else "aborted"
+        (txn.partitions if part in txn.partitions else txn.subscriptions)[part] = state
+
+
+def _decision(txn: Txn) -> TxnAction:
+    assert txn.action is not None
+    return txn.action
+
+
+def _by_partition(places: Sequence[Place]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for number, offset in places:
+        found.setdefault(number, []).append(offset)
+    return found

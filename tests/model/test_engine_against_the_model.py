@@ -1,0 +1,88 @@
+"""The engine and the reference, side by side, under random operations.
+
+Three profiles: ``fast`` in every run, ``long`` in the whole one, and any depth on demand:
+
+    TXNCONSOLE_MODEL=1000x80 pytest tests/model -k long    # runs x steps
+
+A failure is shrunk and printed as calls of rules, with the line that repeats it
+(``@reproduce_failure``); what it taught stands as a test of its own beside the code it was in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from engine import Engine
+from tests.model.machine import Machine
+from tests.support.databases import Databases
+from txnconsole.enginedb import wiring
+
+#: What a long run must have met at least once each, or it has looked at nothing.
+NEEDED = {
+    ("acknowledge", "TransactionConflict"),
+    ("acknowledge", "InvalidTxnStatus"),
+    ("acknowledge", "done"),
+    ("bring_online", "done"),
+    ("delete_topic", "TopicInUse"),
+    ("end", "InvalidTxnStatus"),
+    ("end", "TransactionNotFound"),
+    ("end_group", "ProducerFenced"),
+    ("end_group", "done"),
+    ("finalize", "done"),
+    ("force_abort", "done"),
+    ("nack", "done"),
+    ("produce", "InvalidTxnStatus"),
+    ("produce", "PartitionUnavailable"),
+    ("produce", "SequenceOutOfOrder"),
+    ("produce", "done"),
+    ("receive", "done"),
+    ("truncate", "TopicInUse"),
+    ("truncate", "done"),
+}
+
+
+def run(databases: Databases, examples: int, steps: int, *, same: bool) -> Counter[tuple[str, str]]:
+    """Run the machine; ``same``: with the same choices each time."""
+
+    def fresh() -> Engine:
+        wiring.close()
+        databases.clean()
+        return wiring.engine()
+
+    seen: Counter[tuple[str, str]] = Counter()
+    machine = type("Machine", (Machine,), {"fresh": staticmethod(fresh), "seen": seen})
+    try:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                deadline=None,
+                derandomize=same,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+                phases=[Phase.generate, Phase.shrink],
+                print_blob=True,
+            ),
+        )
+    finally:
+        wiring.close()
+    return seen
+
+
+def test_the_engine_answers_what_the_model_answers(databases: Databases) -> None:
+    seen = run(databases, 10, 30, same=True)
+    assert seen["produce", "done"] > 30
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(0)
+def test_the_engine_answers_what_the_model_answers_in_a_long_run(databases: Databases) -> None:
+    examples, steps = map(int, os.environ.get("TXNCONSOLE_MODEL", "80x50").split("x"))
+    seen = run(databases, examples, steps, same=False)
+    assert NEEDED - seen.keys() == set()

@@ -1,0 +1,127 @@
+"""An engine and the reference side by side, and what the rules of the machine have in common."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+
+from engine import Engine
+from engine.model.errors import EngineError
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
+from tests.model import looking
+from tests.model.reference import Reference
+
+TOPICS = [TopicName("public", "default", name) for name in ("a", "b")]
+PARTITIONS = [PartitionName(topic, number) for topic in TOPICS for number in range(3)]
+SUBSCRIPTIONS = [SubscriptionName(topic, name) for topic in TOPICS for name in ("s", "t")]
+BROKERS = ("broker-1", "broker-2")
+SEGMENT_MAX = 4
+#: Ids that no coordinator issues in a run.
+UNKNOWN = [TxnID(0, 900), TxnID(3, 0)]
+
+
+def drawn(choose: Callable[[World], Sequence[Any]]) -> st.SearchStrategy[Any]:
+    """One of what the machine knows at that moment."""
+    return st.runner().flatmap(lambda machine: st.sampled_from(choose(machine)))
+
+
+TXN = drawn(lambda machine: machine.txn_ids or UNKNOWN)
+MAYBE_TXN = st.none() | TXN
+PARTITION = drawn(lambda machine: machine.partitions * 20 + PARTITIONS)
+SUBSCRIPTION = drawn(lambda machine: machine.subscriptions * 20 + SUBSCRIPTIONS)
+OWNER = st.sampled_from([None] * 6 + ["alice", "bob"])
+CONSUMER = st.sampled_from(["c1", "c2"])
+ACTION = st.sampled_from(TxnAction)
+SEQUENCE = st.none() | st.tuples(st.sampled_from(["p", "q"]), st.integers(0, 5))
+
+
+class World(RuleBasedStateMachine):
+    """One engine on empty databases beside one reference."""
+
+    #: Makes an engine on empty databases; set by the test.
+    fresh: ClassVar[Callable[[], Engine]]
+    #: How often each operation ended how, over all runs.
+    seen: ClassVar[Counter[tuple[str, str]]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = type(self).fresh()
+        self.reference = Reference(self.engine.settings.coordinators)
+        self._texts = itertools.count()
+        self._steps = 0
+
+    # What is known
+
+    @property
+    def txn_ids(self) -> list[TxnID]:
+        return [*self.reference.coordinators.txns]
+
+    @property
+    def partitions(self) -> list[PartitionName]:
+        return [
+            PartitionName(name, number)
+            for name, topic in self.reference.topics.items()
+            for number in range(len(topic.partitions))
+        ]
+
+    @property
+    def subscriptions(self) -> list[SubscriptionName]:
+        return [
+            SubscriptionName(name, subscription)
+            for name, topic in self.reference.topics.items()
+            for subscription in topic.subscriptions
+        ]
+
+    @property
+    def offline(self) -> list[PartitionName]:
+        return [p for p in self.partitions if not self.reference.partition(p).online]
+
+    def agree(
+        self, what: str, real: Callable[[], Any], expected: Callable[[], Any]
+    ) -> tuple[Any, Any] | None:
+        """Do the same to both; None when both refuse with the same code.
+
+        The reference goes second: it may ask what the engine has chosen.
+        """
+        answer, refusal = _tried(real)
+        wanted, refused = _tried(expected)
+        code = refusal and refusal.code
+        same_code = code == (refused and refused.code)
+        assert same_code, f"{what}: the engine says {refusal!r}, the model {refused!r}"
+        if refusal is not None and refused is not None:
+            self.seen[what, refusal.code] += 1
+            return None
+        self.seen[what, "done"] += 1
+        return answer, wanted
+
+    def equal(self, what: str, real: Callable[[], Any], expected: Callable[[], Any]) -> None:
+        """Do the same to both, with the same answer."""
+        found = self.agree(what, real, expected)
+        if found is not None:
+            looking.same(*found, what)
+
+    # What is compared
+
+    @invariant()
+    def both_look_the_same(self) -> None:
+        """After each step, and now and then at what costs more to look at."""
+        looking.compare_logs(self.engine, self.reference)
+        looking.compare_subscriptions(self.engine, self.reference)
+        self._steps += 1
+        if self._steps % 5 == 0:
+            looking.compare_reads(self.engine, self.reference)
+            looking.compare_coordinators(self.engine, self.reference)
+
+
+def _tried(call: Callable[[], Any]) -> tuple[Any, EngineError | None]:
+    try:
+        return call(), None
+    except EngineError as error:
+        return None, error
