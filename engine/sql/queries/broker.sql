@@ -40,14 +40,23 @@ SELECT number, partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
 
 -- lock_topic --
 -- The heads of a topic's partitions on this broker: what is being appended is deleted with the rest.
-SELECT l.partition_id FROM broker.partition p JOIN broker.partition_live l USING (partition_id)
+-- A sidecar log is made after its partition, so its head comes after the partition's.
+SELECT l.partition_id FROM broker.partition p
+LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
+JOIN broker.partition_live l ON l.partition_id IN (p.partition_id, s.partition_id)
 WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
 
 -- delete_topic --
 -- A topic on this broker. Its entries and index rows have no foreign key; nobody finds them any
 -- more, and retention deletes them in bounded steps.
 WITH gone AS (
-    DELETE FROM broker.partition WHERE topic_id = %(topic_id)s RETURNING partition_id
+    DELETE FROM broker.partition WHERE partition_id IN (
+        SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+        UNION ALL
+        SELECT s.partition_id FROM broker.partition p
+        JOIN broker.partition s ON s.sidecar_of = p.partition_id
+        WHERE p.topic_id = %(topic_id)s
+    ) RETURNING partition_id, compacted_id
 ), live AS (
     DELETE FROM broker.partition_live l USING gone WHERE l.partition_id = gone.partition_id
 ), ongoing AS (
@@ -61,7 +70,9 @@ WITH gone AS (
 ), subscribed AS (
     DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s
 )
-INSERT INTO broker.dropped_partition (partition_id) SELECT partition_id FROM gone
+INSERT INTO broker.dropped_partition (partition_id)
+SELECT partition_id FROM gone
+UNION ALL SELECT compacted_id FROM gone WHERE compacted_id IS NOT NULL
 ON CONFLICT DO NOTHING
 
 -- append --
@@ -81,7 +92,7 @@ SELECT * FROM broker.end_txns(
 -- head --
 -- Positions of one partition. No row: it has to be rebuilt first, or does not exist.
 SELECT
-    l.*, p.online, p.topic, p.number, clock_timestamp() AS now,
+    l.*, p.online, p.topic, p.number, p.buffer, clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.partition_id = %(partition_id)s
@@ -94,7 +105,7 @@ WITH fence AS MATERIALIZED (
     FROM broker.partition_live WHERE partition_id = %(partition_id)s
 )
 SELECT * FROM (
-    SELECT e.*, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
+    SELECT e.*, e.first_offset AS entry_id, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
     FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s
@@ -112,7 +123,7 @@ ORDER BY last_offset
 -- all_entries --
 -- As committed_entries, to the end of the log.
 SELECT * FROM (
-    SELECT e.*, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
+    SELECT e.*, e.first_offset AS entry_id, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
     FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s
@@ -166,7 +177,7 @@ WHERE partition_id = %(partition_id)s AND tc_id = %(tc_id)s AND sequence = %(seq
 SELECT coalesce(sum(e.last_offset - e.first_offset + 1), 0)::bigint AS messages
 FROM broker.entry e
 WHERE e.partition_id = %(partition_id)s AND e.last_offset >= %(from_offset)s
-AND e.last_offset < %(upper)s AND e.kind = 'D'
+AND e.last_offset < %(upper)s AND (e.kind = 'D' OR e.txn_messages > 0)
 AND (%(tc_id)s::integer IS NULL OR e.tc_id IS NULL
     OR (e.tc_id, e.sequence) <> (%(tc_id)s, %(sequence)s::bigint))
 AND (e.tc_id IS NULL OR NOT EXISTS (
@@ -195,14 +206,21 @@ ORDER BY s.position DESC LIMIT 1
 
 -- statuses --
 -- Positions of all partitions of a topic on this broker; next_offset is null while one recovers.
+-- Of a sidecar-buffered one, the transactions are counted in its sidecar log.
 SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason, l.next_offset,
-    p.log_start_offset, l.ongoing_txns, l.aborted_txns - p.aborted_dropped AS aborted_txns,
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason,
+    CASE WHEN (s.partition_id IS NULL) = (t.partition_id IS NULL) THEN l.next_offset
+        END AS next_offset,
+    p.log_start_offset, coalesce(t.ongoing_txns, l.ongoing_txns) AS ongoing_txns,
+    coalesce(t.aborted_txns - s.aborted_dropped, l.aborted_txns - p.aborted_dropped)
+        AS aborted_txns,
     clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition p
 LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
+LEFT JOIN broker.partition_live t ON t.partition_id = s.partition_id
 LEFT JOIN LATERAL (
     SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
     ORDER BY first_offset LIMIT 1
@@ -212,13 +230,19 @@ WHERE p.topic_id = %(topic_id)s ORDER BY p.number
 -- status --
 -- As statuses, of one partition.
 SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason, l.next_offset,
-    p.log_start_offset, l.ongoing_txns, l.aborted_txns - p.aborted_dropped AS aborted_txns,
+    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason,
+    CASE WHEN (s.partition_id IS NULL) = (t.partition_id IS NULL) THEN l.next_offset
+        END AS next_offset,
+    p.log_start_offset, coalesce(t.ongoing_txns, l.ongoing_txns) AS ongoing_txns,
+    coalesce(t.aborted_txns - s.aborted_dropped, l.aborted_txns - p.aborted_dropped)
+        AS aborted_txns,
     clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
 FROM broker.partition p
 LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
+LEFT JOIN broker.partition_live t ON t.partition_id = s.partition_id
 LEFT JOIN LATERAL (
     SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
     ORDER BY first_offset LIMIT 1
@@ -239,7 +263,7 @@ CROSS JOIN LATERAL (
     SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
     ORDER BY first_offset LIMIT 1
 ) o
-WHERE l.first_ongoing_offset IS NOT NULL
+WHERE l.first_ongoing_offset IS NOT NULL AND p.sidecar_of IS NULL
 ORDER BY l.next_offset - l.first_ongoing_offset DESC, p.partition_id LIMIT %(limit)s
 
 -- history --
@@ -251,10 +275,11 @@ ORDER BY at DESC LIMIT 5000
 -- One sample of every partition that has moved since its last one. A head that is locked is left
 -- to the next time: this waits for nobody, so its lock order does not matter.
 WITH moved AS MATERIALIZED (
-    SELECT partition_id FROM broker.partition_live
-    WHERE (sampled_last, sampled_stable) IS DISTINCT FROM
-        (next_offset - 1, coalesce(first_ongoing_offset, next_offset) - 1)
-    FOR UPDATE SKIP LOCKED
+    SELECT l.partition_id FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
+    WHERE (l.sampled_last, l.sampled_stable) IS DISTINCT FROM
+        (l.next_offset - 1, coalesce(l.first_ongoing_offset, l.next_offset) - 1)
+    AND p.sidecar_of IS NULL
+    FOR UPDATE OF l SKIP LOCKED
 ), sampled AS (
     UPDATE broker.partition_live l SET
         sampled_stable = coalesce(l.first_ongoing_offset, l.next_offset) - 1,
@@ -338,14 +363,15 @@ SELECT %(partition_id)s, * FROM unnest(
 
 -- headless --
 -- Partitions that a crash of the database has left without their derived state.
-SELECT p.partition_id, p.topic, p.number FROM broker.partition p
+SELECT p.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
+FROM broker.partition p
 WHERE NOT EXISTS (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)
 LIMIT %(limit)s
 
 -- snapshot_due --
 -- Partitions whose buffer changed: often enough, or long enough ago (semantics §5).
-SELECT l.partition_id, p.topic, p.number FROM broker.partition_live l
-JOIN broker.partition p USING (partition_id)
+SELECT l.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
+FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL
     OR l.snapshot_at < clock_timestamp() - %(interval_ms)s * interval '1 millisecond'))
 LIMIT %(limit)s

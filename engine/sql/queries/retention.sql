@@ -189,11 +189,18 @@ DELETE FROM broker.pending_ack_log WHERE log_id = ANY (ARRAY(
 ))
 
 -- set_online --
+-- A sidecar log goes with its partition.
 UPDATE broker.partition SET online = %(online)s, offline_reason = %(reason)s
-WHERE partition_id = %(partition_id)s
+WHERE partition_id IN (
+    SELECT %(partition_id)s
+    UNION ALL SELECT partition_id FROM broker.partition WHERE sidecar_of = %(partition_id)s
+)
 
 -- drop_head --
-DELETE FROM broker.partition_live WHERE partition_id = %(partition_id)s
+DELETE FROM broker.partition_live WHERE partition_id IN (
+    SELECT %(partition_id)s
+    UNION ALL SELECT partition_id FROM broker.partition WHERE sidecar_of = %(partition_id)s
+)
 
 -- truncate --
 -- See functions/broker/truncate.sql.

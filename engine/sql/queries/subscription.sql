@@ -250,11 +250,13 @@ WHERE subscription_id = %(subscription_id)s GROUP BY partition_id, consumer
 ORDER BY partition_id, consumer
 
 -- invisible --
--- Offsets in (mark_delete, stable] that no reader ever gets: markers, and aborted messages.
+-- Offsets in (mark_delete, stable] that no reader ever gets: markers, but for those that stand for
+-- the messages of their transaction, and aborted messages.
 SELECT coalesce(range_agg(r), '{}') AS ranges FROM (
     SELECT int8range(e.first_offset, e.last_offset, '[]') AS r FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s AND e.last_offset > %(mark_delete)s
     AND e.first_offset <= %(stable_position)s AND e.kind <> 'D'
+    AND coalesce(e.txn_messages, 0) = 0
     UNION ALL
     SELECT int8range(e.first_offset, e.last_offset, '[]') FROM broker.txn_index i
     JOIN broker.entry e ON e.partition_id = i.partition_id AND e.tc_id = i.tc_id

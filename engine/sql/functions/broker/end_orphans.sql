@@ -10,6 +10,8 @@ CREATE OR REPLACE FUNCTION broker.end_orphans(
 ) RETURNS TABLE (tc_id integer, sequence bigint, marker_offset bigint) LANGUAGE plpgsql AS $$
 DECLARE
     head broker.partition_live;
+    side broker.partition_live;
+    log_id bigint;
     orphan record;
     done record;
     ended broker.ended_txn;
@@ -17,20 +19,35 @@ BEGIN
     SELECT * INTO head FROM broker.partition_live l
         WHERE l.partition_id = p_partition FOR UPDATE;
     IF head.partition_id IS NULL THEN RETURN; END IF;
+    SELECT p.partition_id INTO log_id FROM broker.partition p WHERE p.sidecar_of = p_partition;
+    IF FOUND THEN
+        SELECT * INTO side FROM broker.partition_live l WHERE l.partition_id = log_id FOR UPDATE;
+        IF NOT FOUND THEN RETURN; END IF;
+    END IF;
     FOR orphan IN
         SELECT o.tc_id, o.sequence, t.abort FROM broker.ongoing_txn o
         JOIN unnest(p_tcs, p_sequences, p_aborts) AS t (tc, seq, abort)
             ON o.tc_id = t.tc AND o.sequence = t.seq
-        WHERE o.partition_id = p_partition ORDER BY o.first_offset
+        WHERE o.partition_id = coalesce(log_id, p_partition) ORDER BY o.first_offset
     LOOP
-        done := broker.end_txn(head, orphan.tc_id, orphan.sequence, orphan.abort, true);
+        IF log_id IS NULL THEN
+            done := broker.end_txn(head, orphan.tc_id, orphan.sequence, orphan.abort, true);
+            ended := done.ended;
+            marker_offset := ended.marker_offset;
+        ELSE
+            done := broker.end_sidecar_txn(
+                head, side, orphan.tc_id, orphan.sequence, orphan.abort
+            );
+            -- An abort has its marker in the sidecar log only.
+            marker_offset := CASE WHEN orphan.abort THEN side.next_offset ELSE head.next_offset END;
+            side := done.new_side;
+        END IF;
         head := done.new_head;
-        ended := done.ended;
         tc_id := orphan.tc_id;
         sequence := orphan.sequence;
-        marker_offset := ended.marker_offset;
         RETURN NEXT;
     END LOOP;
     PERFORM broker.write_head(head);
+    IF log_id IS NOT NULL THEN PERFORM broker.write_head(side); END IF;
 END
 $$;

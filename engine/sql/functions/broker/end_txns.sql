@@ -4,6 +4,7 @@
 --
 -- p_registered: the commands come from a coordinator that lists the partition as a participant, so
 -- each gets a marker. Otherwise an abort of a transaction never seen here is only remembered.
+-- A sidecar-buffered partition has its own way to end one; the rest is the same for both buffers.
 CREATE OR REPLACE FUNCTION broker.end_txns(
     p_partition bigint,
     p_tcs integer[],
@@ -18,6 +19,9 @@ CREATE OR REPLACE FUNCTION broker.end_txns(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     head broker.partition_live;
+    settings broker.partition;
+    side broker.partition_live;
+    log_id bigint;
     ended broker.ended_txn;
     done record;
     mark broker.low_water_mark;
@@ -25,11 +29,18 @@ DECLARE
 BEGIN
     SELECT * INTO head FROM broker.partition_live l
         WHERE l.partition_id = p_partition FOR UPDATE;
-    IF head.partition_id IS NULL
-        OR NOT (SELECT p.online FROM broker.partition p WHERE p.partition_id = p_partition)
+    SELECT * INTO settings FROM broker.partition p WHERE p.partition_id = p_partition;
+    IF settings.buffer = 'sidecar' THEN
+        SELECT p.partition_id INTO log_id FROM broker.partition p
+            WHERE p.sidecar_of = p_partition;
+        SELECT * INTO side FROM broker.partition_live l WHERE l.partition_id = log_id FOR UPDATE;
+    END IF;
+    IF head.partition_id IS NULL OR side.partition_id IS DISTINCT FROM log_id
+        OR NOT settings.online
     THEN
         RETURN QUERY SELECT t.tc, t.seq,
-            CASE WHEN head.partition_id IS NULL THEN 'recovering' ELSE 'offline' END,
+            CASE WHEN head.partition_id IS NULL OR settings.online THEN 'recovering'
+                ELSE 'offline' END,
             NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
             FROM unnest(p_tcs, p_sequences) AS t (tc, seq);
         RETURN;
@@ -38,13 +49,27 @@ BEGIN
     FOR i IN 1 .. cardinality(p_tcs) LOOP
         tc_id := p_tcs[i];
         sequence := p_sequences[i];
-        ended := broker.ended_before(p_partition, p_tcs[i], p_sequences[i], p_aborts[i]);
-        IF ended.partition_id IS NULL THEN
-            done := broker.end_txn(
-                head, p_tcs[i], p_sequences[i], p_aborts[i], p_registered
+        IF settings.buffer = 'sidecar' THEN
+            ended := broker.sidecar_ended_before(
+                p_partition, log_id, p_tcs[i], p_sequences[i], p_aborts[i]
             );
-            head := done.new_head;
-            ended := done.ended;
+            IF ended.partition_id IS NULL THEN
+                done := broker.end_sidecar_txn(
+                    head, side, p_tcs[i], p_sequences[i], p_aborts[i]
+                );
+                head := done.new_head;
+                side := done.new_side;
+                ended := done.ended;
+            END IF;
+        ELSE
+            ended := broker.ended_before(p_partition, p_tcs[i], p_sequences[i], p_aborts[i]);
+            IF ended.partition_id IS NULL THEN
+                done := broker.end_txn(
+                    head, p_tcs[i], p_sequences[i], p_aborts[i], p_registered
+                );
+                head := done.new_head;
+                ended := done.ended;
+            END IF;
         END IF;
         error := CASE WHEN ended.aborted <> p_aborts[i] THEN 'opposite' END;
         first_offset := ended.first_offset;
@@ -68,11 +93,16 @@ BEGIN
     LOOP
         FOR orphan IN
             SELECT o.* FROM broker.ongoing_txn o
-            WHERE o.partition_id = p_partition AND o.tc_id = mark.tc_id
+            WHERE o.partition_id = coalesce(log_id, p_partition) AND o.tc_id = mark.tc_id
             AND o.sequence <= mark.low_water_mark
             ORDER BY o.sequence
         LOOP
-            done := broker.end_txn(head, orphan.tc_id, orphan.sequence, true, false);
+            IF settings.buffer = 'sidecar' THEN
+                done := broker.end_sidecar_txn(head, side, orphan.tc_id, orphan.sequence, true);
+                side := done.new_side;
+            ELSE
+                done := broker.end_txn(head, orphan.tc_id, orphan.sequence, true, false);
+            END IF;
             head := done.new_head;
         END LOOP;
         DELETE FROM broker.ended_txn e
@@ -80,19 +110,7 @@ BEGIN
             AND e.sequence <= mark.low_water_mark;
     END LOOP;
 
-    UPDATE broker.partition_live l SET
-        next_offset = head.next_offset,
-        ledger_id = head.ledger_id,
-        segment_first_offset = head.segment_first_offset,
-        segment_entries = head.segment_entries,
-        segment_bytes = head.segment_bytes,
-        first_ongoing_offset = (
-            SELECT o.first_offset FROM broker.ongoing_txn o
-            WHERE o.ordered_in = p_partition ORDER BY o.first_offset LIMIT 1
-        ),
-        ongoing_txns = head.ongoing_txns,
-        aborted_txns = head.aborted_txns,
-        changes = head.changes
-        WHERE l.partition_id = p_partition;
+    PERFORM broker.write_head(head);
+    IF side.partition_id IS NOT NULL THEN PERFORM broker.write_head(side); END IF;
 END
 $$;

@@ -8,8 +8,8 @@ RETURNS void LANGUAGE sql AS $$
         segment_entries = head.segment_entries,
         segment_bytes = head.segment_bytes,
         first_ongoing_offset = (
-            SELECT min(o.first_offset) FROM broker.ongoing_txn o
-            WHERE o.partition_id = head.partition_id
+            SELECT o.first_offset FROM broker.ongoing_txn o
+            WHERE o.ordered_in = head.partition_id ORDER BY o.first_offset LIMIT 1
         ),
         ongoing_txns = head.ongoing_txns,
         aborted_txns = head.aborted_txns,
