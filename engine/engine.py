@@ -8,6 +8,7 @@ from datetime import timedelta
 import structlog
 
 from engine.buffer.recovery import recover
+from engine.buffer.sidecar import SidecarLogs
 from engine.buffer.snapshots import Snapshots
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
@@ -68,6 +69,7 @@ class Engine:
         self.topics = Topics(self._database, self._brokers)
         self._snapshots = Snapshots(self._brokers, self.settings)
         self._retention = Retention(self._brokers)
+        self._sidecars = SidecarLogs(self._brokers)
         self.log = PartitionLogs(
             self.topics,
             self._brokers,
@@ -177,12 +179,13 @@ class Engine:
         return self._snapshots.sweep()
 
     def apply_retention(self) -> int:
-        """Drop what is past its retention; the workers call this every few seconds.
+        """Drop what is past its retention, and sweep and compact the sidecar logs; the workers call
+        this every few seconds.
 
         Returns:
             How many entries were deleted.
         """
-        return self._retention.sweep()
+        return self._sidecars.sweep() + self._retention.sweep()
 
     def sample_positions(self) -> int:
         """Record where each partition stands, if it moved; the workers call this every second."""

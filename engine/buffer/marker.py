@@ -1,4 +1,4 @@
-"""Ending transactions on marker-buffered partitions: PIP-31's EndTxnOnPartition."""
+"""Ending transactions on partitions of either buffer: PIP-31's EndTxnOnPartition."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ def end_txns(
     are aborted, a chain and not only the head. With ``registered`` the partition is a participant,
     so each end leaves a marker; without, an abort of a transaction never seen here is only
     remembered. Source: semantics §3, §4.
+
+    On a sidecar-buffered partition a commit answers the offsets that its messages have got; the
+    marker of an abort is in the sidecar log, so it answers none, and none is written for an abort
+    of a transaction without messages.
 
     Results carry ``error`` ``recovering``, ``offline`` or ``opposite`` (it has been ended the other
     way, which must never happen) instead of raising, so that one partition delays only itself.

@@ -25,7 +25,8 @@ logger = structlog.get_logger(__name__)
 
 
 def recover(location: Location, partition: PartitionName) -> None:
-    """Rebuild head and ongoing transactions from the newest good snapshot and the log after it.
+    """Rebuild head and ongoing transactions from the newest good snapshot and the log after it; of
+    a sidecar-buffered partition, those of its sidecar log as well.
 
     Safe to run from several processes at once: the partition's record is locked, and who comes
     second finds the head there. The cost depends on the distance from the snapshot only; a corrupt
@@ -35,7 +36,14 @@ def recover(location: Location, partition: PartitionName) -> None:
         PartitionNotFound: the partition has been deleted.
         PartitionUnavailable: the database cannot be reached.
     """
+    _rebuild(location, partition)
+    with location.database.session() as session:
+        log = session.one("sidecar_log", partition_id=location.partition_id)
+    if log is not None:
+        _rebuild(Location(location.database, log.partition_id), partition.sidecar())
 
+
+def _rebuild(location: Location, partition: PartitionName) -> None:
     def work(session: Session) -> None:
         if session.one("lock_partition", partition_id=location.partition_id) is None:
             raise PartitionNotFound(f"{partition} is gone.")
@@ -47,6 +55,8 @@ def recover(location: Location, partition: PartitionName) -> None:
         # Something may have changed since the snapshot: let the next sweep take one.
         changes = 1 if state.position >= 0 and not partition.topic.is_system else 0
         _restore(session, location.partition_id, state, end, row, changes=changes)
+        if partition.is_sidecar:
+            session.one("mend_sidecar", partition_id=location.partition_id)
         logger.info(
             "partition recovered",
             partition=str(partition),
@@ -84,8 +94,10 @@ def _replayed(
     end = session.one("log_end", **after)
     if end is None:  # every partition is made with an open segment
         raise PartitionNotFound(f"Partition {partition_id} has no open segment.")
-    # Without a snapshot the rows that are left are counted, and what retention dropped is added.
-    aborted_before = end.aborted_dropped if snapshot is EMPTY else snapshot.aborted_txns
+    # Without a snapshot the rows that are left are counted, and what retention dropped is added; so
+    # in a sidecar log, where what has been swept may lie on both sides of the snapshot.
+    counted = snapshot is EMPTY or end.is_sidecar
+    aborted_before = end.aborted_dropped if counted else snapshot.aborted_txns
     same_segment = end.ledger_id == snapshot.ledger_id
     state = BufferState(
         position=end.last_offset,

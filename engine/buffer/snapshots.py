@@ -116,7 +116,7 @@ class Snapshots:
 
 def state_of(session: Session, head: Row) -> BufferState:
     """Read a buffer's state; the caller holds the head's lock or one snapshot."""
-    rows = session.all("ongoing", partition_id=head.partition_id, limit=None)
+    rows = session.all("ongoing_in_log", partition_id=head.partition_id)
     return BufferState(
         position=head.next_offset - 1,
         ledger_id=head.ledger_id,
@@ -136,4 +136,4 @@ def state_of(session: Session, head: Row) -> BufferState:
 
 
 def _name(row: Row) -> PartitionName:
-    return PartitionName(TopicName.parse(row.topic), row.number)
+    return PartitionName(TopicName.parse(row.topic), row.number, is_sidecar=row.is_sidecar)

@@ -105,11 +105,12 @@ class PartitionOperations:
         """Cut the log so that nothing at or above ``offset`` is left; whole batches only.
 
         The stable position and cursors move back; a transaction whose marker is cut is open again
-        until the partition goes online. After a crash in between the log ends somewhere above
-        ``offset``: repeat the call.
+        until the partition goes online. A sidecar-buffered partition is never cut below its last
+        commit: what has been committed there stays committed. After a crash in between the log
+        ends somewhere above ``offset``: repeat the call.
 
         Raises:
-            InvalidRequest: below the log's start.
+            InvalidRequest: below the log's start, or below the last commit.
             InvalidPartitionState: the partition is online.
             TopicInUse: an open transaction has messages or acknowledgements there.
             PartitionNotFound: there is no such partition.
@@ -239,7 +240,7 @@ class PartitionOperations:
 
 
 class _Held:
-    """A partition's record and head, locked."""
+    """A partition's record and head, locked; the head of its sidecar log too."""
 
     def __init__(self, record: Row, head: Row | None) -> None:
         self.record = record
@@ -250,7 +251,11 @@ def _hold(session: Session, location: Location, partition: PartitionName) -> _He
     record = session.one("hold_partition", partition_id=location.partition_id)
     if record is None:
         raise PartitionNotFound(f"{partition} is gone.")
-    return _Held(record, session.one("lock_head", partition_id=location.partition_id))
+    head = session.one("lock_head", partition_id=location.partition_id)
+    sidecar = session.one("sidecar_log", partition_id=location.partition_id)
+    if sidecar is not None:
+        session.one("lock_head", partition_id=sidecar.partition_id)
+    return _Held(record, head)
 
 
 def _end(session: Session, location: Location, actions: Mapping[TxnID, TxnAction]) -> list[Row]:
@@ -293,4 +298,9 @@ def _refusal(row: Row, partition: PartitionName) -> EngineError:
         )
     if row.result == "below_start":
         return InvalidRequest(f"{partition} begins at offset {row.next_offset}.")
+    if row.result == "commits":
+        return InvalidRequest(
+            f"{partition} is sidecar-buffered: what a transaction has committed cannot be cut off;"
+            f" truncate it to offset {row.next_offset} or above."
+        )
     return PartitionNotFound(f"{partition} is gone.")

@@ -37,7 +37,7 @@ class Brokers:
             name: Database(
                 name,
                 url,
-                files=("broker", "subscription", "retention", "inspection"),
+                files=("broker", "sidecar", "subscription", "retention", "inspection"),
                 unavailable=PartitionUnavailable,
                 pool_size=settings.pool_size,
             )

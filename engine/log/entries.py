@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from engine.model import batch
 from engine.model.message import MAX_OFFSET, EntryKind, MessageID, StoredMessage, Visibility
 from engine.model.partition import AbortedTxn
+from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 
@@ -18,6 +19,18 @@ _KINDS = {
     b"C": EntryKind.TXN_COMMIT,
     b"A": EntryKind.TXN_ABORT,
 }
+
+
+def entries_of(buffer: str, *, committed: bool = True) -> str:
+    """The statement that reads a partition's entries, whichever its buffer: those up to the stable
+    position, or all. Every row tells ``entry_id``, where the entry begins that message ids name:
+    the row's own, or the commit marker that it stands for.
+
+    A sidecar-buffered partition has nothing above its stable position, so both are one there.
+    """
+    if buffer == BufferKind.SIDECAR:
+        return "sidecar_entries"
+    return "committed_entries" if committed else "all_entries"
 
 
 class AbortedSpans:
@@ -79,7 +92,7 @@ def messages_of(
         if not lower <= offset < upper or (wanted is not None and not wanted(offset)):
             continue
         yield StoredMessage(
-            message_id=MessageID(entry.ledger_id, entry.first_offset, number, index),
+            message_id=MessageID(entry.ledger_id, entry.entry_id, number, offset - entry.entry_id),
             offset=offset,
             partition=number,
             kind=kind,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.log.brokers import Brokers, Location
-from engine.log.entries import AbortedSpans, kind_of, messages_of, visibility_of
+from engine.log.entries import AbortedSpans, entries_of, kind_of, messages_of, visibility_of
 from engine.log.topics import Topics
 from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
 from engine.model.partition import Fetched, PartitionState
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Params, Row
 from engine.settings import EngineSettings
@@ -49,6 +50,10 @@ class LogReader:
             topic = self._topics.get(partition.topic, fresh=True)
             return self._brokers.locate(topic, partition.number)
 
+    def buffer_of(self, partition: PartitionName) -> BufferKind:
+        """How a partition keeps transactional messages until their outcome."""
+        return self._topics.get(partition.topic).settings.buffer
+
     def fetch(
         self,
         partition: PartitionName,
@@ -74,7 +79,7 @@ class LogReader:
             raise InvalidRequest("max_bytes must be 1 or more.")
         window = self._window(from_offset, max_messages)
         window, head, (entries, aborted) = self._read(
-            partition, "committed_entries" if committed else "all_entries", window, max_bytes
+            partition, window, max_bytes, committed=committed
         )
         spans = AbortedSpans(aborted)
         messages: list[StoredMessage] = []
@@ -101,7 +106,7 @@ class LogReader:
         """The log as it stands: every entry, markers too, with what a reader makes of it."""
         window = self._window(from_offset, max_messages)
         window, head, (entries, aborted, open_txns) = self._read(
-            partition, "all_entries", window, None, open_too=True
+            partition, window, None, committed=False, open_too=True
         )
         spans = AbortedSpans(aborted)
         ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
@@ -135,15 +140,16 @@ class LogReader:
     def _read(
         self,
         partition: PartitionName,
-        entries: str,
         window: tuple[int, int],
         max_bytes: int | None,
         *,
+        committed: bool,
         open_too: bool = False,
     ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
         """The window that was read, the head's row, then the rows of entries, aborted spans and,
         if asked, ongoing ones; all of one snapshot."""
         location = self.locate(partition)
+        entries = entries_of(self.buffer_of(partition), committed=committed)
         key: Params = {"partition_id": location.partition_id}
         limit = min(max_bytes or 2**40, self._settings.max_fetch_bytes)
         recovered = False

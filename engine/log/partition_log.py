@@ -21,7 +21,7 @@ from engine.model.partition import (
     PositionSample,
     Segment,
 )
-from engine.model.topic import Topic
+from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row
@@ -59,6 +59,9 @@ class PartitionLogs(LogReader):
     ) -> Appended:
         """Append one batch, exactly once per (TxnID, producer, sequence id), in one round trip.
 
+        A transactional batch of a sidecar-buffered partition goes to its sidecar log, and the
+        answer tells its position there: it has none in the partition before its commit.
+
         This is the broker's side only: who appends in a transaction asks the coordinator first
         (:meth:`engine.Engine.produce`).
 
@@ -79,11 +82,15 @@ class PartitionLogs(LogReader):
             "tc_id": txn_id.tc_id if txn_id else None,
             "sequence": txn_id.sequence if txn_id else None,
         }
-        row = self._append(location, parameters)
+        sidecar = txn_id is not None and self.buffer_of(partition) is BufferKind.SIDECAR
+        statement = "append_sidecar" if sidecar else "append"
+        row = self._append(location, statement, parameters)
         if row.result == "recovering":
             self._recover(location, partition)
-            row = self._append(location, parameters)
-        if row.needs_snapshot:
+            row = self._append(location, statement, parameters)
+        if row.needs_snapshot and sidecar:
+            self._take_snapshot(Location(location.database, row.log_id), partition.sidecar())
+        elif row.needs_snapshot:
             self._take_snapshot(location, partition)
         if row.result in ("appended", "duplicate"):
             return Appended(
@@ -211,9 +218,9 @@ class PartitionLogs(LogReader):
                 rows = session.all("statuses", topic_id=topic.topic_id)
         return rows
 
-    def _append(self, location: Location, parameters: dict[str, object]) -> Row:
+    def _append(self, location: Location, statement: str, parameters: dict[str, object]) -> Row:
         with location.database.session() as session:
-            return session.one("append", **parameters)
+            return session.one(statement, **parameters)
 
     def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
         """Rows of a question; none may mean that a crash has emptied what it reads."""

@@ -110,18 +110,23 @@ def _compact(database: Database, session: Session, partition_id: int) -> int:
         deleted += step
         if step < STEP:
             break
+    if deleted:
+        # The system topics have no snapshots of their own, so no change is counted.
+        drop_emptied(database, partition_id, changes=0)
+    return deleted
+
+
+def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None:
+    """Move a log's start above the segments that have no entries left; the sweep drops them."""
 
     def work(session: Session) -> None:
         session.one("hold_partition", partition_id=partition_id)
         session.one("lock_head", partition_id=partition_id)
         until = session.one("emptied_until", partition_id=partition_id)
         if until is not None:
-            # The system topics have no snapshots of their own, so no change is counted.
-            _move_log_start(session, partition_id, until.log_start_offset, changes=0)
+            _move_log_start(session, partition_id, until.log_start_offset, changes=changes)
 
-    if deleted:
-        database.retrying(work)
-    return deleted
+    database.retrying(work)
 
 
 def _delete_below_start(session: Session, partition: Row) -> int:
@@ -130,6 +135,11 @@ def _delete_below_start(session: Session, partition: Row) -> int:
     deleted, finished = _delete_entries(
         session, partition.partition_id, partition.first_offset, partition.log_start_offset
     )
+    if finished and partition.compacted_id is not None:
+        committed, finished = _delete_entries(
+            session, partition.compacted_id, partition.first_offset, partition.log_start_offset
+        )
+        deleted += committed
     if finished and _delete_index(session, **key):
         session.run("drop_segments", **key)
     return deleted

@@ -55,10 +55,6 @@ class Topics:
         """
         if name.is_system:
             raise InvalidRequest(f"{name} is a system topic; choose a name without '__'.")
-        if settings.buffer is BufferKind.SIDECAR:
-            raise InvalidRequest(
-                "The sidecar buffer is not part of this version; use buffer=marker."
-            )
         topic, created = self._ensure(name, settings)
         self._ensure(name.snapshot_topic(), TopicSettings(partitions=len(self._brokers.names)))
         return topic, created

@@ -13,6 +13,8 @@ _TOPIC = re.compile(rf"({_SEGMENT})/({_SEGMENT})/((?:__)?{_SEGMENT})", re.ASCII)
 _PARTITION = re.compile(r"(.+):(\d{1,6})", re.ASCII)
 _SUBSCRIPTION = re.compile(_SEGMENT, re.ASCII)
 
+#: What the name of a partition's sidecar log ends with (PIP-31).
+SIDECAR_SUFFIX = "/_txnlog"
 #: Every namespace's topic of buffer snapshots; users may read and not write it (semantics §5).
 SNAPSHOT_TOPIC = "__transaction_buffer_snapshot"
 
@@ -55,10 +57,16 @@ class TopicName:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionName:
-    """A topic's partition, written ``{topic}:{number}``."""
+    """A topic's partition, written ``{topic}:{number}``; or, written ``{topic}:{number}/_txnlog``,
+    its sidecar log, which only the engine itself names."""
 
     topic: TopicName
     number: int
+    is_sidecar: bool = False
+
+    def sidecar(self) -> PartitionName:
+        """The log of its transactional messages, when it is sidecar-buffered (semantics §4.3)."""
+        return PartitionName(self.topic, self.number, is_sidecar=True)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -76,7 +84,7 @@ class PartitionName:
         return cls(TopicName.parse(found[1]), int(found[2]))
 
     def __str__(self) -> str:
-        return f"{self.topic}:{self.number}"
+        return f"{self.topic}:{self.number}{SIDECAR_SUFFIX if self.is_sidecar else ''}"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -121,12 +121,13 @@ class Delivery:
             locked = state.lock(session, place)
             if locked is None or locked.head is None or not locked.head.online:
                 return []
-            end = locked.head.stable_position + 1
+            head = locked.head
             locked = _take_overdue(session, locked)
             reading = Reading(
                 session,
                 locked,
-                end=end,
+                buffer=head.buffer,
+                end=head.stable_position + 1,
                 max_bytes=self._settings.max_fetch_bytes,
             )
             messages, skipped, dispatch = reading.collect(room)

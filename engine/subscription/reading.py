@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.log.entries import AbortedSpans, kind_of, messages_of
+from engine.log.entries import AbortedSpans, entries_of, kind_of, messages_of
 from engine.model.cursor import held
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges
@@ -20,14 +20,18 @@ class Reading:
     """One receive call's look at one partition.
 
     Args:
+        buffer: the partition's, marker or sidecar.
         end: one past the last offset that readers may see.
         max_bytes: of payloads, about; one batch may go beyond.
     """
 
-    def __init__(self, session: Session, locked: Locked, *, end: int, max_bytes: int) -> None:
+    def __init__(
+        self, session: Session, locked: Locked, *, buffer: str, end: int, max_bytes: int
+    ) -> None:
         self._session = session
         self._locked = locked
         self._end = end
+        self._entries = entries_of(buffer)
         self._bytes_left = max_bytes
         self._busy = locked.in_flight() | held(locked.pending)
         self._messages: list[StoredMessage] = []
@@ -70,7 +74,7 @@ class Reading:
             "upper": upper,
         }
         entries, spans = self._session.batch(
-            ("committed_entries", span | {"max_bytes": self._bytes_left}),
+            (self._entries, span | {"max_bytes": self._bytes_left}),
             ("aborted_overlapping", span),
         )
         aborted = AbortedSpans(spans)

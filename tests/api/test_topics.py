@@ -49,7 +49,7 @@ def test_what_would_change_a_topics_data_is_409(change: dict[str, object], admin
 
 @pytest.mark.parametrize(
     "body",
-    [{"partitions": 0}, {"partitions": 1025}, {"buffer": "none"}, {"buffer": "sidecar"}, {"x": 1},
+    [{"partitions": 0}, {"partitions": 1025}, {"buffer": "none"}, {"x": 1},
      {"retention_ms": -1}, {"segment_max_bytes": 0}],
 )  # fmt: skip
 def test_impossible_settings_are_400(body: object, admin: Caller) -> None:

@@ -134,7 +134,7 @@ def unreachable(engine: Engine, broker: str, *, patience: float = 0.05) -> Itera
     dead = Database(
         broker,
         "host=/nonexistent dbname=none",
-        files=("broker", "subscription"),
+        files=("broker", "sidecar", "subscription"),
         unavailable=known._unavailable,
         pool_size=1,
     )

@@ -159,8 +159,16 @@ AND (%(ledger_id)s::bigint IS NULL OR ledger_id = %(ledger_id)s)
 ORDER BY last_offset LIMIT %(limit)s
 
 -- ongoing --
-SELECT * FROM broker.ongoing_txn WHERE ordered_in = %(partition_id)s
+-- By their first offset; in a sidecar-buffered partition, those of its sidecar log, at its offsets.
+SELECT * FROM broker.ongoing_txn WHERE ordered_in = coalesce(
+    (SELECT partition_id FROM broker.partition WHERE sidecar_of = %(partition_id)s),
+    %(partition_id)s
+)
 ORDER BY first_offset LIMIT %(limit)s
+
+-- ongoing_in_log --
+-- Those of one log, which may be a sidecar.
+SELECT * FROM broker.ongoing_txn WHERE ordered_in = %(partition_id)s ORDER BY first_offset
 
 -- ongoing_overlapping --
 SELECT tc_id, sequence, first_offset FROM broker.ongoing_txn
@@ -168,9 +176,13 @@ WHERE ordered_in = %(partition_id)s
 AND first_offset < %(upper)s AND last_offset >= %(from_offset)s
 
 -- ongoing_of_txn --
--- What a transaction has written so far in a partition.
+-- What a transaction has written so far in a partition, or in its sidecar log.
 SELECT * FROM broker.ongoing_txn
-WHERE partition_id = %(partition_id)s AND tc_id = %(tc_id)s AND sequence = %(sequence)s
+WHERE partition_id = coalesce(
+    (SELECT partition_id FROM broker.partition WHERE sidecar_of = %(partition_id)s),
+    %(partition_id)s
+)
+AND tc_id = %(tc_id)s AND sequence = %(sequence)s
 
 -- count_messages --
 -- Messages in [from, upper) that have not aborted, without those of one transaction.
@@ -331,12 +343,13 @@ SELECT
     s.ledger_id, s.first_offset AS segment_first_offset,
     (SELECT count(*) FROM broker.entry e WHERE e.partition_id = %(partition_id)s
         AND e.last_offset >= s.first_offset AND e.last_offset > %(position)s) AS entries_after,
-    (SELECT coalesce(sum(length(e.body)), 0)::bigint FROM broker.entry e
+    (SELECT coalesce(sum(coalesce(length(e.body), e.txn_bytes)), 0)::bigint FROM broker.entry e
         WHERE e.partition_id = %(partition_id)s
         AND e.last_offset >= s.first_offset AND e.last_offset > %(position)s) AS bytes_after,
     (SELECT count(*) FROM broker.txn_index i WHERE i.partition_id = %(partition_id)s
-        AND i.last_offset > %(position)s AND i.aborted) AS aborted_after,
-    p.log_start_offset, p.aborted_dropped
+        AND i.last_offset > CASE WHEN p.sidecar_of IS NULL THEN %(position)s ELSE -1 END
+        AND i.aborted) AS aborted_after,
+    p.log_start_offset, p.aborted_dropped, p.sidecar_of IS NOT NULL AS is_sidecar
 FROM broker.segment s JOIN broker.partition p USING (partition_id)
 WHERE s.partition_id = %(partition_id)s AND s.sealed_at IS NULL
 

@@ -33,21 +33,23 @@ ORDER BY s.topic, s.name, p.number, a.ack_type
 
 -- open_spans --
 -- What transactions hold open in partitions, from a place on; fenced: the partition itself has
--- recorded their end. One statement: the fence and what is open are of one moment.
+-- recorded their end. One statement: the fence and what is open are of one moment. What is open in
+-- a sidecar log is its partition's, and hides and blocks nothing there.
 SELECT o.*, p.topic_id, p.topic, p.number, p.online,
-    l.next_offset - o.first_offset AS hidden,
-    o.first_offset = l.first_ongoing_offset AS blocks,
+    CASE WHEN g.sidecar_of IS NULL THEN l.next_offset - o.first_offset ELSE 0 END AS hidden,
+    g.sidecar_of IS NULL AND o.first_offset = l.first_ongoing_offset AS blocks,
     (extract(epoch FROM clock_timestamp() - o.first_append_at) * 1000)::bigint AS age_ms,
     EXISTS (
-        SELECT FROM broker.ended_txn e WHERE e.partition_id = o.partition_id
+        SELECT FROM broker.ended_txn e WHERE e.partition_id = p.partition_id
         AND e.tc_id = o.tc_id AND e.sequence = o.sequence
     ) OR EXISTS (
-        SELECT FROM broker.low_water_mark w WHERE w.partition_id = o.partition_id
+        SELECT FROM broker.low_water_mark w WHERE w.partition_id = p.partition_id
         AND w.tc_id = o.tc_id AND w.low_water_mark >= o.sequence
     ) AS fenced
 FROM broker.ongoing_txn o
-JOIN broker.partition p USING (partition_id)
-JOIN broker.partition_live l USING (partition_id)
+JOIN broker.partition g USING (partition_id)
+JOIN broker.partition p ON p.partition_id = coalesce(g.sidecar_of, g.partition_id)
+JOIN broker.partition_live l ON l.partition_id = o.partition_id
 WHERE (o.partition_id, o.tc_id, o.sequence)
     > (%(holder)s::bigint, %(tc_id)s::integer, %(sequence)s::bigint)
 ORDER BY o.partition_id, o.tc_id, o.sequence LIMIT %(limit)s
@@ -92,9 +94,11 @@ JOIN broker.pending_ack a ON a.subscription_id = w.holder AND a.tc_id = w.tc_id
 
 -- spans_of_txn --
 -- Where a transaction is open on this broker, whoever knows of it.
-SELECT o.partition_id, p.topic_id, p.topic, p.number, p.online
-FROM broker.ongoing_txn o JOIN broker.partition p USING (partition_id)
-WHERE o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s ORDER BY o.partition_id
+SELECT p.partition_id, p.topic_id, p.topic, p.number, p.online
+FROM broker.ongoing_txn o
+JOIN broker.partition g USING (partition_id)
+JOIN broker.partition p ON p.partition_id = coalesce(g.sidecar_of, g.partition_id)
+WHERE o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s ORDER BY p.partition_id
 
 -- ack_holders_of_txn --
 -- The subscriptions of this broker of which a transaction holds acknowledgements.
@@ -114,14 +118,15 @@ FROM unnest(
 ) AS w (tc_id, sequence, topic_id, member)
 LEFT JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.member
 LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
-LEFT JOIN broker.ongoing_txn o ON o.partition_id = p.partition_id AND o.tc_id = w.tc_id
-    AND o.sequence = w.sequence
+LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
+LEFT JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.partition_id)
+    AND o.tc_id = w.tc_id AND o.sequence = w.sequence
 LEFT JOIN broker.ended_txn e ON e.partition_id = p.partition_id AND e.tc_id = w.tc_id
     AND e.sequence = w.sequence
 LEFT JOIN LATERAL (
     SELECT count(*) FILTER (WHERE n.kind = 'C') AS commits,
         count(*) FILTER (WHERE n.kind = 'A') AS aborts,
-        min(n.last_offset) FILTER (WHERE n.kind <> 'D') AS marker_offset,
+        min(n.first_offset) FILTER (WHERE n.kind <> 'D') AS marker_offset,
         max(n.last_offset) FILTER (WHERE n.kind = 'D') AS last_data
     FROM broker.entry n WHERE n.partition_id = p.partition_id AND n.tc_id = w.tc_id
     AND n.sequence = w.sequence

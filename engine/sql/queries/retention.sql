@@ -100,8 +100,10 @@ FROM moved l
 WHERE c.subscription_id = l.subscription_id AND c.partition_id = l.partition_id
 
 -- expired_segments --
--- Partitions with sealed segments below the log's start, whose rows are still to be deleted.
-SELECT p.partition_id, p.log_start_offset, min(s.first_offset) AS first_offset
+-- Partitions with sealed segments below the log's start, whose rows are still to be deleted; with
+-- the second key of their sidecar log, where committed messages stand at the same offsets.
+SELECT p.partition_id, p.log_start_offset, min(s.first_offset) AS first_offset,
+    (SELECT compacted_id FROM broker.partition WHERE sidecar_of = p.partition_id) AS compacted_id
 FROM broker.segment s JOIN broker.partition p USING (partition_id)
 WHERE p.log_start_offset > 0 AND s.last_offset < p.log_start_offset
 GROUP BY p.partition_id, p.log_start_offset

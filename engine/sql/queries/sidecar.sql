@@ -81,7 +81,8 @@ SELECT broker.mend_sidecar(%(partition_id)s) AS marked
 
 -- compactable --
 -- Partitions whose sidecar log holds ended transactions.
-SELECT s.sidecar_of AS partition_id, s.partition_id AS log_id FROM broker.partition s
+SELECT s.sidecar_of AS partition_id, s.partition_id AS log_id, s.topic, s.number
+FROM broker.partition s
 WHERE s.sidecar_of IS NOT NULL
 AND EXISTS (SELECT FROM broker.txn_index i WHERE i.partition_id = s.partition_id)
 

@@ -15,7 +15,7 @@ from engine.model.errors import (
     TopicInUse,
     TopicNotFound,
 )
-from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from tests.engine.support import (
     P0,
@@ -99,7 +99,6 @@ def test_settings_that_would_change_data_conflict(engine: Engine, change: dict[s
     [
         TopicSettings(partitions=0),
         TopicSettings(partitions=10_001),
-        TopicSettings(buffer=BufferKind.SIDECAR),
         TopicSettings(segment_max_messages=2**63),
     ],
 )

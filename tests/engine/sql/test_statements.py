@@ -17,6 +17,7 @@ FILES = {
     "coordinator": 0,
     "coordinator_inspection": 0,
     "broker": 1,
+    "sidecar": 1,
     "subscription": 1,
     "inspection": 1,
     "session": 0,
@@ -52,7 +53,7 @@ def test_every_statement_is_used_by_its_name() -> None:
 def test_names_are_unique_within_a_database() -> None:
     for files in (
         ("session", "coordinator", "coordinator_inspection"),
-        ("session", "broker", "subscription", "inspection"),
+        ("session", "broker", "sidecar", "subscription", "inspection"),
     ):
         names = [name for file in files for name in queries(file)]
         assert len(names) == len(set(names))

@@ -3,7 +3,9 @@
 -- The head goes: recovery rebuilds it from what is left, with the transactions re-opened whose
 -- marker was cut. Answers the new end, and whether the offset asked for has been reached.
 -- result: 'truncated', 'online', 'recovering', 'held' (by ids in holders, unless p_held_too),
--- 'below_start', 'gone'.
+-- 'below_start', 'commits', 'gone'. In a sidecar-buffered partition a commit is never cut: its messages
+-- stand elsewhere, and its coordinator's decision would only bring them back. Whoever may cut down
+-- to next_offset is told so.
 CREATE OR REPLACE FUNCTION broker.truncate(
     p_partition bigint,
     p_to bigint,
@@ -39,6 +41,12 @@ BEGIN
         WHERE e.partition_id = p_partition AND e.last_offset >= p_to
         ORDER BY e.last_offset LIMIT 1;
     cut := coalesce(cut, least(p_to, head.next_offset));
+    IF settings.buffer = 'sidecar' THEN
+        SELECT e.last_offset + 1 INTO next_offset FROM broker.entry e
+            WHERE e.partition_id = p_partition AND e.last_offset >= cut AND e.txn_messages > 0
+            ORDER BY e.last_offset DESC LIMIT 1;
+        IF FOUND THEN result := 'commits'; RETURN; END IF;
+    END IF;
     SELECT array_agg(DISTINCT h.txn) INTO holders FROM (
         SELECT o.tc_id || ':' || o.sequence AS txn FROM broker.ongoing_txn o
         WHERE o.partition_id = p_partition AND o.last_offset >= cut
@@ -65,7 +73,8 @@ BEGIN
     DELETE FROM broker.snapshot s
         WHERE s.partition_id = p_partition AND s.position >= truncate.next_offset;
     DELETE FROM broker.ended_txn e
-        WHERE e.partition_id = p_partition AND e.marker_offset >= truncate.next_offset;
+        WHERE e.partition_id = p_partition AND e.marker_offset >= truncate.next_offset
+        AND settings.buffer = 'marker';
     DELETE FROM broker.producer p
         WHERE p.partition_id = p_partition AND p.last_offset >= truncate.next_offset;
     DELETE FROM broker.position_sample s
@@ -78,7 +87,8 @@ BEGIN
         last_offset = truncate.next_offset - 1,
         sealed_at = coalesce(s.sealed_at, clock_timestamp()),
         (entries, bytes) = (
-            SELECT count(*), coalesce(sum(length(e.body)), 0) FROM broker.entry e
+            SELECT count(*), coalesce(sum(coalesce(length(e.body), e.txn_bytes)), 0)
+            FROM broker.entry e
             WHERE e.partition_id = p_partition AND e.last_offset >= s.first_offset
         )
         WHERE s.partition_id = p_partition

@@ -1,0 +1,69 @@
+"""Keeping sidecar logs small: sweeping and compacting them (semantics §4.3, PIP-31).
+
+A transaction's entries wait in the sidecar log in the order in which they were produced. Once it
+has ended they go from there: those of an aborted transaction, and those whose commit marker
+retention has dropped, are deleted; the others are rewritten in commit order, under a second key and
+at the offsets that their messages have in the partition. Readers find them under either.
+
+Each step is one SQL transaction of a bounded number of entries, so a crash leaves what the last
+whole step has left; the next sweep goes on. Appends, ends and reads wait for none of it.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from engine.log.brokers import Brokers
+from engine.log.retention import STEP, drop_emptied
+from engine.postgres.database import Database, Row, Session
+
+logger = structlog.get_logger(__name__)
+
+#: Steps for one sidecar in one sweep; what is left then is the next sweep's.
+_STEPS = 40
+
+
+class SidecarLogs:
+    """Sweeps and compacts the sidecar logs of all brokers."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    def sweep(self) -> int:
+        """Take what has ended out of every sidecar log; a broker that cannot be reached delays
+        only itself. Several sweeps at once are harmless: one waits for another's step.
+
+        Returns:
+            How many entries were deleted.
+        """
+        return self._brokers.on_each(self._sweep_broker)
+
+    def _sweep_broker(self, database: Database) -> int:
+        with database.session() as session:
+            due = session.all("compactable")
+        return sum(_sweep(database, row) for row in due)
+
+
+def _sweep(database: Database, sidecar: Row) -> int:
+    deleted = rewritten = 0
+    for _ in range(_STEPS):
+        step = database.retrying(lambda session: compact(session, sidecar.partition_id, STEP))
+        deleted += step.deleted
+        rewritten += step.rewritten
+        if step.deleted + step.rewritten < STEP:
+            break
+    if deleted or rewritten:
+        drop_emptied(database, sidecar.log_id, changes=1)
+        logger.info(
+            "sidecar log compacted",
+            partition=f"{sidecar.topic}:{sidecar.number}",
+            deleted=deleted,
+            rewritten=rewritten,
+        )
+    return deleted
+
+
+def compact(session: Session, partition_id: int, limit: int) -> Row:
+    """One step: at most ``limit`` entries of a partition's sidecar log ``deleted`` and
+    ``rewritten``; fewer when all is done."""
+    return session.one("compact_sidecar", partition_id=partition_id, limit=limit)
