@@ -94,7 +94,14 @@ class Engine:
         )
         self._acks = Acknowledgements(shares, recover)
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
-        self.inspect = Inspector(self._database, self.coordinator, self.log, self._brokers, recover)
+        self.inspect = Inspector(
+            self._database,
+            self.coordinator,
+            self.topics,
+            self.log,
+            self._brokers,
+            recover=recover,
+        )
 
     def close(self) -> None:
         """Close every connection."""

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 from engine.coordinator.coordinator import Coordinator
-from engine.inspect import blockers, impact, participants
+from engine.inspect import blockers, history, impact, participants
 from engine.inspect.blockers import Blocker, HeldBack
 from engine.inspect.hanging import CrossCheck, HangingPage
+from engine.inspect.history import Position, Span
 from engine.inspect.impact import Impact
 from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
+from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
+from engine.log.topics import Topics
 from engine.model.errors import EngineError
 from engine.model.hanging import Patience
-from engine.model.topic_name import PartitionName
+from engine.model.message import Isolation
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -37,12 +42,15 @@ class Inspector:
         self,
         database: Database,
         coordinator: Coordinator,
+        topics: Topics,
         log: PartitionLogs,
         brokers: Brokers,
+        *,
         recover: Callable[[Location, PartitionName], None],
     ) -> None:
         self._database = database
         self._coordinator = coordinator
+        self._topics = topics
         self._log = log
         self._reading = Reading(log, brokers, recover)
 
@@ -77,6 +85,58 @@ class Inspector:
             PartitionUnavailable: a broker cannot be reached.
         """
         return impact.expiry(self._reading, self._coordinator.get(txn_id))
+
+    def position_at_offset(self, partition: PartitionName, offset: int) -> Position:
+        """Where a partition stood when an offset was its last, and who held it there.
+
+        Raises:
+            MessageNotFound: below the log's start, or beyond its end.
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return history.at_offset(self._reading, partition, offset)
+
+    def position_at(self, partition: PartitionName, at: datetime) -> Position:
+        """Where a partition stood at a moment, and who held it there.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return history.at_moment(self._reading, partition, at)
+
+    def positions(
+        self,
+        partition: PartitionName,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 500,
+    ) -> Span:
+        """Where a partition stood over a while, by default the last hour.
+
+        Raises:
+            InvalidRequest: the range is empty.
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        limit = min(limit, history.MAX_POINTS)
+        return history.between(self._reading, partition, since, until, limit)
+
+    def explain(
+        self,
+        partition: PartitionName,
+        offset: int,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        subscription: SubscriptionName | None = None,
+    ) -> Explanation:
+        """Why a reader gets the message at an offset, or does not; with a subscription, also why
+        its consumers are given it, or not.
+
+        Raises:
+            InvalidRequest: no such offset can be, or the subscription is another topic's.
+            TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
+            CoordinatorUnavailable: a transaction cannot be looked up.
+        """
+        explainer = Explainer(self._reading, self._coordinator, self._topics)
+        return explainer.explain(partition, offset, isolation, subscription)
 
     def hanging(
         self,

@@ -145,3 +145,62 @@ FROM unnest(
 LEFT JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.member
 LEFT JOIN broker.ended_ack_txn e ON e.subscription_id = s.subscription_id
     AND e.tc_id = w.tc_id AND e.sequence = w.sequence
+
+-- offset_at --
+-- See functions/broker/offset_at.sql.
+SELECT broker.offset_at(%(partition_id)s, %(at)s::timestamptz) AS last_offset
+
+-- next_ended --
+-- The first transaction to end after an offset stood; from it follows what was open then.
+SELECT * FROM broker.txn_index WHERE partition_id = %(partition_id)s AND last_offset > %(offset)s
+ORDER BY last_offset LIMIT 1
+
+-- entry_at --
+-- The entry that holds an offset, or the first after it in a compacted log; without its body.
+SELECT last_offset, first_offset, ledger_id, kind, tc_id, sequence, sequence_id, publish_time,
+    producer_name
+FROM broker.entry WHERE partition_id = %(partition_id)s AND last_offset >= %(offset)s
+ORDER BY last_offset LIMIT 1
+
+-- sample_before --
+-- Where a partition stood when it was last looked at, up to a moment.
+SELECT at, stable_position, last_offset FROM broker.position_sample
+WHERE partition_id = %(partition_id)s AND at <= %(at)s::timestamptz ORDER BY at DESC LIMIT 1
+
+-- samples_between --
+-- The last sample in each of a number of equal parts of (since, until].
+SELECT s.at, s.stable_position, s.last_offset
+FROM generate_series(0, %(parts)s::integer - 1) AS n
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.position_sample p WHERE p.partition_id = %(partition_id)s
+    AND p.at > %(since)s::timestamptz
+        + n * (%(until)s::timestamptz - %(since)s::timestamptz) / %(parts)s::integer
+    AND p.at <= %(since)s::timestamptz
+        + (n + 1) * (%(until)s::timestamptz - %(since)s::timestamptz) / %(parts)s::integer
+    ORDER BY p.at DESC LIMIT 1
+) s ORDER BY s.at
+
+-- ended_between --
+-- The last transaction to end in each part of (from, upper], each of width offsets, with the moment.
+SELECT i.*, e.publish_time AS at
+FROM generate_series(0, %(parts)s::integer - 1) AS n
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.txn_index t WHERE t.partition_id = %(partition_id)s
+    AND t.last_offset > %(from_offset)s + n * %(width)s::bigint
+    AND t.last_offset <= least(%(from_offset)s + (n + 1) * %(width)s::bigint, %(upper)s::bigint)
+    ORDER BY t.last_offset DESC LIMIT 1
+) i
+JOIN broker.entry e ON e.partition_id = i.partition_id AND e.last_offset = i.last_offset
+ORDER BY i.last_offset
+
+-- aborted_span_of --
+-- The aborted span of its transaction that an offset lies in.
+SELECT first_offset, last_offset FROM broker.txn_index
+WHERE partition_id = %(partition_id)s AND tc_id = %(tc_id)s AND sequence = %(sequence)s AND aborted
+AND %(offset)s BETWEEN first_offset AND last_offset - 1 LIMIT 1
+
+-- deliveries_of --
+-- What is on its way to consumers, with an offset.
+SELECT consumer, deadline FROM broker.delivery
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+AND ranges @> %(offset)s::bigint ORDER BY deadline LIMIT 1

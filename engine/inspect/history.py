@@ -1,0 +1,186 @@
+"""Where the positions of a partition stood, and who held them there.
+
+The aborted-transaction index keeps every transaction that ended, with its first offset, its marker
+and the stable position that its end left behind. So the stable position when an offset was the
+last one is known exactly, from one row: the first transaction to end after it was open then if it
+had begun, and what was open beside it is what the row's last_stable_offset tells. A moment is an
+offset, by the publish times. That holds for as long as the log is kept; for what was before its
+start the workers' samples stand in, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from engine.inspect.reading import Reading, View
+from engine.model.errors import InvalidRequest, MessageNotFound
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row
+
+#: Points of one answer, of which half are ends of transactions and half samples.
+MAX_POINTS = 1000
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a partition stood. When not ``exact`` it is the last sample before the moment.
+
+    ``holder`` had the stable position then; ``ended`` has just ended, and moved it if it held it.
+    """
+
+    at: datetime | None
+    stable_position: int
+    last_offset: int
+    exact: bool = True
+    holder: TxnID | None = None
+    ended: TxnID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The positions over a while, in order: exact at its ends and at the ends of transactions (the
+    last of each part of the log, when there are many), sampled in between."""
+
+    since: datetime
+    until: datetime
+    points: tuple[Position, ...]
+
+
+def stable_at(offset: int, next_ended: Row | None, first_ongoing: int | None) -> int:
+    """The stable position when ``offset`` was the last one.
+
+    Args:
+        next_ended: the index row with the lowest marker above the offset, if there is one.
+        first_ongoing: the lowest first offset of what is ongoing now.
+    """
+    if next_ended is None:
+        began = [first_ongoing]
+    else:
+        began = [next_ended.first_offset, next_ended.last_stable_offset]
+    return min(
+        (first - 1 for first in began if first is not None and first <= offset), default=offset
+    )
+
+
+def at_offset(reading: Reading, partition: PartitionName, offset: int) -> Position:
+    """Where a partition stood when an offset was its last.
+
+    Raises:
+        MessageNotFound: below the log's start, or beyond its end.
+        PartitionUnavailable: recovering, or its broker cannot be reached.
+    """
+    with reading.view(partition) as view:
+        start = view.head.log_start_offset
+        if not start <= offset <= view.last_offset:
+            raise MessageNotFound(
+                f"{partition} has offsets {start} to {view.last_offset}, not {offset}."
+            )
+        entry = view.one("entry_at", offset=offset)
+        # A batch comes as a whole, so its last offset is the one that was the last.
+        last = entry.last_offset if entry else offset
+        return _exact(view, last, entry.publish_time if entry else None)
+
+
+def at_moment(reading: Reading, partition: PartitionName, at: datetime) -> Position:
+    """Where a partition stood at a moment; before anything that is known, an empty log.
+
+    Raises:
+        PartitionUnavailable: recovering, or its broker cannot be reached.
+    """
+    with reading.view(partition) as view:
+        return _at(view, at)
+
+
+def between(
+    reading: Reading,
+    partition: PartitionName,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+) -> Span:
+    """The positions over a while, by default the last hour; at most about ``limit`` points,
+    whatever has happened in it.
+
+    Raises:
+        InvalidRequest: it ends before it begins.
+        PartitionUnavailable: recovering, or its broker cannot be reached.
+    """
+    with reading.view(partition) as view:
+        until = min(until or view.head.now, view.head.now)
+        since = since or until - _HOUR
+        if since >= until:
+            raise InvalidRequest("The range is empty: `from` must be before `to`, and in the past.")
+        first, last = _at(view, since), _at(view, until)
+        parts = max(1, limit // 2)
+        samples = view.all("samples_between", since=since, until=until, parts=parts)
+        return Span(
+            since=since,
+            until=until,
+            points=(
+                first,
+                *sorted(
+                    [*_ends(view, first, last, parts), *map(_sampled, samples)],
+                    key=lambda point: (point.at or until, point.last_offset),
+                ),
+                last,
+            ),
+        )
+
+
+def _at(view: View, at: datetime) -> Position:
+    found = view.one("offset_at", at=at)
+    last = int(found.last_offset) if found else -1
+    if last >= view.head.log_start_offset or view.head.log_start_offset == 0:
+        return _exact(view, last, at)
+    sample = view.one("sample_before", at=at)
+    if sample is None:
+        return Position(at=at, stable_position=-1, last_offset=-1, exact=False)
+    return _sampled(sample)
+
+
+def _exact(view: View, last: int, at: datetime | None) -> Position:
+    row = view.one("next_ended", offset=last)
+    stable = stable_at(last, row, view.head.first_ongoing_offset)
+    holder = None
+    if stable < last:
+        # Who holds the position is whose message comes next; retention may have dropped that.
+        entry = view.one("entry_at", offset=stable + 1)
+        if entry is not None and entry.first_offset == stable + 1 and entry.tc_id is not None:
+            holder = TxnID(entry.tc_id, entry.sequence)
+        elif row is not None and row.first_offset == stable + 1:
+            holder = TxnID(row.tc_id, row.sequence)
+    return Position(at=at, stable_position=stable, last_offset=last, holder=holder)
+
+
+def _ends(view: View, first: Position, last: Position, parts: int) -> Sequence[Position]:
+    lower = max(first.last_offset, view.head.log_start_offset - 1)
+    length = last.last_offset - lower
+    if length <= 0:
+        return []
+    width = -(-length // parts)
+    rows = view.all(
+        "ended_between",
+        from_offset=lower,
+        upper=last.last_offset,
+        width=width,
+        parts=-(-length // width),
+    )
+    return [
+        Position(
+            at=row.at,
+            stable_position=row.last_stable_offset - 1,
+            last_offset=row.last_offset,
+            ended=TxnID(row.tc_id, row.sequence),
+        )
+        for row in rows
+    ]
+
+
+def _sampled(row: Row) -> Position:
+    return Position(
+        at=row.at, stable_position=row.stable_position, last_offset=row.last_offset, exact=False
+    )

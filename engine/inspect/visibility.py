@@ -1,0 +1,256 @@
+"""Why a reader gets a message, or does not: reasons with their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.coordinator.coordinator import Coordinator
+from engine.inspect.reading import Reading, View
+from engine.log.entries import kind_of
+from engine.log.topics import Topics
+from engine.model.cursor import Cursor
+from engine.model.errors import InvalidRequest, PartitionUnavailable, SubscriptionNotFound
+from engine.model.message import MAX_OFFSET, EntryKind, Isolation
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row
+
+
+class ReasonCode(StrEnum):
+    """Of the log: VISIBLE, or why not. Of a subscription: why it is or is not delivered (again)."""
+
+    VISIBLE = "VISIBLE"
+    OPEN = "OPEN"
+    BLOCKED = "BLOCKED"
+    ABORTED = "ABORTED"
+    MARKER = "MARKER"
+    BELOW_LOG_START = "BELOW_LOG_START"
+    BEYOND_END = "BEYOND_END"
+    OFFLINE = "OFFLINE"
+    UNAVAILABLE = "UNAVAILABLE"
+    ACKNOWLEDGED = "ACKNOWLEDGED"
+    PENDING_ACK = "PENDING_ACK"
+    IN_FLIGHT = "IN_FLIGHT"
+    TO_REDELIVER = "TO_REDELIVER"
+    UNREAD = "UNREAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """``evidence``: what it follows from; values are JSON types."""
+
+    code: ReasonCode
+    text: str
+    evidence: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """``readable``: a fetch at the isolation level gets the message now. ``deliverable``: the next
+    receive on the subscription may get it; None when no subscription was asked about."""
+
+    partition: PartitionName
+    offset: int
+    isolation: Isolation
+    subscription: SubscriptionName | None
+    readable: bool
+    deliverable: bool | None
+    reasons: tuple[Reason, ...]
+
+
+_DELIVERABLE = {ReasonCode.TO_REDELIVER, ReasonCode.UNREAD}
+
+
+class Explainer:
+    """Explains single offsets, each from one snapshot of the partition's broker."""
+
+    def __init__(self, reading: Reading, coordinator: Coordinator, topics: Topics) -> None:
+        self._reading = reading
+        self._coordinator = coordinator
+        self._topics = topics
+
+    def explain(
+        self,
+        partition: PartitionName,
+        offset: int,
+        isolation: Isolation,
+        subscription: SubscriptionName | None,
+    ) -> Explanation:
+        """See :meth:`engine.inspect.inspector.Inspector.explain`."""
+        if not 0 <= offset <= MAX_OFFSET:
+            raise InvalidRequest(f"offset must be between 0 and {MAX_OFFSET}.")
+        if subscription is not None and subscription.topic != partition.topic:
+            raise InvalidRequest(f"{subscription} is not a subscription of {partition.topic}.")
+        try:
+            with self._reading.view(partition) as view:
+                in_log = list(self._in_log(view, offset, isolation))
+                in_subscription = list(
+                    self._in_subscription(view, offset, subscription) if subscription else ()
+                )
+        except PartitionUnavailable as error:
+            in_log = [Reason(ReasonCode.UNAVAILABLE, error.message)]
+            in_subscription = []
+        readable = in_log[0].code is ReasonCode.VISIBLE
+        in_log = [self._with_header(reason) for reason in in_log]
+        offered = bool(in_subscription) and in_subscription[-1].code in _DELIVERABLE
+        return Explanation(
+            partition=partition,
+            offset=offset,
+            isolation=isolation,
+            subscription=subscription,
+            readable=readable,
+            deliverable=None if subscription is None else readable and offered,
+            reasons=(*in_log, *(self._with_header(reason) for reason in in_subscription)),
+        )
+
+    def _in_log(self, view: View, offset: int, isolation: Isolation) -> Iterator[Reason]:
+        head = view.head
+        if not head.online:
+            yield Reason(ReasonCode.OFFLINE, "An operator has taken the partition offline.")
+            return
+        if offset < head.log_start_offset:
+            yield Reason(
+                ReasonCode.BELOW_LOG_START,
+                f"Retention has dropped it: the log begins at {head.log_start_offset}.",
+                {"log_start_offset": head.log_start_offset},
+            )
+            return
+        entry = view.one("entry_at", offset=offset) if offset <= view.last_offset else None
+        if entry is None or entry.first_offset > offset:
+            yield Reason(
+                ReasonCode.BEYOND_END,
+                f"Nothing stands at this offset; the last one is {view.last_offset}.",
+                {"last_offset": view.last_offset},
+            )
+            return
+        yield from _of_entry(view, entry, offset, isolation)
+
+    def _in_subscription(self, view: View, offset: int, name: SubscriptionName) -> Iterator[Reason]:
+        topic = self._topics.get(name.topic)
+        record = view.session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
+        if record is None:
+            raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
+        key = {"subscription_id": record.subscription_id}
+        cursors = [
+            row
+            for row in view.session.all("cursors", **key)
+            if row.partition_id == view.partition_id
+        ]
+        if not cursors:
+            yield Reason(ReasonCode.UNREAD, "The subscription has read nothing here yet.")
+            return
+        cursor = Cursor(mark_delete=cursors[0].mark_delete, acked=cursors[0].acked)
+        if offset <= cursor.mark_delete or offset in cursor.acked:
+            below = offset <= cursor.mark_delete
+            yield Reason(
+                ReasonCode.ACKNOWLEDGED,
+                "It lies at or below the mark-delete position."
+                if below
+                else "It is acknowledged by itself, above the mark-delete position.",
+                {"mark_delete_offset": cursor.mark_delete},
+            )
+            return
+        for row in view.all("pending_acks", **key):
+            if offset in row.ranges:
+                txn_id = TxnID(row.tc_id, row.sequence)
+                yield Reason(
+                    ReasonCode.PENDING_ACK,
+                    f"Transaction {txn_id} has acknowledged it and is undecided; a commit deletes"
+                    " it, an abort gives it back.",
+                    {"txn_id": str(txn_id), "ack_type": row.ack_type},
+                )
+                return
+        yield from _dispatched(view, offset, cursors[0], record)
+
+    def _with_header(self, reason: Reason) -> Reason:
+        """Add what the coordinator knows of the transaction that is named."""
+        named = reason.evidence.get("txn_id")
+        if named is None or reason.code is ReasonCode.MARKER:
+            return reason
+        txn_id = TxnID.parse(str(named))
+        header = self._coordinator.get_many([txn_id]).get(txn_id)
+        if header is None:
+            return Reason(reason.code, reason.text, {**reason.evidence, "status": None})
+        known = {
+            "status": header.status.value,
+            "owner": header.owner,
+            "client": header.client,
+            "opened_at": header.opened_at.isoformat(),
+            "deadline": header.deadline.isoformat(),
+        }
+        return Reason(reason.code, reason.text, {**reason.evidence, **known})
+
+
+def _of_entry(view: View, entry: Row, offset: int, isolation: Isolation) -> Iterator[Reason]:
+    txn_id = None if entry.tc_id is None else TxnID(entry.tc_id, entry.sequence)
+    evidence: dict[str, object] = {} if txn_id is None else {"txn_id": str(txn_id)}
+    stable: dict[str, object] = {"stable_position": view.stable_position}
+    if kind_of(entry) is not EntryKind.DATA:
+        yield Reason(
+            ReasonCode.MARKER,
+            f"It is the marker that ended transaction {txn_id} here; nobody is given markers.",
+            {**evidence, "kind": kind_of(entry).value},
+        )
+        return
+    if isolation is Isolation.READ_UNCOMMITTED:
+        yield Reason(ReasonCode.VISIBLE, "READ_UNCOMMITTED is given every message.", evidence)
+        return
+    if txn_id is not None:
+        key = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
+        span = view.one("aborted_span_of", **key, offset=offset)
+        if span is not None:
+            yield Reason(
+                ReasonCode.ABORTED,
+                f"Its transaction {txn_id} was aborted by the marker at {span.last_offset};"
+                " nobody is ever given it.",
+                {**evidence, "marker_offset": span.last_offset},
+            )
+            return
+        ongoing = view.one("ongoing_of_txn", **key)
+        if ongoing is not None and ongoing.first_offset <= offset:
+            yield Reason(
+                ReasonCode.OPEN,
+                f"Its own transaction {txn_id} is open here; it becomes readable with its commit.",
+                {**evidence, "first_offset": ongoing.first_offset},
+            )
+    if offset > view.stable_position:
+        yield from _held_back(view, txn_id, stable)
+        return
+    yield Reason(ReasonCode.VISIBLE, "It lies at or below the stable position.", stable)
+
+
+def _held_back(view: View, own: TxnID | None, evidence: dict[str, object]) -> Iterator[Reason]:
+    for row in view.all("ongoing", limit=1):
+        holder = TxnID(row.tc_id, row.sequence)
+        if holder != own:
+            yield Reason(
+                ReasonCode.BLOCKED,
+                f"Transaction {holder} has been open since offset {row.first_offset} and holds the"
+                f" stable position at {view.stable_position}.",
+                {**evidence, "txn_id": str(holder), "first_offset": row.first_offset},
+            )
+
+
+def _dispatched(view: View, offset: int, cursor: Row, record: Row) -> Iterator[Reason]:
+    """What is neither deleted nor held: on its way, or to be given."""
+    key = {"subscription_id": record.subscription_id}
+    sent = view.one("deliveries_of", **key, offset=offset)
+    if sent is not None:
+        yield Reason(
+            ReasonCode.IN_FLIGHT,
+            f"Consumer {sent.consumer} has it until it acknowledges it, gives it back, or the"
+            " acknowledgement times out.",
+            {"consumer": sent.consumer, "until": sent.deadline.isoformat()},
+        )
+        return
+    dispatch = view.one("read_dispatch", **key)
+    read_offset = dispatch.read_offset if dispatch else cursor.mark_delete + 1
+    if offset in cursor.redeliver:
+        yield Reason(ReasonCode.TO_REDELIVER, "It was given back, and is to be delivered again.")
+        return
+    text = "The subscription has not read as far yet."
+    if offset < read_offset:
+        text = "It has been passed over: no reader is given it."
+    yield Reason(ReasonCode.UNREAD, text, {"read_offset": read_offset})

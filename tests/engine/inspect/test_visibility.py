@@ -1,0 +1,119 @@
+"""Why a message is or is not given to readers."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.inspect.visibility import Explanation, ReasonCode
+from engine.model.errors import InvalidRequest, SubscriptionNotFound
+from engine.model.message import Isolation
+from engine.model.topic_name import SubscriptionName, TopicName
+from tests.engine.support import (
+    P0,
+    SUBSCRIPTION,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    fetched,
+    make_topic,
+    open_txn,
+    subscribe,
+    unreachable,
+)
+
+
+def codes(explanation: Explanation) -> list[ReasonCode]:
+    return [reason.code for reason in explanation.reasons]
+
+
+def explained(engine: Engine, offset: int, **options: object) -> Explanation:
+    return engine.inspect.explain(P0, offset, **options)  # type: ignore[arg-type]
+
+
+def test_every_entry_of_a_log_has_its_reason(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("0"))
+    gone, done, held = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch("1", "2"), txn_id=gone)
+    engine.produce(P0, batch("3"), txn_id=done)
+    abort(engine, gone)
+    engine.produce(P0, batch("5"), txn_id=held)
+    commit(engine, done)
+    engine.produce(P0, batch("7"))
+    later = open_txn(engine)
+    engine.produce(P0, batch("8"), txn_id=later)
+    expected = {
+        0: [ReasonCode.VISIBLE],
+        1: [ReasonCode.ABORTED],
+        2: [ReasonCode.ABORTED],
+        3: [ReasonCode.VISIBLE],
+        4: [ReasonCode.MARKER],
+        5: [ReasonCode.OPEN],
+        6: [ReasonCode.MARKER],
+        7: [ReasonCode.BLOCKED],
+        8: [ReasonCode.OPEN, ReasonCode.BLOCKED],
+        9: [ReasonCode.BEYOND_END],
+    }
+    assert {offset: codes(explained(engine, offset)) for offset in expected} == expected
+    readable = [str(offset) for offset in expected if explained(engine, offset).readable]
+    assert readable == fetched(engine)
+    [reason] = explained(engine, 2).reasons
+    assert (reason.evidence["txn_id"], reason.evidence["marker_offset"]) == (str(gone), 4)
+    assert reason.evidence["status"] == "ABORTED"
+    [reason] = explained(engine, 7).reasons
+    assert (reason.evidence["txn_id"], reason.evidence["first_offset"]) == (str(held), 5)
+    assert (reason.evidence["owner"], reason.evidence["stable_position"]) == ("alice", 4)
+    uncommitted = Isolation.READ_UNCOMMITTED
+    assert [
+        offset for offset in expected if explained(engine, offset, isolation=uncommitted).readable
+    ] == [0, 1, 2, 3, 5, 7, 8]
+
+
+def test_a_subscription_tells_where_a_message_is(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("acked", "held", "sent", "back", "unread"))
+    acked, held, _, back = engine.receive(SUBSCRIPTION, "c1", max_messages=4)
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [acked.message_id])
+    engine.acknowledge(SUBSCRIPTION, "c1", [held.message_id], txn_id=txn)
+    engine.nack(SUBSCRIPTION, "c1", [back.message_id])
+    found = [explained(engine, offset, subscription=SUBSCRIPTION) for offset in range(5)]
+    assert [codes(one)[1:] for one in found] == [
+        [ReasonCode.ACKNOWLEDGED],
+        [ReasonCode.PENDING_ACK],
+        [ReasonCode.IN_FLIGHT],
+        [ReasonCode.TO_REDELIVER],
+        [ReasonCode.UNREAD],
+    ]
+    assert [one.deliverable for one in found] == [False, False, False, True, True]
+    assert found[1].reasons[1].evidence["txn_id"] == str(txn)
+    assert found[2].reasons[1].evidence["consumer"] == "c1"
+    commit(engine, txn)
+    assert codes(explained(engine, 1, subscription=SUBSCRIPTION))[1:] == [ReasonCode.ACKNOWLEDGED]
+
+
+def test_what_retention_dropped_and_what_is_offline_says_so(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a", "b"))
+    broker_sql(engine, "UPDATE broker.partition_live SET log_start_offset = 1")
+    assert codes(explained(engine, 0)) == [ReasonCode.BELOW_LOG_START]
+    engine.partitions.take_offline(P0, reason="why")
+    assert codes(explained(engine, 1)) == [ReasonCode.OFFLINE]
+    with unreachable(engine, engine.log.locate(P0).database.name):
+        answer = explained(engine, 1)
+    assert (codes(answer), answer.readable) == ([ReasonCode.UNAVAILABLE], False)
+
+
+def test_what_cannot_be_asked_is_refused(engine: Engine) -> None:
+    make_topic(engine)
+    with pytest.raises(InvalidRequest):
+        explained(engine, -1)
+    other = SubscriptionName(TopicName("public", "default", "other"), "s")
+    with pytest.raises(InvalidRequest):
+        explained(engine, 0, subscription=other)
+    with pytest.raises(SubscriptionNotFound):
+        explained(engine, 0, subscription=SubscriptionName(TOPIC, "nobody"))
