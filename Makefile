@@ -15,7 +15,7 @@ export UV_LINK_MODE ?= copy
 FAST := not browser and not spark and not acceptance and not crash and not deep
 
 .PHONY: help setup lock run serve test test-fast chromium lint types imports format bench \
-	bench-engine docs screenshots clean
+	bench-engine bench-archive docs screenshots clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
@@ -74,10 +74,13 @@ imports: setup ## Check the layers with import-linter
 format: setup ## Format the code
 	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
 
-bench: bench-engine ## Run all benchmarks (minutes)
+bench: bench-engine bench-archive ## Run all benchmarks (minutes)
 
 bench-engine: setup ## The engine beside pgmq, INSERT and COPY
 	@$(PY) -m benchmarks.engine
+
+bench-archive: setup ## The archive of ended transactions at 10^6 of each kind
+	@$(PY) -m benchmarks.archive
 
 docs: setup ## Write the REST contract of the code to build/openapi.json
 	@mkdir -p build

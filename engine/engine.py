@@ -10,11 +10,13 @@ import structlog
 from engine.buffer.recovery import recover
 from engine.buffer.sidecar import SidecarLogs
 from engine.buffer.snapshots import Snapshots
+from engine.coordinator.archive import Archive
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.groups import Groups
 from engine.coordinator.partitions import PartitionOperations
 from engine.coordinator.remedies import Remedies
+from engine.coordinator.scaling import Coordinators
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -77,9 +79,13 @@ class Engine:
             recover=recover,
             take_snapshot=self._take_snapshot,
         )
-        self.coordinator = Coordinator(self._database, self.topics, self.settings)
+        self._coordinators = Coordinators(self._database)
+        self.coordinator = Coordinator(
+            self._database, self.topics, self.settings, self._coordinators
+        )
         self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots, recover)
         self.groups = Groups(self._database)
+        self.archive = Archive(self._database, self.settings)
         self.finalizer = Finalizer(self._database, self.topics, self._brokers, recover)
         records = Records(self._brokers)
         self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
@@ -114,9 +120,17 @@ class Engine:
         for name, url in self._urls.items():
             kind = "coordinator" if name == "coordinator" else "broker"
             applied += [f"{name}: {step}" for step in migrate(url, kind)]
-        with self._database.session() as session:
-            session.run("ensure_coordinators", count=self.settings.coordinators)
+        self._coordinators.at_least(self.settings.coordinators)
         return applied
+
+    def scale_coordinators(self, count: int) -> int:
+        """Grow the number of coordinators while all runs; every process uses them within a second.
+        See :meth:`engine.coordinator.scaling.Coordinators.scale`.
+
+        Returns:
+            How many there were before.
+        """
+        return self._coordinators.scale(count)
 
     def ping(self) -> dict[str, str | None]:
         """Ask every database; None or what is wrong, by name."""

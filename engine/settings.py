@@ -12,9 +12,16 @@ class EngineSettings:
     The names of the snapshot settings are semantics §5's.
     """
 
+    #: How many coordinators there are at least; ``Engine.scale_coordinators`` makes more.
     coordinators: int = 4
     default_timeout_ms: int = 60_000
     max_timeout_ms: int = 3_600_000
+    #: Open transactions of one owner; 0 is without a limit.
+    max_open_per_owner: int = 10_000
+    #: Ended transactions keep header, participants and log for so long, and so many sequences of
+    #: each coordinator; after that their outcome (engine/coordinator/archive.py).
+    archive_after_ms: int = 7 * 24 * 3_600_000
+    archive_keep: int = 1_000_000
     max_message_bytes: int = 5 * 1024 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
     max_batch_messages: int = 65_536

@@ -25,6 +25,9 @@ BROKER_DATABASE_URLS = env.items(
 )
 REDIS_URL = env.text("REDIS_URL", f"unix://{DATA_DIR}/run/valkey.sock")
 COORDINATORS = env.integer("TXNCONSOLE_COORDINATORS", 4, low=1, high=65_536)
+MAX_OPEN_PER_OWNER = env.integer("TXNCONSOLE_MAX_OPEN_PER_OWNER", 10_000, low=0, high=10**9)
+ARCHIVE_AFTER_MS = env.integer("TXNCONSOLE_ARCHIVE_AFTER_MS", 604_800_000, low=0, high=10**13)
+ARCHIVE_KEEP = env.integer("TXNCONSOLE_ARCHIVE_KEEP", 1_000_000, low=0, high=10**12)
 
 # Django's own tables stand in the coordinators' database, in the schema "public".
 DATABASES = {"default": django_database("DATABASE_URL", DATABASE_URL)}

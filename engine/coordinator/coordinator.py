@@ -8,7 +8,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.coordinator import rows
+from engine.coordinator.archive import find_all, find_archived
+from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import list_page
+from engine.coordinator.scaling import Coordinators
 from engine.log.topics import Topics
 from engine.model.errors import (
     CoordinatorNotFound,
@@ -27,7 +30,7 @@ from engine.model.transaction import (
     TransactionLogEntry,
     TransactionOrder,
 )
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import (
     DECISION,
     EndReason,
@@ -47,10 +50,18 @@ _POLL_SECONDS = (0.004, 0.008, 0.015, 0.03)
 class Coordinator:
     """All coordinators of a deployment; each transaction belongs to one for ever."""
 
-    def __init__(self, database: Database, topics: Topics, settings: EngineSettings) -> None:
+    def __init__(
+        self,
+        database: Database,
+        topics: Topics,
+        settings: EngineSettings,
+        coordinators: Coordinators,
+    ) -> None:
         self._database = database
         self._topics = topics
         self._settings = settings
+        self._coordinators = coordinators
+        self._limits = OpenLimits(settings)
         self._next_tc = itertools.count()
         # What has been joined stays joined: only a first append per partition pays for a write.
         self._members: dict[tuple[TxnID, object], None] = {}
@@ -69,12 +80,14 @@ class Coordinator:
         Raises:
             InvalidRequest: the timeout is not between 1 and the configured maximum.
             CoordinatorNotFound: there is no coordinator ``tc_id``.
+            LimitExceeded: the owner has as many open as it may.
         """
         timeout_ms = self._settings.default_timeout_ms if timeout_ms is None else timeout_ms
         self._check_timeout(timeout_ms)
         if tc_id is None:
-            tc_id = next(self._next_tc) % self._settings.coordinators
+            tc_id = next(self._next_tc) % max(1, self._coordinators.count())
         with self._database.session() as session:
+            self._limits.admit(session, owner)
             row = session.one(
                 "open_txn",
                 tc_id=tc_id,
@@ -88,7 +101,7 @@ class Coordinator:
         return rows.transaction(row)
 
     def get(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
-        """Read a transaction with its participants.
+        """Read a transaction with its participants; an archived one with neither these nor times.
 
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
@@ -97,7 +110,9 @@ class Coordinator:
         headers, partitions, subscriptions = self._database.snapshot(
             ("get_txn", key), ("partitions_of", key), ("subscriptions_of", key)
         )
-        if not headers or (owner is not None and headers[0].owner != owner):
+        if not headers:
+            return self._archived(txn_id, owner)
+        if owner is not None and headers[0].owner != owner:
             raise TransactionNotFound(f"There is no transaction {txn_id}.")
         return rows.transaction(
             headers[0],
@@ -108,8 +123,7 @@ class Coordinator:
     def get_many(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:
         """Read several headers, without participants; unknown ids are left out."""
         with self._database.session() as session:
-            found = session.all("get_txns", **id_lists(txn_ids))
-        return {TxnID(row.tc_id, row.sequence): rows.transaction(row) for row in found}
+            return find_all(session, txn_ids)
 
     def list(
         self,
@@ -125,7 +139,7 @@ class Coordinator:
             return list_page(session, filter, order=order, limit=limit, cursor=cursor)
 
     def log(self, txn_id: TxnID) -> tuple[TransactionLogEntry, ...]:
-        """The transaction log's records of one transaction, in order.
+        """The transaction log's records of one transaction, in order; none once it is archived.
 
         Raises:
             TransactionNotFound: there is none.
@@ -133,7 +147,7 @@ class Coordinator:
         with self._database.session() as session:
             found = session.all("txn_log", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
         if not found:
-            raise TransactionNotFound(f"There is no transaction {txn_id}.")
+            self._archived(txn_id, None)
         return tuple(rows.log_entry(row) for row in found)
 
     def outcome(self, txn_id: TxnID) -> Outcome:
@@ -144,9 +158,8 @@ class Coordinator:
         """
         with self._database.session() as session:
             row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        if row is None:
-            raise TransactionNotFound(f"{txn_id} has never been issued.")
-        return outcome_of(TxnStatus(row.status))
+        status = self._archived(txn_id, None).status if row is None else TxnStatus(row.status)
+        return outcome_of(status)
 
     def add_partitions(
         self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None = None
@@ -198,7 +211,7 @@ class Coordinator:
                     for topic, partition in zip(topics, partitions, strict=True)
                 ],
             )
-        _require_open(txn_id, row, owner)
+        self._require_open(txn_id, row, owner)
         self._remember_members(txn_id, members)
 
     def join_subscriptions(
@@ -224,7 +237,7 @@ class Coordinator:
                 subscriptions=[share[2] for share in shares],
                 brokers=[share[3] for share in shares],
             )
-        _require_open(txn_id, row, owner)
+        self._require_open(txn_id, row, owner)
         self._remember_members(txn_id, shares)
 
     def end(
@@ -351,7 +364,7 @@ class Coordinator:
             return False
         with self._database.session() as session:
             row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        _require_open(txn_id, row, owner)
+        self._require_open(txn_id, row, owner)
         return True
 
     def _remember_members(self, txn_id: TxnID, participants: Iterable[object]) -> None:
@@ -360,12 +373,25 @@ class Coordinator:
         for participant in participants:
             self._members[txn_id, participant] = None
 
+    def _require_open(self, txn_id: TxnID, row: Row | None, owner: str | None) -> None:
+        if row is None:
+            row = self._archived(txn_id, owner)
+        if owner is not None and row.owner != owner:
+            raise TransactionNotFound(f"There is no transaction {txn_id}.")
+        if row.status != TxnStatus.OPEN:
+            raise InvalidTxnStatus(
+                f"{txn_id} is {row.status}; it takes no more participants.",
+                current_status=str(row.status),
+            )
 
-def _require_open(txn_id: TxnID, row: Row | None, owner: str | None) -> None:
-    if row is None or (owner is not None and row.owner != owner):
-        raise TransactionNotFound(f"There is no transaction {txn_id}.")
-    if row.status != TxnStatus.OPEN:
-        raise InvalidTxnStatus(
-            f"{txn_id} is {row.status}; it takes no more participants.",
-            current_status=row.status,
-        )
+    def _archived(self, txn_id: TxnID, owner: str | None) -> Transaction:
+        """What the archive knows of a transaction that has no header.
+
+        Raises:
+            TransactionNotFound: it was never issued, or is not ``owner``'s.
+        """
+        with self._database.session() as session:
+            found = find_archived(session, [txn_id], owner=owner)
+        if txn_id not in found:
+            raise TransactionNotFound(f"There is no transaction {txn_id}.")
+        return found[txn_id]

@@ -6,7 +6,9 @@ The coordinators share a database, so a group's decision is one SQL transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from engine.coordinator.archive import find_all, find_archived
 from engine.model.errors import InvalidRequest, ProducerFenced, TransactionNotFound
 from engine.model.transaction import EndedGroup
 from engine.model.txn_id import TxnID, id_lists
@@ -63,8 +65,8 @@ class Groups:
 
     def _statuses(self, txn_ids: Sequence[TxnID]) -> dict[TxnID, TxnStatus]:
         with self._database.session() as session:
-            found = session.all("get_txns", **id_lists(txn_ids))
-        return {TxnID(row.tc_id, row.sequence): TxnStatus(row.status) for row in found}
+            found = find_all(session, txn_ids)
+        return {txn_id: found[txn_id].status for txn_id in txn_ids}
 
 
 def _check(group: str, commit: Sequence[TxnID], abort: Sequence[TxnID]) -> None:
@@ -90,10 +92,12 @@ def _decide(
     session: Session, commit: Sequence[TxnID], abort: Sequence[TxnID], owner: str | None
 ) -> None:
     wanted = dict.fromkeys(commit, TxnAction.COMMIT) | dict.fromkeys(abort, TxnAction.ABORT)
-    found = {
+    found: dict[TxnID, Any] = {
         TxnID(row.tc_id, row.sequence): row
         for row in session.all("lock_headers", **id_lists(wanted))
     }
+    if len(found) < len(wanted):
+        found |= find_archived(session, wanted.keys() - found.keys())
     for txn, action in wanted.items():
         row = found.get(txn)
         if row is None or (owner is not None and row.owner != owner):

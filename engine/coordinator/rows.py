@@ -41,6 +41,24 @@ def transaction(
     )
 
 
+def archived(row: Row) -> Transaction:
+    return Transaction(
+        txn_id=TxnID(row.tc_id, row.sequence),
+        status=TxnStatus(row.status),
+        owner=row.owner,
+        client="",
+        properties={},
+        opened_at=None,
+        timeout_ms=None,
+        deadline=None,
+        decided_at=None,
+        ended_at=None,
+        end_reason=None,
+        end_detail=None,
+        now=row.now,
+    )
+
+
 def partition_participant(row: Row) -> PartitionParticipant:
     return PartitionParticipant(
         partition=PartitionName(TopicName(*row.topic.split("/")), row.partition),

@@ -150,7 +150,7 @@ def judge_header(transaction: Transaction, patience: Patience) -> Verdict | None
                     "Its deadline has passed and no worker has expired it: see that workers run.",
                 ),
             )
-        if transaction.age_ms >= patience.late_ms:
+        if (transaction.age_ms or 0) >= patience.late_ms:
             return Verdict(
                 HangingClass.LATE,
                 Remedy(RemedyAction.WAIT, "It is within its own timeout, and expires by itself."),

@@ -68,7 +68,8 @@ class SubscriptionParticipant:
 class Transaction:
     """A transaction's header; times by the coordinator database's clock.
 
-    ``now`` is that clock when the header was read, so that ages need no other clock.
+    ``now`` is that clock when the header was read, so that ages need no other clock. Of an
+    archived transaction only id, status and owner are known; the rest is None or empty.
     """
 
     txn_id: TxnID
@@ -76,9 +77,9 @@ class Transaction:
     owner: str
     client: str
     properties: Mapping[str, str]
-    opened_at: datetime
-    timeout_ms: int
-    deadline: datetime
+    opened_at: datetime | None
+    timeout_ms: int | None
+    deadline: datetime | None
     decided_at: datetime | None
     ended_at: datetime | None
     end_reason: EndReason | None
@@ -88,14 +89,21 @@ class Transaction:
     subscriptions: tuple[SubscriptionParticipant, ...] = ()
 
     @property
-    def age_ms(self) -> int:
-        """From opening to the end, or to now while it has not ended."""
+    def archived(self) -> bool:
+        """Whether only its outcome is left (engine/coordinator/archive.py)."""
+        return self.opened_at is None
+
+    @property
+    def age_ms(self) -> int | None:
+        """From opening to the end, or to now while it has not ended; None once archived."""
+        if self.opened_at is None:
+            return None
         return ((self.ended_at or self.now) - self.opened_at) // _MILLISECOND
 
     @property
     def overdue_ms(self) -> int:
         """How far past its deadline an OPEN transaction is; 0 otherwise."""
-        if self.status is not TxnStatus.OPEN:
+        if self.status is not TxnStatus.OPEN or self.deadline is None:
             return 0
         return max(0, (self.now - self.deadline) // _MILLISECOND)
 

@@ -34,7 +34,10 @@ class SubscriptionShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction with its participants."""
+    """A transaction with its participants.
+
+    Of one that ended long ago (``archived``) id, status and owner are known; times are None.
+    """
 
     txn_id: str
     coordinator_id: int
@@ -42,10 +45,11 @@ class TransactionInfo(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     client: str
     properties: dict[str, str]
-    opened_at: datetime
-    timeout_ms: int
-    deadline: datetime
-    age_ms: int
+    archived: bool = False
+    opened_at: datetime | None = None
+    timeout_ms: int | None = None
+    deadline: datetime | None = None
+    age_ms: int | None = None
     overdue_ms: int = 0
     decided_at: datetime | None = None
     ended_at: datetime | None = None

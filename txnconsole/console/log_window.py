@@ -122,7 +122,7 @@ def read_ongoing(engine: Engine, status: PartitionStatus) -> dict[str, Span]:
             one.last_offset,
             one.messages,
             None if header is None else header.owner,
-            _ms(one.first_append_at if header is None else header.opened_at),
+            _ms((header and header.opened_at) or one.first_append_at),
             None if header is None else header.timeout_ms,
         ]
     return spans

@@ -24,14 +24,17 @@ class Phase:
 
 
 def phases_of(transaction: Transaction) -> list[Phase]:
-    """OPEN until the decision, then COMMITTING or ABORTING until the end."""
+    """OPEN until the decision, then COMMITTING or ABORTING until the end; none once archived."""
+    opened = transaction.opened_at
+    if opened is None:
+        return []
     end = transaction.ended_at or transaction.now
     decided = transaction.decided_at or end
-    spans = [(TxnStatus.OPEN, transaction.opened_at, decided)]
+    spans = [(TxnStatus.OPEN, opened, decided)]
     action = action_of(transaction.status)
     if action is not None and transaction.decided_at is not None:
         spans.append((DECISION[action], transaction.decided_at, end))
-    total = max((end - transaction.opened_at).total_seconds(), 0.001)
+    total = max((end - opened).total_seconds(), 0.001)
     widths = [max(_MIN_WIDTH, 100 * (to - since).total_seconds() / total) for _, since, to in spans]
     scale = 100 / sum(widths)
     phases, left = [], 0.0

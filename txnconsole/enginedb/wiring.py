@@ -25,7 +25,12 @@ def engine() -> Engine:
                 _engine = Engine(
                     settings.DATABASE_URL,
                     {f"broker-{n}": url for n, url in enumerate(settings.BROKER_DATABASE_URLS, 1)},
-                    EngineSettings(coordinators=settings.COORDINATORS),
+                    EngineSettings(
+                        coordinators=settings.COORDINATORS,
+                        max_open_per_owner=settings.MAX_OPEN_PER_OWNER,
+                        archive_after_ms=settings.ARCHIVE_AFTER_MS,
+                        archive_keep=settings.ARCHIVE_KEEP,
+                    ),
                 )
     return _engine
 

@@ -130,7 +130,7 @@ def metadata(transaction: Transaction) -> TransactionMetadata:
         txn_id=txn_text(transaction.txn_id),
         status=transaction.status,
         open_timestamp=milliseconds(transaction.opened_at),
-        timeout_at=transaction.timeout_ms,
+        timeout_at=transaction.timeout_ms or 0,
         produced_partitions={
             partition_text(part.partition): _in_buffer(transaction, part)
             for part in transaction.partitions

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+_EVERY_FIVE_SECONDS = ("apply_retention", "archive")
 _EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions")
 
-SCHEDULE: dict[str, dict[str, Any]] = {
-    name: {"task": f"txnconsole.{name}", "schedule": 1.0, "options": {"expires": 1.0}}
-    for name in _EVERY_SECOND
-} | {
-    "heartbeat": {"task": "txnconsole.heartbeat", "schedule": 2.0, "options": {"expires": 2.0}},
-    "apply_retention": {
-        "task": "txnconsole.apply_retention",
-        "schedule": 5.0,
-        "options": {"expires": 5.0},
-    },
-}
+SCHEDULE: dict[str, dict[str, Any]] = (
+    {
+        name: {"task": f"txnconsole.{name}", "schedule": 1.0, "options": {"expires": 1.0}}
+        for name in _EVERY_SECOND
+    }
+    | {
+        "heartbeat": {"task": "txnconsole.heartbeat", "schedule": 2.0, "options": {"expires": 2.0}},
+    }
+    | {
+        name: {"task": f"txnconsole.{name}", "schedule": 5.0, "options": {"expires": 5.0}}
+        for name in _EVERY_FIVE_SECONDS
+    }
+)

@@ -68,6 +68,19 @@ def apply_retention() -> None:
         _log.info("retention applied", entries=deleted)
 
 
+@app.task(name="txnconsole.archive")
+def archive() -> None:
+    """Move transactions that ended long ago to the archive; the engine decides which."""
+    moved = 0
+    for _ in range(_ROUNDS):
+        step = engine().archive.move(limit=_BATCH)
+        moved += step
+        if step < _BATCH:
+            break
+    if moved:
+        _log.info("archived", transactions=moved)
+
+
 @app.task(name="txnconsole.sample_positions")
 def sample_positions() -> None:
     """Record each partition's positions, for their history."""

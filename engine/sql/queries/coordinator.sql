@@ -4,6 +4,16 @@ INSERT INTO coordinator.coordinator (tc_id)
 SELECT generate_series(0, %(count)s::integer - 1)
 ON CONFLICT DO NOTHING
 
+-- count_coordinators --
+SELECT coalesce(max(tc_id), -1) + 1 AS count FROM coordinator.coordinator
+
+-- count_open_of_owner --
+-- At most limit: what is above it need not be known. By the expression of its index.
+SELECT count(*) AS count FROM (
+    SELECT FROM coordinator.transaction
+    WHERE CASE WHEN status = 'OPEN' THEN owner END = %(owner)s LIMIT %(limit)s
+) open
+
 -- open_txn --
 -- NewTxn: takes the next id under the coordinator's row, so that ids appear in order.
 WITH allocated AS MATERIALIZED (
@@ -30,6 +40,20 @@ WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 SELECT t.*, clock_timestamp() AS now
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS wanted (tc_id, sequence)
 JOIN coordinator.transaction t USING (tc_id, sequence)
+
+-- archived_txns --
+-- Those of the ids that are in the archive (functions/coordinator/archive_txns.sql).
+SELECT w.tc_id, w.sequence, a.owner, clock_timestamp() AS now,
+    CASE get_bit(a.aborted, w.sequence & 16383) WHEN 1 THEN 'ABORTED' ELSE 'COMMITTED' END AS status
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN coordinator.archive a ON a.tc_id = w.tc_id AND a.chunk = w.sequence >> 14
+WHERE get_bit(a.ended, w.sequence & 16383) = 1
+AND (%(owner)s::text IS NULL OR a.owner = %(owner)s)
+
+-- archive_txns --
+SELECT coordinator.archive_txns(
+    %(after_ms)s::bigint * interval '1 millisecond', %(keep)s, %(limit)s
+) AS moved
 
 -- partitions_of --
 SELECT * FROM coordinator.txn_partition

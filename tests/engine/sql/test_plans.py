@@ -138,6 +138,10 @@ def on_coordinator() -> list[Hot]:
     return [
         Hot("open_txn", new, 2),
         Hot("get_txn", key, 2),
+        Hot("count_open_of_owner", {"owner": "o1", "limit": 50}, 52),
+        Hot("count_open_of_owner", {"owner": "nobody", "limit": 50}, 2),
+        Hot("archived_txns", {"tc_ids": [0], "sequences": [7], "owner": None}, 2),
+        Hot("archive_txns", {"after_ms": 3_600_000, "keep": 10**6, "limit": 100}, 5),
         Hot("txn_status", key, 2),
         Hot("decide", key | decide, 4),
         Hot("expire_txns", {"limit": 1000}, 5, adhoc=True),

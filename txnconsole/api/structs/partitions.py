@@ -19,6 +19,7 @@ from txnconsole.api.structs.fields import (
     Query,
     Time,
     TxnIDText,
+    optional_time,
     time_text,
 )
 
@@ -88,7 +89,7 @@ class PartitionBlocker(Answer):
         return cls(
             txn_id=str(ongoing.txn_id),
             first_offset=ongoing.first_offset,
-            age_ms=age_ms if transaction is None else transaction.age_ms,
+            age_ms=age_ms if transaction is None else transaction.age_ms or age_ms,
             owner=None if transaction is None else transaction.owner,
             client=None if transaction is None else transaction.client,
             hidden_messages=status.hidden_messages,
@@ -203,7 +204,7 @@ class Blocker(Answer):
             owner=None if transaction is None else transaction.owner,
             client=None if transaction is None else transaction.client,
             status=None if transaction is None else transaction.status,
-            deadline=None if transaction is None else time_text(transaction.deadline),
+            deadline=None if transaction is None else optional_time(transaction.deadline),
             stable_position_after=blocker.stable_position_after,
             messages_freed=blocker.messages_freed,
             exact=blocker.exact,

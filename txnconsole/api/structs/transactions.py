@@ -168,7 +168,10 @@ class SubscriptionOfTransaction(Answer):
 
 
 class TransactionHeader(Answer):
-    """A transaction without its participants; the 128-bit id of PIP-31 beside the short one."""
+    """A transaction without its participants; the 128-bit id of PIP-31 beside the short one.
+
+    Of an archived one the id, the status and the owner are known for ever; times are null then.
+    """
 
     txn_id: TxnIDText
     txnid_most_bits: str
@@ -178,10 +181,11 @@ class TransactionHeader(Answer):
     owner: str
     client: str
     properties: dict[str, str]
-    opened_at: Time
-    timeout_ms: int
-    deadline: Time
-    age_ms: int
+    archived: bool
+    opened_at: Time | None
+    timeout_ms: int | None
+    deadline: Time | None
+    age_ms: int | None
     overdue_ms: int
     decided_at: Time | None
     ended_at: Time | None
@@ -327,9 +331,10 @@ def _header(transaction: EngineTransaction) -> dict[str, Any]:
         "owner": transaction.owner,
         "client": transaction.client,
         "properties": dict(transaction.properties),
-        "opened_at": time_text(transaction.opened_at),
+        "archived": transaction.archived,
+        "opened_at": optional_time(transaction.opened_at),
         "timeout_ms": transaction.timeout_ms,
-        "deadline": time_text(transaction.deadline),
+        "deadline": optional_time(transaction.deadline),
         "age_ms": transaction.age_ms,
         "overdue_ms": transaction.overdue_ms,
         "decided_at": optional_time(transaction.decided_at),

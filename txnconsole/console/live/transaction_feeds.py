@@ -65,7 +65,7 @@ def transaction_position(transaction: Transaction) -> str:
     """Changes with the header and with every participant."""
     return digest(
         transaction.status,
-        transaction.deadline.isoformat(),
+        str(transaction.deadline),
         [
             [str(one.partition), one.state, one.attempts, one.last_error]
             for one in transaction.partitions

@@ -80,14 +80,20 @@ def since(later: datetime, earlier: datetime) -> str:
 @register.filter
 def used_ms(transaction: Transaction) -> int:
     """How much of its timeout an open transaction has used, by its coordinator's clock."""
-    left = (transaction.deadline - transaction.now).total_seconds() * 1000
-    return min(transaction.timeout_ms, max(0, int(transaction.timeout_ms - left)))
+    return _timeout_ms(transaction) - time_left_ms(transaction)
 
 
 @register.filter
 def time_left_ms(transaction: Transaction) -> int:
     """What is left until an open transaction's deadline; 0 when it has passed."""
-    return transaction.timeout_ms - used_ms(transaction)
+    if transaction.deadline is None:
+        return 0
+    left = (transaction.deadline - transaction.now).total_seconds() * 1000
+    return min(_timeout_ms(transaction), max(0, int(left)))
+
+
+def _timeout_ms(transaction: Transaction) -> int:
+    return transaction.timeout_ms or 0
 
 
 @register.filter

@@ -1,0 +1,56 @@
+"""What is left of transactions that ended long ago: id, owner, outcome, for ever (semantics §2).
+
+An ended transaction is in its tables, with header, participants and log, until it is older than
+``archive_after_ms`` or more than ``archive_keep`` sequences behind its coordinator's newest. Then
+it is two bits in a chunk of its coordinator and owner (docs/decisions/0010-archive-is-bitmaps.md).
+
+The move of a transaction is one SQL transaction, so it is always in exactly one of the two; who
+asks its table first and the archive second finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.coordinator import rows
+from engine.model.transaction import Transaction
+from engine.model.txn_id import TxnID, id_lists
+from engine.postgres.database import Database, Session
+from engine.settings import EngineSettings
+
+
+class Archive:
+    """Moves ended transactions to the archive."""
+
+    def __init__(self, database: Database, settings: EngineSettings) -> None:
+        self._database = database
+        self._settings = settings
+
+    def move(self, limit: int = 1000) -> int:
+        """Archive at most ``limit`` transactions that are due; answers how many. Several at once
+        are harmless: one moves, the others do nothing."""
+        with self._database.session() as session:
+            row = session.one(
+                "archive_txns",
+                after_ms=self._settings.archive_after_ms,
+                keep=self._settings.archive_keep,
+                limit=limit,
+            )
+        return int(row.moved) if row else 0
+
+
+def find_archived(
+    session: Session, txn_ids: Iterable[TxnID], *, owner: str | None = None
+) -> dict[TxnID, Transaction]:
+    """Those of the ids that are in the archive (and ``owner``'s); the others are left out."""
+    found = session.all("archived_txns", **id_lists(txn_ids), owner=owner)
+    return {TxnID(row.tc_id, row.sequence): rows.archived(row) for row in found}
+
+
+def find_all(session: Session, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:
+    """Headers without participants, of archived transactions too; unknown ids are left out."""
+    wanted = list(txn_ids)
+    headers = session.all("get_txns", **id_lists(wanted))
+    found = {TxnID(row.tc_id, row.sequence): rows.transaction(row) for row in headers}
+    missing = [txn_id for txn_id in wanted if txn_id not in found]
+    return found | find_archived(session, missing) if missing else found
