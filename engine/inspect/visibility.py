@@ -177,8 +177,8 @@ class Explainer:
             "status": header.status.value,
             "owner": header.owner,
             "client": header.client,
-            "opened_at": header.opened_at.isoformat(),
-            "deadline": header.deadline.isoformat(),
+            "opened_at": header.opened_at and header.opened_at.isoformat(),
+            "deadline": header.deadline and header.deadline.isoformat(),
         }
         return Reason(reason.code, reason.text, {**reason.evidence, **known})
 
