@@ -72,12 +72,12 @@ class Snapshots:
             stored = session.one(
                 "append",
                 partition_id=target.partition_id,
-                messages=1,
-                body=batch.encode([message]),
-                producer_name=None,
-                sequence_id=None,
-                tc_id=None,
-                sequence=None,
+                messages=[1],
+                bodies=[batch.encode([message])],
+                producers=[None],
+                sequence_ids=[None],
+                tc_ids=[None],
+                sequences=[None],
             )
             if stored is None or stored.result != "appended":
                 return False

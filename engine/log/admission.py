@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.log.appending import Answer
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -16,7 +17,6 @@ from engine.model.errors import (
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
 from engine.settings import EngineSettings
 
 #: A batch's share of the row and the request beside its payload.
@@ -66,15 +66,15 @@ def check(
         )
 
 
-def refusal(row: Row, partition: PartitionName, txn_id: TxnID | None) -> EngineError:
+def refusal(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> EngineError:
     """The error for an append that ``functions/broker/append.sql`` has refused."""
-    if row.result == "ended":
+    if answer.result == "ended":
         return InvalidTxnStatus(f"{txn_id} has ended in {partition}; nothing was stored.")
-    if row.result == "out_of_order":
+    if answer.result == "out_of_order":
         return SequenceOutOfOrder(
-            f"The producer's last sequence id in {partition} is {row.last_sequence_id}.",
-            last_sequence_id=row.last_sequence_id,
+            f"The producer's last sequence id in {partition} is {answer.last_sequence_id}.",
+            last_sequence_id=answer.last_sequence_id,
         )
-    if row.result == "not_found":
+    if answer.result == "not_found":
         return PartitionNotFound(f"{partition} is gone.")
-    return PartitionUnavailable(f"{partition} is {row.result}; try again.")
+    return PartitionUnavailable(f"{partition} is {answer.result}; try again.")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from engine.log.admission import check, refusal
+from engine.log.appending import Appender, Batch
 from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
@@ -47,6 +48,7 @@ class PartitionLogs(LogReader):
     ) -> None:
         super().__init__(topics, brokers, settings, recover=recover)
         self._take_snapshot = take_snapshot
+        self._appender = Appender()
 
     def append(
         self,
@@ -73,33 +75,32 @@ class PartitionLogs(LogReader):
         """
         check(self._settings, partition, messages, producer_name, sequence_id)
         location = self.locate(partition)
-        parameters: dict[str, object] = {
-            "partition_id": location.partition_id,
-            "messages": len(messages),
-            "body": batch.encode(messages),
-            "producer_name": producer_name,
-            "sequence_id": sequence_id,
-            "tc_id": txn_id.tc_id if txn_id else None,
-            "sequence": txn_id.sequence if txn_id else None,
-        }
+        stored = Batch(
+            messages=len(messages),
+            body=batch.encode(messages),
+            producer_name=producer_name,
+            sequence_id=sequence_id,
+            tc_id=txn_id.tc_id if txn_id else None,
+            sequence=txn_id.sequence if txn_id else None,
+        )
         sidecar = txn_id is not None and self.buffer_of(partition) is BufferKind.SIDECAR
-        statement = "append_sidecar" if sidecar else "append"
-        row = self._append(location, statement, parameters)
-        if row.result == "recovering":
+        append = self._append_sidecar if sidecar else self._appender.append
+        answer = append(location, stored)
+        if answer.result == "recovering":
             self._recover(location, partition)
-            row = self._append(location, statement, parameters)
-        if row.needs_snapshot and sidecar:
-            self._take_snapshot(Location(location.database, row.log_id), partition.sidecar())
-        elif row.needs_snapshot:
+            answer = append(location, stored)
+        if answer.needs_snapshot and sidecar:
+            self._take_snapshot(Location(location.database, answer.log_id), partition.sidecar())
+        elif answer.needs_snapshot:
             self._take_snapshot(location, partition)
-        if row.result in ("appended", "duplicate"):
+        if answer.result in ("appended", "duplicate"):
             return Appended(
-                ledger_id=row.ledger_id,
-                first_offset=row.first_offset,
-                last_offset=row.last_offset,
-                duplicate=row.result == "duplicate",
+                ledger_id=answer.ledger_id,
+                first_offset=answer.first_offset,
+                last_offset=answer.last_offset,
+                duplicate=answer.result == "duplicate",
             )
-        raise refusal(row, partition, txn_id)
+        raise refusal(answer, partition, txn_id)
 
     def status(self, partition: PartitionName) -> PartitionStatus:
         """Positions, blocker and snapshot of one partition."""
@@ -218,9 +219,11 @@ class PartitionLogs(LogReader):
                 rows = session.all("statuses", topic_id=topic.topic_id)
         return rows
 
-    def _append(self, location: Location, statement: str, parameters: dict[str, object]) -> Row:
+    def _append_sidecar(self, location: Location, stored: Batch) -> Row:
         with location.database.session() as session:
-            return session.one(statement, **parameters)
+            return session.one(
+                "append_sidecar", partition_id=location.partition_id, **stored._asdict()
+            )
 
     def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
         """Rows of a question; none may mean that a crash has emptied what it reads."""

@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engine.model.errors import EngineError, InvalidRequest
 from engine.postgres import offsets
+from engine.postgres.prepared import Prepared
 from engine.sql import queries
 
 #: A row: attributes by column name. The statements in engine/sql are its types.
@@ -134,6 +135,21 @@ class Database:
         """
         with self._translated(), self._borrowed() as connection:
             yield Session(connection, self._queries)
+
+    def ask(self, statement: Prepared, *values: object) -> list[tuple[Any, ...]]:
+        """Run a prepared statement as a transaction of its own and return its rows.
+
+        Raises:
+            EngineError: the database cannot be reached or refuses (see ``unavailable``).
+        """
+        with self._translated():
+            if self._pool.closed:
+                self._pool.open()
+            connection = self._pool.getconn()
+            try:
+                return statement.ask(connection, *values)
+            finally:
+                self._pool.putconn(connection)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:

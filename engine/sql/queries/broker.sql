@@ -17,9 +17,13 @@ WITH made AS (
 )
 INSERT INTO broker.partition_live (
     partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,
-    segment_bytes, ongoing_txns, aborted_txns, changes
+    segment_bytes, ongoing_txns, aborted_txns, changes, online, segment_max_messages,
+    segment_max_bytes, deduplication
 )
-SELECT partition_id, 0, 0, ledger_id, 0, 0, 0, 0, 0, 0 FROM segment
+SELECT
+    partition_id, 0, 0, ledger_id, 0, 0, 0, 0, 0, 0, true, %(segment_max_messages)s,
+    %(segment_max_bytes)s, %(deduplication)s
+FROM segment
 
 -- set_retention --
 -- How long the partitions of a topic keep their messages.
@@ -78,8 +82,8 @@ ON CONFLICT DO NOTHING
 -- append --
 -- See functions/broker/append.sql.
 SELECT * FROM broker.append(
-    %(partition_id)s, %(messages)s, %(body)s, %(producer_name)s, %(sequence_id)s, %(tc_id)s,
-    %(sequence)s
+    %(partition_id)s, %(messages)s::bigint[], %(bodies)s::bytea[], %(producers)s::text[],
+    %(sequence_ids)s::bigint[], %(tc_ids)s::integer[], %(sequences)s::bigint[]
 )
 
 -- end_txns --
@@ -92,7 +96,7 @@ SELECT * FROM broker.end_txns(
 -- head --
 -- Positions of one partition. No row: it has to be rebuilt first, or does not exist.
 SELECT
-    l.*, p.online, p.topic, p.number, p.buffer, clock_timestamp() AS now,
+    l.*, p.topic, p.number, p.buffer, clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.partition_id = %(partition_id)s
@@ -357,12 +361,14 @@ WHERE s.partition_id = %(partition_id)s AND s.sealed_at IS NULL
 INSERT INTO broker.partition_live (
     partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,
     segment_bytes, first_ongoing_offset, ongoing_txns, aborted_txns, changes, snapshot_position,
-    snapshot_at
-) VALUES (
-    %(partition_id)s, %(next_offset)s, %(log_start_offset)s, %(ledger_id)s,
-    %(segment_first_offset)s, %(segment_entries)s, %(segment_bytes)s, %(first_ongoing_offset)s,
-    %(ongoing_txns)s, %(aborted_txns)s, %(changes)s, %(snapshot_position)s, %(snapshot_at)s
+    snapshot_at, online, segment_max_messages, segment_max_bytes, deduplication
 )
+SELECT
+    p.partition_id, %(next_offset)s, %(log_start_offset)s, %(ledger_id)s,
+    %(segment_first_offset)s, %(segment_entries)s, %(segment_bytes)s, %(first_ongoing_offset)s,
+    %(ongoing_txns)s, %(aborted_txns)s, %(changes)s, %(snapshot_position)s, %(snapshot_at)s,
+    p.online, p.segment_max_messages, p.segment_max_bytes, p.deduplication
+FROM broker.partition p WHERE p.partition_id = %(partition_id)s
 
 -- clear_ongoing --
 DELETE FROM broker.ongoing_txn WHERE partition_id = %(partition_id)s

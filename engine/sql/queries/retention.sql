@@ -191,7 +191,14 @@ DELETE FROM broker.pending_ack_log WHERE log_id = ANY (ARRAY(
 ))
 
 -- set_online --
--- A sidecar log goes with its partition.
+-- In the record and in the head, whose lock the caller holds; the head may be missing. A sidecar log
+-- goes with its partition.
+WITH live AS (
+    UPDATE broker.partition_live SET online = %(online)s WHERE partition_id IN (
+        SELECT %(partition_id)s
+        UNION ALL SELECT partition_id FROM broker.partition WHERE sidecar_of = %(partition_id)s
+    )
+)
 UPDATE broker.partition SET online = %(online)s, offline_reason = %(reason)s
 WHERE partition_id IN (
     SELECT %(partition_id)s

@@ -182,7 +182,8 @@ def test_an_end_behind_an_append_that_has_the_lock_covers_it(engine: Engine) -> 
     partition_id = engine.log.locate(P0).partition_id
     with while_open(
         broker(engine),
-        "SELECT broker.append(%s, 1, '\\x01', NULL, NULL, 0, %s)",
+        "SELECT broker.append(%s, '{1}', ARRAY['\\x01'::bytea], '{NULL}', '{NULL}', '{0}',"
+        " ARRAY[%s::bigint])",
         partition_id,
         txn.sequence,
     ):
@@ -595,7 +596,10 @@ def test_an_append_beside_the_deletion_of_its_topic_leaves_nothing(
     make_topic(engine)
     engine.produce(P0, batch("a"))
     database, partition_id = broker(engine), engine.log.locate(P0).partition_id
-    statement = "SELECT result FROM broker.append(%s, 1, '\\x01', NULL, NULL, NULL, NULL)"
+    statement = (
+        "SELECT result FROM broker.append(%s, '{1}', ARRAY['\\x01'::bytea],"
+        " '{NULL}', '{NULL}', '{NULL}', '{NULL}')"
+    )
 
     def append() -> str:
         return str(sql(database, statement, partition_id)[0].result)

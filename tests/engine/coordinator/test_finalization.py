@@ -187,10 +187,10 @@ def test_a_partition_that_is_offline_waits(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)
     engine.produce(P0, batch("a"), txn_id=txn)
-    broker_sql(engine, "UPDATE broker.partition SET online = false")
+    engine.partitions.take_offline(P0, reason="test")
     commit(engine, txn)
     assert engine.coordinator.get(txn).partitions[0].last_error == "offline"
-    broker_sql(engine, "UPDATE broker.partition SET online = true")
+    engine.partitions.bring_online(P0)
     due_now(engine)
     finalize(engine)
     assert fetched(engine) == ["a"]

@@ -19,7 +19,6 @@ from tests.engine.support import (
     TOPIC,
     abort,
     batch,
-    broker_sql,
     commit,
     fetched,
     make_topic,
@@ -280,10 +279,10 @@ def test_an_unknown_partition_is_not_found(engine: Engine) -> None:
 def test_an_offline_partition_serves_nothing(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("a"))
-    broker_sql(engine, "UPDATE broker.partition SET online = false")
+    engine.partitions.take_offline(P0, reason="test")
     with pytest.raises(PartitionUnavailable):
         engine.log.fetch(P0)
     with pytest.raises(PartitionUnavailable):
         engine.produce(P0, batch("b"))
-    broker_sql(engine, "UPDATE broker.partition SET online = true")
+    engine.partitions.bring_online(P0)
     assert fetched(engine) == ["a"]

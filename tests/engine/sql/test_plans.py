@@ -94,15 +94,15 @@ class Hot:
 
 def append(partition_id: int, **changes: object) -> Hot:
     parameters: dict[str, object] = {
-        "partition_id": partition_id,
         "messages": 1,
-        "body": b"\x01",
-        "producer_name": "p",
-        "sequence_id": 10**6,
-        "tc_id": None,
-        "sequence": None,
+        "bodies": b"\x01",
+        "producers": "p",
+        "sequence_ids": 10**6,
+        "tc_ids": None,
+        "sequences": None,
     }
-    return Hot("append", parameters | changes, 10)
+    arrays = {name: [value] for name, value in (parameters | changes).items()}
+    return Hot("append", {"partition_id": partition_id} | arrays, 10)
 
 
 def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Hot]:
@@ -118,9 +118,9 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
     }
     return [
         append(partition_id),
-        append(partition_id, sequence_id=30_000),
-        append(partition_id, tc_id=0, sequence=9, sequence_id=1),
-        append(partition_id, tc_id=0, sequence=1003, sequence_id=18),
+        append(partition_id, sequence_ids=30_000),
+        append(partition_id, tc_ids=0, sequences=9, sequence_ids=1),
+        append(partition_id, tc_ids=0, sequences=1003, sequence_ids=18),
         Hot("committed_entries", near | {"max_bytes": 10**6}, 30),
         Hot("all_entries", near | {"max_bytes": 10**6}, 30),
         Hot("aborted_overlapping", near, 10),

@@ -209,7 +209,7 @@ def test_a_crash_lets_nobody_acknowledge_what_is_not_there(engine: Engine) -> No
 
 def test_an_offline_partition_takes_no_ack(engine: Engine) -> None:
     [a] = ready(engine, "a")
-    broker_sql(engine, "UPDATE broker.partition SET online = false")
+    engine.partitions.take_offline(P0, reason="test")
     with pytest.raises(PartitionUnavailable):
         ack(engine, a)
 

@@ -28,8 +28,12 @@ BEGIN
         RETURNING ledger_id INTO ledger;
     INSERT INTO broker.partition_live (
         partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset,
-        segment_entries, segment_bytes, ongoing_txns, aborted_txns, changes
-    ) VALUES (made.partition_id, 0, 0, ledger, 0, 0, 0, 0, 0, 0);
+        segment_entries, segment_bytes, ongoing_txns, aborted_txns, changes, online,
+        segment_max_messages, segment_max_bytes, deduplication
+    ) VALUES (
+        made.partition_id, 0, 0, ledger, 0, 0, 0, 0, 0, 0, made.online, made.segment_max_messages,
+        made.segment_max_bytes, made.deduplication
+    );
     RETURN made;
 END
 $$;

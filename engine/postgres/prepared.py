@@ -1,0 +1,134 @@
+"""Statements for the hottest paths: prepared once per connection, binary both ways, one call of
+libpq each. They cost a third of what a cursor costs a caller (docs/decisions/0012)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, LiteralString, TypeVar, cast
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq.abc import PGresult
+
+_T = TypeVar("_T")
+
+_BINARY = 1
+_UNKNOWN_STATEMENT = b"26000"
+_SQLSTATE = 67  # libpq's PG_DIAG_SQLSTATE
+
+_int8 = struct.Struct(">q")
+_int4 = struct.Struct(">i")
+_array = struct.Struct(">iiiii")
+_NULL = _int4.pack(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Type(Generic[_T]):
+    """A PostgreSQL type in its binary form. ``oid`` and ``array_oid`` are those of pg_type, the
+    same in every server."""
+
+    oid: int
+    array_oid: int
+    dump: Callable[[_T], bytes]
+    load: Callable[[bytes], _T]
+
+
+INT8: Type[int] = Type(20, 1016, _int8.pack, lambda data: int(_int8.unpack(data)[0]))
+INT4: Type[int] = Type(23, 1007, _int4.pack, lambda data: int(_int4.unpack(data)[0]))
+TEXT: Type[str] = Type(25, 1009, str.encode, bytes.decode)
+BYTEA: Type[bytes] = Type(17, 1001, bytes, bytes)
+BOOL: Type[bool] = Type(16, 1000, lambda value: b"\x01" if value else b"\x00", b"\x01".__eq__)
+
+
+def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
+    """The type of one-dimensional arrays, NULLs allowed; only for parameters."""
+    dump = type_.dump
+
+    def dump_array(values: Sequence[_T | None]) -> bytes:
+        parts = [_array.pack(1, 1 if None in values else 0, type_.oid, len(values), 1)]
+        for value in values:
+            if value is None:
+                parts.append(_NULL)
+            else:
+                data = dump(value)
+                parts.append(_int4.pack(len(data)))
+                parts.append(data)
+        return b"".join(parts)
+
+    def load_array(data: bytes) -> Sequence[_T | None]:
+        raise NotImplementedError("arrays are parameters only")
+
+    return Type(type_.array_oid, 0, dump_array, load_array)
+
+
+class Prepared:
+    """A statement with typed parameters and columns.
+
+    Args:
+        name: what it is called on a connection; unique in the engine.
+        text: the statement, its parameters as ``%(name)s``.
+        parameters: name and type of each.
+        columns: the type of each column of the answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        text: LiteralString,
+        parameters: dict[str, Type[Any]],
+        columns: Sequence[Type[Any]],
+    ) -> None:
+        for number, parameter in enumerate(parameters, start=1):
+            text = text.replace(f"%({parameter})s", f"${number}")
+        self._text = text.encode()
+        self._name = f"engine_{name}".encode()
+        self._oids = [type_.oid for type_ in parameters.values()]
+        self._dumpers = [type_.dump for type_ in parameters.values()]
+        self._binary = [_BINARY] * len(parameters)
+        self._loaders = [type_.load for type_ in columns]
+
+    def ask(self, connection: psycopg.Connection[Any], *values: Any) -> list[tuple[Any, ...]]:
+        """Run it as a transaction of its own; the connection is in autocommit and not in one.
+
+        Raises:
+            psycopg.Error: as a cursor would.
+        """
+        try:
+            parameters = [
+                None if value is None else dump(value)
+                for dump, value in zip(self._dumpers, values, strict=True)
+            ]
+        except (struct.error, UnicodeError) as error:
+            raise pg.DataError(f"out of its type's range: {error}") from error
+        answer = self._execute(connection, parameters)
+        if answer.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT:
+            _checked(connection, connection.pgconn.prepare(self._name, self._text, self._oids))
+            answer = self._execute(connection, parameters)
+        _checked(connection, answer)
+        get = answer.get_value
+        return [
+            tuple(
+                None if (data := get(row, column)) is None else load(data)
+                for column, load in enumerate(self._loaders)
+            )
+            for row in range(answer.ntuples)
+        ]
+
+    def _execute(
+        self, connection: psycopg.Connection[Any], parameters: list[bytes | None]
+    ) -> PGresult:
+        # NULLs are None: psycopg's own type does not say so.
+        values = cast("list[bytes]", parameters)
+        return connection.pgconn.exec_prepared(self._name, values, self._binary, _BINARY)
+
+
+def _checked(connection: psycopg.Connection[Any], answer: PGresult) -> None:
+    if answer.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        return
+    if connection.pgconn.status == ConnStatus.BAD:
+        raise pg.OperationalError(answer.get_error_message())
+    raise error_from_result(answer)

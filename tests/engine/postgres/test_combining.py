@@ -1,0 +1,115 @@
+"""Callers who come while a call is under way share the next one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from engine.postgres.combining import Combiner
+
+_PATIENCE = 10
+
+
+class Calls:
+    """Doubles each request; the first call is held until it is let go."""
+
+    def __init__(self, **options: int) -> None:
+        self.groups: list[Sequence[int]] = []
+        self.entered = threading.Event()
+        self.go = threading.Event()
+        self.fail: BaseException | None = None
+        self.combiner = Combiner(self._call, size=lambda request: request, **options)
+
+    def _call(self, requests: Sequence[int]) -> Sequence[int]:
+        self.groups.append(requests)
+        if len(self.groups) == 1:
+            self.entered.set()
+            assert self.go.wait(_PATIENCE)
+        elif self.fail is not None:
+            raise self.fail
+        return [2 * request for request in requests]
+
+    def behind_the_first(
+        self, pool: ThreadPoolExecutor, requests: Sequence[int]
+    ) -> list[Future[int]]:
+        """Let requests come one after the other while the first call is under way."""
+        futures = [pool.submit(self.combiner, 1)]
+        assert self.entered.wait(_PATIENCE)
+        for number, request in enumerate(requests, start=1):
+            futures.append(pool.submit(self.combiner, request))
+            until(lambda number=number: len(self.combiner._waiting) == number)  # type: ignore[misc]
+        self.go.set()
+        return futures
+
+
+def until(condition: Callable[[], bool]) -> None:
+    blink = threading.Event()
+    for _ in range(_PATIENCE * 1000):
+        if condition():
+            return
+        blink.wait(0.001)
+    raise AssertionError("it did not happen")
+
+
+@pytest.fixture
+def pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(8)
+
+
+def test_who_comes_alone_is_called_for_at_once() -> None:
+    calls = Calls()
+    calls.go.set()
+    assert [calls.combiner(request) for request in (1, 2)] == [2, 4]
+    assert calls.groups == [[1], [2]]
+
+
+def test_who_comes_meanwhile_shares_the_next_call_in_order(pool: ThreadPoolExecutor) -> None:
+    calls = Calls()
+    futures = calls.behind_the_first(pool, [2, 3, 4])
+    assert [future.result(_PATIENCE) for future in futures] == [2, 4, 6, 8]
+    assert calls.groups == [[1], [2, 3, 4]]
+
+
+def test_a_call_takes_no_more_than_its_limit_and_a_larger_request_goes_alone(
+    pool: ThreadPoolExecutor,
+) -> None:
+    calls = Calls(limit=5)
+    futures = calls.behind_the_first(pool, [2, 3, 9, 1])
+    assert [future.result(_PATIENCE) for future in futures] == [2, 4, 6, 18, 2]
+    assert calls.groups == [[1], [2, 3], [9], [1]]
+
+
+def test_everybody_in_a_call_that_fails_is_told_and_the_next_call_works(
+    pool: ThreadPoolExecutor,
+) -> None:
+    calls = Calls()
+    calls.fail = OSError(5, "cut")
+    first, *others = calls.behind_the_first(pool, [2, 3, 4])
+    assert first.result(_PATIENCE) == 2
+    errors = [future.exception(_PATIENCE) for future in others]
+    assert [repr(error) for error in errors] == ["OSError(5, 'cut')"] * 3
+    assert len({id(error) for error in errors}) == 3
+    calls.fail = None
+    assert calls.combiner(7) == 14
+
+
+def test_a_leader_that_is_interrupted_tells_the_others(pool: ThreadPoolExecutor) -> None:
+    calls = Calls()
+    calls.fail = SystemExit()
+    first, *others = calls.behind_the_first(pool, [2, 3, 4])
+    assert first.result(_PATIENCE) == 2
+    errors = [type(future.exception(_PATIENCE)) for future in others]
+    assert errors == [SystemExit, RuntimeError, RuntimeError]
+
+
+def test_many_threads_each_get_their_own_answer(pool: ThreadPoolExecutor) -> None:
+    calls = Calls(limit=50)
+    calls.go.set()
+    with pool:
+        answers = list(pool.map(calls.combiner, [number % 20 for number in range(2000)]))
+    assert answers == [2 * (number % 20) for number in range(2000)]
+    assert sum(map(len, calls.groups)) == 2000
+    assert not calls.combiner._waiting

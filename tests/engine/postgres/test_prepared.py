@@ -1,0 +1,111 @@
+"""Prepared statements with binary parameters and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+
+from engine.model.errors import CoordinatorUnavailable, InvalidRequest
+from engine.postgres.database import Database
+from engine.postgres.prepared import BOOL, BYTEA, INT4, INT8, TEXT, Prepared, array_of
+from tests.support.databases import Databases
+
+_ECHO = Prepared(
+    "echo",
+    "SELECT %(a)s::bigint, %(b)s::integer, %(c)s::text, %(d)s::bytea, %(e)s::boolean",
+    {"a": INT8, "b": INT4, "c": TEXT, "d": BYTEA, "e": BOOL},
+    [INT8, INT4, TEXT, BYTEA, BOOL],
+)
+_ROWS = Prepared(
+    "rows",
+    "SELECT * FROM unnest(%(a)s::bigint[], %(b)s::text[], %(c)s::bytea[])",
+    {"a": array_of(INT8), "b": array_of(TEXT), "c": array_of(BYTEA)},
+    [INT8, TEXT, BYTEA],
+)
+_DIVIDE = Prepared("divide", "SELECT 1 / %(by)s::integer", {"by": INT4}, [INT4])
+_BACKEND = Prepared("backend", "SELECT pg_backend_pid()", {}, [INT4])
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    found = Database(
+        "test",
+        databases.coordinator_url,
+        files=(),
+        unavailable=CoordinatorUnavailable,
+        pool_size=1,
+    )
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (0, 0, "", b"", False),
+        (-(2**63), 2**31 - 1, "é😀", bytes(range(256)), True),
+        (None, None, None, None, None),
+    ],
+)
+def test_values_come_back_as_they_went(database: Database, values: tuple[object, ...]) -> None:
+    assert database.ask(_ECHO, *values) == [values]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [(1, "a", b"\0")],
+        [(None, None, None)],
+        [(1, None, b""), (None, "b", None), (-3, "", b"c")],
+    ],
+)
+def test_arrays_carry_nulls_and_may_be_empty(
+    database: Database, rows: list[tuple[object, ...]]
+) -> None:
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    assert database.ask(_ROWS, *columns) == rows
+
+
+def test_a_statement_is_prepared_anew_where_it_has_been_forgotten(database: Database) -> None:
+    before = database.ask(_BACKEND)
+    with database.session() as session:
+        session.script("DEALLOCATE ALL")
+    assert database.ask(_BACKEND) == before
+
+
+@pytest.mark.parametrize(
+    "values", [(2**63, 1, "", b"", True), (1, 2**31, "", b"", True), (1, 1, "\udc80", b"", True)]
+)
+def test_a_value_out_of_range_is_the_callers(
+    database: Database, values: tuple[object, ...]
+) -> None:
+    with pytest.raises(InvalidRequest):
+        database.ask(_ECHO, *values)
+
+
+def test_what_postgresql_refuses_is_told_and_the_connection_goes_on(database: Database) -> None:
+    with pytest.raises(InvalidRequest, match="zero"):
+        database.ask(_DIVIDE, 0)
+    with pytest.raises(InvalidRequest, match="0x00"):
+        database.ask(_ECHO, 1, 1, "\0", b"", True)
+    assert database.ask(_DIVIDE, 1) == [(1,)]
+
+
+def test_an_error_of_the_statement_has_its_class(database: Database) -> None:
+    with pytest.raises(pg.UndefinedColumn):
+        database.ask(Prepared("wrong", "SELECT no_such_column", {}, [INT4]))
+
+
+def test_a_connection_that_was_cut_is_reported_once_and_replaced(
+    database: Database, databases: Databases
+) -> None:
+    [(pid,)] = database.ask(_BACKEND)
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+    with pytest.raises(CoordinatorUnavailable):
+        database.ask(_BACKEND)
+    assert database.ask(_BACKEND) != [(pid,)]
