@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 from engine.log.admission import check, refusal
 from engine.log.appending import Appender, Batch
@@ -84,7 +85,7 @@ class PartitionLogs(LogReader):
             sequence=txn_id.sequence if txn_id else None,
         )
         sidecar = txn_id is not None and self.buffer_of(partition) is BufferKind.SIDECAR
-        append = self._append_sidecar if sidecar else self._appender.append
+        append: Any = self._append_sidecar if sidecar else self._appender.append
         answer = append(location, stored)
         if answer.result == "recovering":
             self._recover(location, partition)
