@@ -19,7 +19,7 @@ import pytest
 from engine import Engine, EngineSettings
 from engine.model.errors import EngineError
 from engine.model.subscription import SubscriptionSettings
-from engine.model.topic import TopicSettings
+from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
@@ -81,8 +81,9 @@ def server() -> Iterator[EmbeddedPostgres]:
         found.stop()
 
 
-@pytest.fixture
-def durable_engine(server: EmbeddedPostgres) -> Iterator[Engine]:
+@pytest.fixture(params=BufferKind)
+def durable_engine(server: EmbeddedPostgres, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Its topics have each of the buffers in turn."""
     coordinator, *brokers = (server.url(name) for name in NAMES)
     found = Engine(
         coordinator,
@@ -91,7 +92,8 @@ def durable_engine(server: EmbeddedPostgres) -> Iterator[Engine]:
     )
     found.migrate()
     for topic in (TOPIC, OUTPUT):
-        found.topics.create(topic, TopicSettings(partitions=2, segment_max_messages=25))
+        settings = TopicSettings(partitions=2, segment_max_messages=25, buffer=request.param)
+        found.topics.create(topic, settings)
     found.subscriptions.create(SUBSCRIPTION, SubscriptionSettings())
     yield found
     found.close()
@@ -149,6 +151,8 @@ def one_transaction(engine: Engine, record: Record, name: str, *, commit: bool) 
     record.answered()
     engine.finalizer.finalize(txn.tc_id)
     engine.take_snapshots()
+    if not commit:
+        engine.apply_retention()
 
 
 def settle(engine: Engine) -> None:

@@ -37,7 +37,7 @@ BEGIN
             AND e.sequence = ongoing.sequence AND e.txn_messages > 0
             AND NOT EXISTS (
                 SELECT FROM broker.txn_index i
-                WHERE i.partition_id = p_log AND i.commit_offset = e.first_offset
+                WHERE i.partition_id + 0 = p_log AND i.commit_offset = e.first_offset
             )
             ORDER BY e.first_offset DESC LIMIT 1;
         IF FOUND THEN

@@ -28,8 +28,9 @@ CREATE INDEX entry_sidecar_idx
 
 -- In a sidecar log: where the commit marker stands in the partition.
 ALTER TABLE broker.txn_index ADD COLUMN commit_offset bigint;
--- from a commit marker to its transaction in the sidecar log.
-CREATE UNIQUE INDEX txn_index_commit_idx ON broker.txn_index (partition_id, commit_offset)
+-- from a commit marker to its transaction in the sidecar log. The partition stands in it as an
+-- expression, so that no other index can serve the same question.
+CREATE UNIQUE INDEX txn_index_commit_idx ON broker.txn_index ((partition_id + 0), commit_offset)
     WHERE commit_offset IS NOT NULL;
 
 ALTER TABLE broker.ongoing_txn ADD COLUMN bytes bigint NOT NULL DEFAULT 0;

@@ -1,0 +1,146 @@
+"""The sidecar's hot statements cost by their answer, never by history (semantics §4.3).
+
+As tests/engine/sql/test_plans.py, whose measure this is: rows read as PostgreSQL counts them, on a
+connection whose plans were made and kept when the tables were all but empty, and on a new one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.model.topic import BufferKind
+from tests.engine.sql.test_plans import Hot, check, connected, warm
+from tests.engine.support import (
+    P0,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    make_topic,
+    open_txn,
+    sql,
+    subscribe,
+)
+
+#: One transaction of 20 000 entries committed at the offsets from 100 000 on, still in the sidecar
+#: log among as many of others; 20 000 more committed one by one from 200 000 on, half of them
+#: rewritten already; 20 000 open ones.
+_FILL = (
+    """
+    INSERT INTO broker.entry
+    SELECT s.partition_id, 1000 + n, 1000 + n, 1, 'D', CASE n %% 2 WHEN 0 THEN 3 ELSE 2 END,
+        CASE n %% 2 WHEN 0 THEN 7 ELSE 100000 + n END, n, clock_timestamp(), 'p', '\\x01',
+        CASE n %% 2 WHEN 0 THEN n / 2 + 1 ELSE 1 END, CASE n %% 2 WHEN 0 THEN n / 2 + 1 ELSE 1 END
+    FROM broker.partition s, generate_series(0, 39999) n WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.entry
+    SELECT s.sidecar_of, 119999, 100000, 1, 'C', 3, 7, NULL, clock_timestamp(), NULL, NULL,
+        20000, 20000
+    FROM broker.partition s WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.entry
+    SELECT s.sidecar_of, 200000 + n, 200000 + n, 1, 'C', 1, n, NULL, clock_timestamp(), NULL, NULL,
+        1, 1
+    FROM broker.partition s, generate_series(0, 19999) n WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.entry
+    SELECT s.compacted_id, 200000 + n, 200000 + n, 1, 'D', 1, n, NULL, clock_timestamp(), NULL,
+        '\\x01', 1, 1
+    FROM broker.partition s, generate_series(0, 9999) n WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.entry
+    SELECT s.partition_id, 60000 + n, 60000 + n, 1, 'D', 1, n, NULL, clock_timestamp(), NULL,
+        '\\x01', 1, 1
+    FROM broker.partition s, generate_series(10000, 19999) n WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.txn_index
+    SELECT s.partition_id, 80000 + n, 60000 + n, 80000 + n, 1, 1, n, false, 0, 200000 + n
+    FROM broker.partition s, generate_series(10000, 19999) n WHERE s.sidecar_of IS NOT NULL
+    UNION ALL
+    SELECT s.partition_id, 70000, 1000, 70000, 1, 3, 7, false, 0, 100000
+    FROM broker.partition s WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.ongoing_txn
+    SELECT s.partition_id, 2, 100000 + n, 1000 + n, 1000 + n, 1, clock_timestamp()
+    FROM broker.partition s, generate_series(1, 39999, 2) n WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    UPDATE broker.partition_live l SET next_offset = CASE WHEN s.partition_id = l.partition_id
+        THEN 100000 ELSE 220000 END
+    FROM broker.partition s
+    WHERE s.sidecar_of IS NOT NULL AND l.partition_id IN (s.partition_id, s.sidecar_of)
+    """,
+)
+
+
+def statements(partition_id: int, log_id: int) -> list[Hot]:
+    key: dict[str, object] = {"partition_id": partition_id}
+    append = key | {
+        "messages": 1,
+        "body": b"\x01",
+        "producer_name": "p",
+        "sequence_id": 10**6,
+        "tc_id": 0,
+        "sequence": 900,
+    }
+    end = key | {
+        "registered": True,
+        "mark_tcs": [0],
+        "marks": [5],
+        "tc_ids": [0],
+        "sequences": [7],
+    }
+
+    def window(from_offset: int) -> dict[str, object]:
+        return key | {"from_offset": from_offset, "upper": from_offset + 10, "max_bytes": 10**6}
+
+    return [
+        Hot("append_sidecar", append, 10),
+        Hot("append_sidecar", append | {"tc_id": 2, "sequence": 100_001, "sequence_id": 1}, 10),
+        Hot("end_txns", end | {"aborts": [False]}, 20),
+        Hot("end_txns", end | {"aborts": [True]}, 20),
+        # The whole of a huge transaction is committed without a look at its entries.
+        Hot("end_txns", end | {"aborts": [False], "tc_ids": [2], "sequences": [100_001]}, 20),
+        Hot("sidecar_entries", window(100_000), 40),
+        Hot("sidecar_entries", window(110_000), 40),
+        Hot("sidecar_entries", window(119_995), 40),
+        Hot("sidecar_entries", window(202_000), 90),
+        Hot("sidecar_entries", window(209_995), 90),
+        Hot("sidecar_entries", window(215_000), 90),
+        Hot("status", key, 10),
+        Hot("ongoing_of_txn", key | {"tc_id": 2, "sequence": 100_001}, 5),
+        Hot("ongoing", key | {"limit": 10}, 20),
+        Hot("compact_sidecar", key | {"limit": 10}, 60),
+        Hot("sidecar_log", {"partition_id": log_id}, 5),
+    ]
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_sidecars_hot_statements_read_few_rows(engine: Engine, analyzed: bool) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    subscribe(engine)
+    kept, gone = open_txn(engine), open_txn(engine)
+    for txn_id in (kept, gone, open_txn(engine)):
+        engine.produce(P0, batch("x"), txn_id=txn_id)
+    commit(engine, kept)
+    abort(engine, gone)
+    location = engine.log.locate(P0)
+    [log] = broker_sql(engine, "SELECT partition_id FROM broker.partition WHERE topic_id IS NULL")
+    hot = statements(location.partition_id, log.partition_id)
+    sql(location.database, "ANALYZE")
+    with connected(location.database) as session:
+        warm(session, hot)
+        for fill in _FILL:
+            sql(location.database, fill)
+        if analyzed:
+            sql(location.database, "ANALYZE")
+        check(session, hot)
+        with connected(location.database) as fresh:
+            check(fresh, hot)
