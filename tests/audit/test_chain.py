@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
+from txnconsole.audit import chain
 from txnconsole.audit.chain import Actor, Change, head, record, recorded, verify_chain
 from txnconsole.audit.models import AuditEntry
 
@@ -197,3 +199,45 @@ def test_only_a_programs_ends_do_not_wait_for_the_disk(change: Change, setting: 
         cursor.execute("SHOW synchronous_commit")
         assert cursor.fetchone() == ("on",)
         cursor.execute("RESET synchronous_commit")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_entries_of_callers_who_come_at_once_are_all_there_and_chained() -> None:
+    before, _ = head()
+
+    def work(caller: int) -> None:
+        for number in range(10):
+            reason = "" if number % 2 else "why"
+            record(Change(WHO, "transaction.commit", f"transaction:{caller}:{number}", reason))
+        connections.close_all()
+
+    threads = [threading.Thread(target=work, args=(caller,)) for caller in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    added = AuditEntry.objects.filter(sequence__gt=before, action="transaction.commit")
+    assert len({entry.object for entry in added}) == len(added) == 80
+    for caller in range(8):
+        mine = [e.object for e in added.order_by("sequence") if f":{caller}:" in e.object]
+        assert mine == [f"transaction:{caller}:{number}" for number in range(10)]
+    assert verify_chain() is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_entry_that_waits_for_the_disk_shares_no_commit_with_one_that_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    statements: list[list[Change]] = []
+    insert = chain._append
+
+    def noted(changes: Sequence[Change]) -> list[None]:
+        statements.append(list(changes))
+        return insert(changes)
+
+    for combiner in chain._together.values():
+        monkeypatch.setattr(combiner, "_call", noted)
+    for reason in ("", "why"):
+        record(Change(WHO, "transaction.abort", "transaction:1:1", reason))
+    assert [[change.reason for change in each] for each in statements] == [[""], ["why"]]
+    assert chain._together[True] is not chain._together[False]
