@@ -3,8 +3,8 @@
 One table, ``audit_entry``, to which the database lets nobody do anything but add: a trigger
 refuses UPDATE, DELETE and TRUNCATE, and another gives each new entry its number, its time and
 its place in the chain (``hash`` covers every field and the hash before it). Writers queue on one
-advisory lock for the length of an INSERT, so numbers have no gaps and the chain no forks. Threads who
-come while an INSERT is under way share the next one.
+advisory lock for the length of an INSERT, so numbers have no gaps and the chain no forks; threads
+who come while an INSERT is under way share the next one.
 
 An entry is written after what it records, also when that failed; ``result`` tells. A crash
 between a change and its entry leaves the change without one; the engine's own transaction log,
