@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from engine.model import batch
 from engine.model.message import MAX_OFFSET, EntryKind, MessageID, StoredMessage, Visibility
-from engine.model.partition import AbortedTxn
+from engine.model.partition import AbortedTxn, Marker
 from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
@@ -59,6 +59,13 @@ class AbortedSpans:
 
 def kind_of(entry: Row) -> EntryKind:
     return _KINDS[entry.kind]
+
+
+def marker_of(entry: Row) -> Marker:
+    """An entry that is a marker."""
+    return Marker(
+        txn_id=TxnID(entry.tc_id, entry.sequence), offset=entry.first_offset, kind=kind_of(entry)
+    )
 
 
 def visibility_of(

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from engine.log.brokers import Brokers, Location
-from engine.log.entries import AbortedSpans, entries_of, kind_of, messages_of, visibility_of
+from engine.log.committed_order import check_cursor, in_committed_order
+from engine.log.entries import (
+    AbortedSpans,
+    entries_of,
+    kind_of,
+    marker_of,
+    messages_of,
+    visibility_of,
+)
 from engine.log.topics import Topics
 from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
-from engine.model.partition import Fetched, PartitionState
+from engine.model.partition import Fetched, Marker, PartitionState
+from engine.model.read_position import ReadPosition
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Params, Row
@@ -67,34 +77,41 @@ class LogReader:
         """Fetch messages from an offset on; records, list and positions are one snapshot. From
         below the log's start, or in a gap of a compacted log, it goes on at the next entry.
 
-        With ``keep_aborted``, a READ_COMMITTED fetch leaves the aborted messages in, for a client
-        that filters by the list itself (design/api.md, ``filter=client``).
+        With ``keep_aborted``, a READ_COMMITTED fetch leaves the aborted messages in and gives the
+        markers, for a client that filters by the list itself (design/api.md, ``filter=client``).
 
         Raises:
             InvalidRequest: a negative offset or size.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
         """
         committed = isolation is Isolation.READ_COMMITTED
-        if max_bytes is not None and max_bytes < 1:
-            raise InvalidRequest("max_bytes must be 1 or more.")
+        if keep_aborted and not committed:
+            raise InvalidRequest(
+                "Only a READ_COMMITTED fetch has something for a client to filter."
+            )
         window = self._window(from_offset, max_messages)
         window, head, (entries, aborted) = self._read(
             partition, window, max_bytes, committed=committed
         )
         spans = AbortedSpans(aborted)
         messages: list[StoredMessage] = []
+        markers: list[Marker] = []
         from_offset = next_offset = window[0]
         for entry in entries:
             next_offset = min(entry.last_offset + 1, window[1])
             if kind_of(entry) is not EntryKind.DATA:
+                markers.append(marker_of(entry))
                 continue
             if committed and not keep_aborted and spans.cover(entry):
                 continue
             upper = min(window[1], head.stable_position + 1) if committed else window[1]
             messages.extend(messages_of(entry, partition.number, within=(from_offset, upper)))
-        relevant = tuple(txn for txn in spans.transactions if txn.first_offset < next_offset)
+        relevant = tuple(
+            txn for txn in spans.transactions if from_offset < next_offset > txn.first_offset
+        )
         return Fetched(
             messages=tuple(messages),
+            markers=tuple(markers) if keep_aborted else None,
             aborted_transactions=relevant if committed else None,
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
@@ -102,11 +119,74 @@ class LogReader:
             log_start_offset=head.log_start_offset,
         )
 
-    def browse(self, partition: PartitionName, from_offset: int, max_messages: int) -> Fetched:
+    def fetch_in_committed_order(
+        self,
+        partition: PartitionName,
+        start: ReadPosition,
+        max_messages: int = 500,
+        max_bytes: int | None = None,
+    ) -> Fetched:
+        """Fetch messages in the order in which they became readable: a transaction's together, at
+        the place of its commit marker; others at their own. No open transaction holds it up.
+
+        ``next_cursor`` goes on exactly there, also inside a transaction that is larger than a
+        fetch. Both orders hand out the same messages once every transaction has ended: of a
+        transaction whose first segments retention has dropped, those that are left.
+
+        Raises:
+            InvalidRequest: an impossible size; or the log has been truncated below the cursor.
+            PartitionUnavailable: offline, recovering, or its broker cannot be reached.
+        """
+        size = self._window(0, max_messages)[1]
+        location = self.locate(partition)
+        key: Params = {"partition_id": location.partition_id}
+        last_read: tuple[str, Params] = ("first_entry", {**key, "from_offset": start.last_read})
+        if self.buffer_of(partition) is BufferKind.SIDECAR:
+            # Transactions take their offsets when they commit: both orders are one.
+            head, [read] = self._answers(location, partition, last_read)
+            check_cursor(start, head, read)
+            answer = self.fetch(partition, start.offset, max_messages, max_bytes)
+            end = ReadPosition(offset=answer.next_offset, ledger_id=head.ledger_id)
+            return replace(answer, next_cursor=end.encode())
+        head, (rows, read) = self._answers(
+            location,
+            partition,
+            (
+                "committed_order",
+                {
+                    **key,
+                    "from_offset": start.offset,
+                    "within": start.within,
+                    "max_messages": size,
+                    "max_bytes": self._bytes(max_bytes),
+                },
+            ),
+            last_read,
+        )
+        check_cursor(start, head, read)
+        messages, end = in_committed_order(rows, partition.number, start, size)
+        end = replace(end, ledger_id=head.ledger_id)
+        return Fetched(
+            messages=messages,
+            aborted_transactions=(),
+            stable_position=head.stable_position,
+            last_offset=head.next_offset - 1,
+            next_offset=end.offset,
+            next_cursor=end.encode(),
+            log_start_offset=head.log_start_offset,
+        )
+
+    def browse(
+        self,
+        partition: PartitionName,
+        from_offset: int,
+        max_messages: int,
+        max_bytes: int | None = None,
+    ) -> Fetched:
         """The log as it stands: every entry, markers too, with what a reader makes of it."""
         window = self._window(from_offset, max_messages)
         window, head, (entries, aborted, open_txns) = self._read(
-            partition, window, None, committed=False, open_too=True
+            partition, window, max_bytes, committed=False, open_too=True
         )
         spans = AbortedSpans(aborted)
         ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
@@ -151,36 +231,46 @@ class LogReader:
         location = self.locate(partition)
         entries = entries_of(self.buffer_of(partition), committed=committed)
         key: Params = {"partition_id": location.partition_id}
-        limit = min(max_bytes or 2**40, self._settings.max_fetch_bytes)
-        recovered = False
+        limit = self._bytes(max_bytes)
         while True:
             span: dict[str, object] = {**key, "from_offset": window[0], "upper": window[1]}
             statements: list[tuple[str, Params]] = [
-                ("head", key),
                 (entries, span | {"max_bytes": limit}),
                 ("aborted_overlapping", span),
             ]
             if open_too:
                 statements.append(("ongoing_overlapping", span))
-            heads, *answers = location.database.snapshot(*statements)
-            if heads:
-                start = _start(location, heads[0], window, answers[0])
-                if start == window[0]:
-                    return window, heads[0], answers
-                window = start, min(start + window[1] - window[0], MAX_OFFSET)
-            elif recovered:
-                raise PartitionUnavailable(f"{partition} is recovering; try again.")
-            else:
-                self._recover(location, partition)
-                recovered = True
+            head, answers = self._answers(location, partition, *statements)
+            start = _start(location, head, window, answers[0])
+            if start == window[0]:
+                return window, head, answers
+            window = start, min(start + window[1] - window[0], MAX_OFFSET)
+
+    def _answers(
+        self, location: Location, partition: PartitionName, *statements: tuple[str, Params]
+    ) -> tuple[Row, list[list[Row]]]:
+        """The head's row and the statements' rows, all of one snapshot."""
+        ask = (("head", {"partition_id": location.partition_id}), *statements)
+        heads, *answers = location.database.snapshot(*ask)
+        if not heads:
+            self._recover(location, partition)
+            heads, *answers = location.database.snapshot(*ask)
+        if not heads:
+            raise PartitionUnavailable(f"{partition} is recovering; try again.")
+        if not heads[0].online:
+            raise PartitionUnavailable(
+                f"{partition} is offline.", state=PartitionState.OFFLINE.value
+            )
+        return heads[0], answers
+
+    def _bytes(self, max_bytes: int | None) -> int:
+        if max_bytes is not None and max_bytes < 1:
+            raise InvalidRequest("max_bytes must be 1 or more.")
+        return min(max_bytes or MAX_OFFSET, self._settings.max_fetch_bytes)
 
 
 def _start(location: Location, head: Row, window: tuple[int, int], entries: list[Row]) -> int:
     """Where a read has to begin: not below the log's start, nor in a gap of a compacted log."""
-    if not head.online:
-        raise PartitionUnavailable(
-            f"{head.topic}:{head.number} is offline.", state=PartitionState.OFFLINE.value
-        )
     if window[0] < head.log_start_offset:
         return int(head.log_start_offset)
     if window[0] > head.stable_position or (entries and entries[0].first_offset < window[1]):

@@ -13,8 +13,9 @@ from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import Topics
 from engine.model import batch
-from engine.model.errors import PartitionNotFound
-from engine.model.message import NewMessage
+from engine.model.errors import InvalidRequest, PartitionNotFound
+from engine.model.message import MAX_OFFSET, NewMessage
+from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.partition import (
     Appended,
     IndexedTxn,
@@ -28,6 +29,9 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row
 from engine.settings import EngineSettings
+
+#: How many ended transactions a page of the aborted-transaction index looks at.
+_INDEX_SCAN = 5000
 
 
 class PartitionLogs(LogReader):
@@ -135,12 +139,36 @@ class PartitionLogs(LogReader):
         return tuple(sorted(found, key=lambda status: status.partition.number))
 
     def aborted_index(
-        self, partition: PartitionName, ledger_id: int | None = None, limit: int = 500
-    ) -> tuple[IndexedTxn, ...]:
-        """Rows of the aborted-transaction index in the order of their markers."""
-        return tuple(
-            indexed_txn(row)
-            for row in self._rows(partition, "aborted_index", ledger_id=ledger_id, limit=limit)
+        self,
+        partition: PartitionName,
+        *,
+        ledger_id: int | None = None,
+        limit: int = 500,
+        cursor: str | None = None,
+    ) -> Page[IndexedTxn]:
+        """Rows of the aborted-transaction index in the order of their markers, of one segment or of
+        all. Pages may be short: each looks at a bounded number of ended transactions.
+
+        Raises:
+            InvalidRequest: the cursor is not one of this list.
+        """
+        [from_offset] = decode_cursor(cursor, 1) if cursor else [0]
+        if type(from_offset) is not int or not 0 <= from_offset <= MAX_OFFSET:
+            raise InvalidRequest("The cursor is not one that this list has given.")
+        rows = self._rows(
+            partition,
+            "aborted_index",
+            ledger_id=ledger_id,
+            from_offset=from_offset,
+            max_offset=MAX_OFFSET,
+            scan_limit=max(limit, _INDEX_SCAN),
+            limit=limit + 1,
+        )
+        more = len(rows) > limit or (rows and rows[-1].scanned)
+        rows = rows[:limit]
+        return Page(
+            items=tuple(indexed_txn(row) for row in rows if row.aborted),
+            next_cursor=encode_cursor(rows[-1].last_offset + 1) if more else None,
         )
 
     def indexed(

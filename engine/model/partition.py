@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from engine.model.message import StoredMessage
+from engine.model.message import EntryKind, StoredMessage
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome
@@ -38,11 +38,22 @@ class AbortedTxn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """A transaction's marker, for a client that filters by itself."""
+
+    txn_id: TxnID
+    offset: int
+    kind: EntryKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     """One fetch: messages, list and positions come from one snapshot of the database.
 
     ``aborted_transactions`` is None for READ_UNCOMMITTED and never None for READ_COMMITTED.
-    ``next_offset`` is where the next fetch goes on; it passes markers and aborted messages.
+    ``markers`` are given to a client that filters by itself, else None.
+    ``next_offset`` is where the next fetch goes on; it passes markers and aborted messages. In
+    committed order ``next_cursor`` is, and ``next_offset`` tells how far in the log that is.
     A fetch from below ``log_start_offset`` begins there: what was below is gone (semantics §7).
     """
 
@@ -52,6 +63,8 @@ class Fetched:
     last_offset: int
     next_offset: int
     log_start_offset: int = 0
+    markers: tuple[Marker, ...] | None = None
+    next_cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

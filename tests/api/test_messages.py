@@ -141,6 +141,8 @@ def test_read_committed_leaves_out_what_was_aborted_and_stops_at_what_is_open(
     filtering = program.get(f"{MESSAGES}?filter=client")
     assert _payloads(filtering) == ["kept", "aborted"]
     assert filtering.json["aborted_transactions"] == [{"txn_id": aborted, "first_offset": 1}]
+    assert filtering.json["markers"] == [{"offset": 2, "txn_id": aborted, "kind": "TXN_ABORT"}]
+    assert "markers" not in committed.json
     log = program.get(f"{MESSAGES}?view=log").json["messages"]
     assert [(entry["kind"], entry["visibility"]) for entry in log] == [
         ("DATA", "visible"),
@@ -164,11 +166,73 @@ def test_a_fetch_goes_on_where_the_last_one_ended(program: Caller, topic: str) -
 @pytest.mark.parametrize(
     "query",
     ["from_offset=-1", "from_offset=9223372036854775808", "max_messages=0", "max_messages=10001",
-     "max_bytes=0", "isolation=dirty", "order=committed", "view=all", "filter=server",
+     "max_bytes=0", "isolation=dirty", "order=offset", "view=all", "filter=server",
      "wait_ms=-1", "wait_ms=30001", "wait_ms=soon"],
 )  # fmt: skip
 def test_a_fetch_above_its_limits_is_400(query: str, program: Caller, topic: str) -> None:
     assert program.get(f"{MESSAGES}?{query}").is_problem(400, "InvalidRequest")
+
+
+def test_committed_order_passes_an_open_transaction_and_goes_on_inside_a_large_one(
+    program: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    slow, large = program.open(), program.open()
+    program.produce("slow", txn_id=slow)
+    program.produce("plain")
+    program.produce("1", "2", "3", txn_id=large)
+    program.post(f"/transactions/{large}/commit")
+    finalize()
+    path = f"{MESSAGES}?order=committed&max_messages=2"
+    assert program.get(MESSAGES).json["messages"] == []
+    first = program.get(path)
+    assert _payloads(first) == ["plain", "1"]
+    assert (first.json["next_offset"], first.json["aborted_transactions"]) == (5, [])
+    second = program.get(f"{path}&cursor={first.json['next_cursor']}")
+    assert _payloads(second) == ["2", "3"]
+    program.post(f"/transactions/{slow}/commit")
+    finalize()
+    third = program.get(f"{path}&wait_ms=5000&cursor={second.json['next_cursor']}")
+    assert _payloads(third) == ["slow"]
+    fourth = program.get(f"{path}&wait_ms=20&cursor={third.json['next_cursor']}")
+    assert (_payloads(fourth), fourth.json["next_offset"]) == ([], 7)
+    assert _payloads(program.get(f"{MESSAGES}?order=committed&from_offset=2")) == [
+        *("1", "2", "3"),
+        "slow",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("cursor=WzEsLTEsLTFd", "cursor"),
+        ("order=committed&isolation=read_uncommitted", "isolation"),
+        ("order=committed&filter=client", "filter"),
+        ("order=committed&view=log", "view"),
+        ("filter=client&isolation=read_uncommitted", "filter"),
+        ("filter=client&view=log", "filter"),
+    ],
+)
+def test_what_contradicts_itself_is_400_and_says_which(
+    query: str, field: str, program: Caller, topic: str
+) -> None:
+    answer = program.get(f"{MESSAGES}?{query}")
+    assert answer.is_problem(400, "InvalidRequest")
+    assert [error["field"] for error in answer.json["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "WzEsMl0", "WzEsLTEsIngiXQ", "WzEsMiwzXQ", "Wy0xLC0xLC0xXQ"]
+)
+def test_a_cursor_that_no_fetch_has_given_is_400(cursor: str, program: Caller, topic: str) -> None:
+    answer = program.get(f"{MESSAGES}?order=committed&cursor={cursor}")
+    assert answer.is_problem(400, "InvalidRequest")
+
+
+def test_the_log_as_it_stands_is_cut_by_bytes_too(program: Caller, topic: str) -> None:
+    program.produce("a" * 100)
+    program.produce("b" * 100)
+    answer = program.get(f"{MESSAGES}?view=log&max_bytes=1")
+    assert (len(answer.json["messages"]), answer.json["next_offset"]) == (1, 1)
 
 
 def test_the_engines_own_topics_can_be_read_and_not_written(program: Caller, topic: str) -> None:

@@ -73,6 +73,24 @@ def test_the_index_gives_its_rows_with_the_inclusive_stable_offset(
     assert program.get(f"{_PARTITION}/aborted-index?segment=987654").json["items"] == []
 
 
+def test_the_index_comes_in_pages(
+    program: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    opened = [program.open() for _ in range(5)]
+    for txn_id in opened:
+        program.produce("a", txn_id=txn_id)
+        program.post(f"/transactions/{txn_id}/{'abort' if txn_id != opened[2] else 'commit'}")
+        finalize()
+    path = f"{_PARTITION}/aborted-index?limit=3"
+    first = program.get(path).json
+    second = program.get(f"{path}&cursor={first['next_cursor']}").json
+    assert [row["txn_id"] for row in first["items"]] == [opened[0], opened[1], opened[3]]
+    assert [row["txn_id"] for row in second["items"]] == [opened[4]]
+    assert second["next_cursor"] is None
+    assert program.get(f"{path}&cursor=x").is_problem(400, "InvalidRequest")
+    assert program.get(f"{_PARTITION}/aborted-index?limit=501").is_problem(400, "InvalidRequest")
+
+
 def test_all_partitions_of_a_topic_are_listed(program: Caller, topic: str) -> None:
     program.produce("a")
     items = program.get(f"/topics/{TOPIC}/partitions").json["items"]

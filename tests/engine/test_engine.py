@@ -59,7 +59,7 @@ def test_readers_see_a_transaction_whole_or_not_at_all(engine: Engine) -> None:
     engine.coordinator.end(other.txn_id, TxnAction.ABORT)
     finalize(engine)
     assert fetched(engine) == ["n1", "x1", "x2", "n2"]
-    [aborted] = engine.log.aborted_index(P0)
+    [aborted] = engine.log.aborted_index(P0).items
     assert (aborted.txn_id, aborted.first_offset, aborted.last_offset) == (other.txn_id, 3, 6)
     assert aborted.last_stable_offset == 7
 

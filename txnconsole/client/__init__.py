@@ -5,9 +5,10 @@
             producer.send(b"...", key="UA", txn=txn)
 
 ``calls`` and ``wire`` say what is asked and how an answer is read, ``retries`` decides what is
-asked again, ``batching`` and ``partitioner`` what is sent together and where; none of them does
-IO. Only ``transport`` talks to the network, so that an asynchronous client needs another
-transport and nothing else. No server code is imported, and no Django.
+asked again, ``batching`` and ``partitioner`` what is sent together and where, ``filtering`` what of
+a fetch is committed; none of them does IO. Only ``transport`` talks to the network, so that an
+asynchronous client needs another transport and nothing else. No server code is imported, and no
+Django.
 
 Invariants: a retry never stores a message twice (every batch has a producer name and a sequence
 id); a transaction in which one operation failed never commits.
@@ -28,6 +29,7 @@ from txnconsole.client.answers import (
     SubscriptionInfo,
     TopicInfo,
     TransactionInfo,
+    TransactionMarker,
 )
 from txnconsole.client.batching import Batch, BatchLimits
 from txnconsole.client.calls import NewMessage
@@ -91,6 +93,7 @@ __all__ = [
     "TransactionAborted",
     "TransactionConflict",
     "TransactionInfo",
+    "TransactionMarker",
     "TransactionNotFound",
     "TransportOptions",
     "TxnConsoleError",

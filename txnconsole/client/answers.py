@@ -136,9 +136,18 @@ class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     first_offset: int
 
 
+class TransactionMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a transaction ended: ``kind`` is TXN_COMMIT or TXN_ABORT."""
+
+    offset: int
+    txn_id: str
+    kind: str
+
+
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """One fetch; the next one goes on at ``next_offset``. What was asked for below
-    ``log_start_offset`` has been dropped by retention."""
+    """One fetch; the next one goes on at ``next_offset``, or in committed order at
+    ``next_cursor``. What was asked for below ``log_start_offset`` has been dropped by retention.
+    ``markers`` are given with ``filter=client``."""
 
     messages: list[Message]
     stable_position: int
@@ -146,6 +155,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     next_offset: int
     log_start_offset: int = 0
     aborted_transactions: list[AbortedTransaction] | None = None
+    next_cursor: str | None = None
+    markers: list[TransactionMarker] = []
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):

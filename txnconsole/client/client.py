@@ -18,7 +18,7 @@ from txnconsole.client.answers import (
 from txnconsole.client.batching import BatchLimits
 from txnconsole.client.consumer import Consumer
 from txnconsole.client.producer import Producer, ProducerIdentity
-from txnconsole.client.reader import Isolation, Reader
+from txnconsole.client.reader import Filter, Isolation, Order, Reader
 from txnconsole.client.transaction import Transaction
 from txnconsole.client.transport import Transport, TransportOptions
 from txnconsole.client.wire import Call
@@ -155,15 +155,19 @@ class Client:
         partition: int,
         *,
         isolation: Isolation = "read_committed",
+        order: Order = "published",
+        filter_at: Filter = "server",
         from_offset: int = 0,
         max_messages: int = 500,
     ) -> Reader:
-        """A reader of one partition from an offset on, ``max_messages`` a fetch."""
+        """A reader of one partition from an offset on, ``max_messages`` a fetch; see Reader."""
         return Reader(
             self._transport,
             topic,
             partition,
             isolation=isolation,
+            order=order,
+            filter_at=filter_at,
             from_offset=from_offset,
             max_messages=max_messages,
         )

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+import msgspec
+
 from txnconsole.client import calls
 from txnconsole.client.answers import Fetched, Message
+from txnconsole.client.filtering import committed_messages
 from txnconsole.client.transport import Transport
 
 Isolation = Literal["read_committed", "read_uncommitted"]
+Order = Literal["published", "committed"]
+Filter = Literal["server", "client"]
 
 
 class Reader:
-    """Reads one partition in order; ``next_offset`` is where it goes on and may be set.
+    """Reads one partition; each fetch goes on where the last one ended.
+
+    In ``published`` order, by offset, it ends before a transaction that is open. In ``committed``
+    order it passes those, and gets transactions whole, in the order in which they committed; their
+    offsets then go up and down. With the filter at the ``client``, aborted messages are dropped
+    here and not by the server, as Kafka's consumers do it.
 
     Iterating ends where nothing more can be read now; iterating again goes on from there.
     """
@@ -25,31 +35,50 @@ class Reader:
         partition: int,
         *,
         isolation: Isolation,
+        order: Order,
+        filter_at: Filter,
         from_offset: int,
         max_messages: int,
     ) -> None:
         self._transport = transport
         self._topic = topic
         self._partition = partition
-        self._isolation = isolation
-        self._max_messages = max_messages
+        self._filters = filter_at == "client"
+        self._query = {
+            "max_messages": max_messages,
+            "isolation": isolation,
+            "order": order,
+            "filter": "client" if self._filters else None,
+        }
         self.next_offset = from_offset
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next fetch begins; set it to go elsewhere. In committed order, how far in the
+        log the reader is: it may be inside the transaction that committed there."""
+        return self._next_offset
+
+    @next_offset.setter
+    def next_offset(self, offset: int) -> None:
+        self._next_offset = offset
+        self._cursor: str | None = None
 
     def fetch(self, *, wait: float = 0.0) -> Fetched:
         """One fetch, waiting ``wait`` seconds at most for the first message."""
-        query = {
-            "from_offset": self.next_offset,
-            "max_messages": self._max_messages,
-            "isolation": self._isolation,
-            "wait_ms": round(wait * 1000),
-        }
+        place = (
+            {"from_offset": self._next_offset} if self._cursor is None else {"cursor": self._cursor}
+        )
+        query = {**self._query, **place, "wait_ms": round(wait * 1000)}
         fetched = self._transport.perform(calls.fetch(self._topic, self._partition, query))
-        self.next_offset = fetched.next_offset
+        self._next_offset, self._cursor = fetched.next_offset, fetched.next_cursor
+        if self._filters:
+            return msgspec.structs.replace(fetched, messages=committed_messages(fetched))
         return fetched
 
     def __iter__(self) -> Iterator[Message]:
         while True:
-            before = self.next_offset
-            yield from self.fetch().messages
-            if self.next_offset == before:
+            before = self._next_offset
+            messages = self.fetch().messages
+            yield from messages
+            if not messages and self._next_offset == before:
                 return

@@ -54,7 +54,7 @@ class TransactionBuffer(PulsarPartitionEndpoint):
 
 
 def _segments(partition: PartitionName, snapshot_at: int) -> SegmentsStats:
-    rows = engine().log.aborted_index(partition, limit=_NEWEST_ABORTS)
+    rows = engine().log.aborted_index(partition, limit=_NEWEST_ABORTS).items
     return SegmentsStats(
         segments_size=len(rows),
         current_segment_capacity=_NEWEST_ABORTS,

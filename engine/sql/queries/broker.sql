@@ -35,7 +35,7 @@ AND (retention_ms, retention_bytes) IS DISTINCT FROM
 
 -- first_entry --
 -- Where the first entry from an offset on begins; a compacted log has gaps.
-SELECT first_offset FROM broker.entry
+SELECT first_offset, ledger_id FROM broker.entry
 WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
 ORDER BY last_offset LIMIT 1
 
@@ -140,6 +140,12 @@ SELECT * FROM (
 ) e WHERE bytes_before < %(max_bytes)s OR bytes_before = 0
 ORDER BY last_offset
 
+-- committed_order --
+-- See functions/broker/committed_order.sql.
+SELECT readable_at, (entry).*, (entry).first_offset AS entry_id FROM broker.committed_order(
+    %(partition_id)s, %(from_offset)s, %(within)s, %(max_messages)s, %(max_bytes)s
+)
+
 -- aborted_overlapping --
 -- The aborted transactions whose span from first offset to marker meets [from, upper). After the
 -- first row with last_stable_offset >= upper no later one can start below upper, so this is what
@@ -157,10 +163,22 @@ AND first_offset < %(upper)s
 ORDER BY last_offset LIMIT %(limit)s
 
 -- aborted_index --
-SELECT * FROM broker.txn_index
-WHERE partition_id = %(partition_id)s AND aborted
-AND (%(ledger_id)s::bigint IS NULL OR ledger_id = %(ledger_id)s)
-ORDER BY last_offset LIMIT %(limit)s
+-- Rows of the aborted-transaction index from a marker's offset on, of one segment or of all. Looks
+-- at scan_limit ended transactions at most; the last of so many comes too, to go on after it.
+SELECT * FROM (
+    SELECT *, row_number() OVER (ORDER BY last_offset) = %(scan_limit)s AS scanned
+    FROM broker.txn_index
+    WHERE partition_id = %(partition_id)s
+    AND last_offset >= greatest(%(from_offset)s, (
+        SELECT s.first_offset FROM broker.segment s
+        WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
+    ))
+    AND last_offset <= CASE WHEN %(ledger_id)s::bigint IS NULL THEN %(max_offset)s ELSE (
+        SELECT coalesce(s.last_offset, %(max_offset)s) FROM broker.segment s
+        WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
+    ) END
+    ORDER BY last_offset LIMIT %(scan_limit)s
+) i WHERE aborted OR scanned ORDER BY last_offset LIMIT %(limit)s
 
 -- ongoing --
 -- By their first offset; in a sidecar-buffered partition, those of its sidecar log, at its offsets.
@@ -222,65 +240,16 @@ ORDER BY s.position DESC LIMIT 1
 
 -- statuses --
 -- Positions of all partitions of a topic on this broker; next_offset is null while one recovers.
--- Of a sidecar-buffered one, the transactions are counted in its sidecar log.
-SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason,
-    CASE WHEN (s.partition_id IS NULL) = (t.partition_id IS NULL) THEN l.next_offset
-        END AS next_offset,
-    p.log_start_offset, coalesce(t.ongoing_txns, l.ongoing_txns) AS ongoing_txns,
-    coalesce(t.aborted_txns - s.aborted_dropped, l.aborted_txns - p.aborted_dropped)
-        AS aborted_txns,
-    clock_timestamp() AS now,
-    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
-    o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
-FROM broker.partition p
-LEFT JOIN broker.partition_live l USING (partition_id)
-LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
-LEFT JOIN broker.partition_live t ON t.partition_id = s.partition_id
-LEFT JOIN LATERAL (
-    SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
-    ORDER BY first_offset LIMIT 1
-) o ON true
-WHERE p.topic_id = %(topic_id)s ORDER BY p.number
+SELECT * FROM broker.partition_status WHERE topic_id = %(topic_id)s ORDER BY number
 
 -- status --
 -- As statuses, of one partition.
-SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason,
-    CASE WHEN (s.partition_id IS NULL) = (t.partition_id IS NULL) THEN l.next_offset
-        END AS next_offset,
-    p.log_start_offset, coalesce(t.ongoing_txns, l.ongoing_txns) AS ongoing_txns,
-    coalesce(t.aborted_txns - s.aborted_dropped, l.aborted_txns - p.aborted_dropped)
-        AS aborted_txns,
-    clock_timestamp() AS now,
-    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
-    o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
-FROM broker.partition p
-LEFT JOIN broker.partition_live l USING (partition_id)
-LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
-LEFT JOIN broker.partition_live t ON t.partition_id = s.partition_id
-LEFT JOIN LATERAL (
-    SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
-    ORDER BY first_offset LIMIT 1
-) o ON true
-WHERE p.partition_id = %(partition_id)s
+SELECT * FROM broker.partition_status WHERE partition_id = %(partition_id)s
 
 -- held_back --
 -- Partitions that an ongoing transaction holds back, the most hidden offsets first.
-SELECT
-    p.partition_id, p.number, p.topic, p.topic_id, p.online, p.offline_reason, l.next_offset,
-    p.log_start_offset, l.ongoing_txns, l.aborted_txns - p.aborted_dropped AS aborted_txns,
-    clock_timestamp() AS now,
-    l.first_ongoing_offset - 1 AS stable_position,
-    o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages, o.first_append_at
-FROM broker.partition_live l
-JOIN broker.partition p USING (partition_id)
-CROSS JOIN LATERAL (
-    SELECT * FROM broker.ongoing_txn WHERE ordered_in = l.partition_id
-    ORDER BY first_offset LIMIT 1
-) o
-WHERE l.first_ongoing_offset IS NOT NULL AND p.sidecar_of IS NULL
-ORDER BY l.next_offset - l.first_ongoing_offset DESC, p.partition_id LIMIT %(limit)s
+SELECT * FROM broker.partition_status WHERE first_ongoing_offset IS NOT NULL AND sidecar_of IS NULL
+ORDER BY next_offset - first_ongoing_offset DESC, partition_id LIMIT %(limit)s
 
 -- history --
 SELECT at, stable_position, last_offset FROM broker.position_sample

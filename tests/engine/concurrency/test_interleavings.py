@@ -190,7 +190,7 @@ def test_an_end_behind_an_append_that_has_the_lock_covers_it(engine: Engine) -> 
         ended = Background(broker(engine), lambda: end_on_partition(engine, txn, ABORT))
         ended.waits()
     ended.result()
-    [row] = engine.log.aborted_index(P0)
+    [row] = engine.log.aborted_index(P0).items
     assert (row.first_offset, row.last_offset) == (0, 2)
 
 

@@ -217,9 +217,9 @@ def test_a_transaction_over_segments_is_indexed_in_the_segment_of_its_marker(
         engine.produce(P0, batch(text, text), txn_id=txn)
     abort(engine, txn)
     newest, *older = engine.log.segments(P0)
-    [row] = engine.log.aborted_index(P0, ledger_id=newest.ledger_id)
+    [row] = engine.log.aborted_index(P0, ledger_id=newest.ledger_id).items
     assert (row.first_offset, row.last_offset) == (0, 6)
-    assert all(not engine.log.aborted_index(P0, ledger_id=s.ledger_id) for s in older)
+    assert all(not engine.log.aborted_index(P0, ledger_id=s.ledger_id).items for s in older)
     assert engine.log.fetch(P0, 0, 1).aborted_transactions != ()
 
 
@@ -285,7 +285,7 @@ def test_the_index_keeps_both_outcomes_and_its_stable_offset_leaves_out_only_its
         (third, Outcome.ABORTED, 1),
         (second, Outcome.COMMITTED, 6),
     ]
-    assert [row.txn_id for row in engine.log.aborted_index(P0)] == [third]
+    assert [row.txn_id for row in engine.log.aborted_index(P0).items] == [third]
 
 
 def test_an_empty_transaction_leaves_a_marker_and_no_row(engine: Engine) -> None:

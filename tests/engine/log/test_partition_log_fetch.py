@@ -105,7 +105,7 @@ def test_the_example_of_the_aborted_index_gives_both_columns_and_both_lists(
     ended(commit, p2_again)
     assert stable == [-1, -1, -1, 1, 1, 5, 5, 5, 5, 6, 10]
 
-    index = engine.log.aborted_index(P0)
+    index = engine.log.aborted_index(P0).items
     assert [(row.txn_id, row.first_offset, row.last_offset) for row in index] == [
         (p2, 2, 5),
         (p1_again, 6, 9),

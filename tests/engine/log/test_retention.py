@@ -236,7 +236,7 @@ def test_appends_stay_exactly_once_when_the_producers_entries_are_gone(engine: E
 
 
 def aborted_rows(engine: Engine) -> int:
-    return len(engine.log.aborted_index(P0))
+    return len(engine.log.aborted_index(P0).items)
 
 
 def test_the_aborted_count_is_that_of_the_index_now_and_after_a_crash(engine: Engine) -> None:

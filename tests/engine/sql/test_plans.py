@@ -61,8 +61,29 @@ _FILL_BROKER = (
     SELECT partition_id, 3, n, next_offset + n, next_offset + n, 1, clock_timestamp()
     FROM broker.partition_live, generate_series(1, 19999) n
     """,
-    "UPDATE broker.partition_live SET next_offset = next_offset + 40000",
+    # A large transaction that has committed, its marker behind everything else.
+    """
+    INSERT INTO broker.entry
+    SELECT l.partition_id, l.next_offset + n, l.next_offset + n, l.ledger_id, 'D', 5, 1, n,
+        clock_timestamp(), 'p', '\\x01'
+    FROM broker.partition_live l, generate_series(40000, 49999) n
+    """,
+    """
+    INSERT INTO broker.entry
+    SELECT partition_id, next_offset + 50000, next_offset + 50000, ledger_id, 'C', 5, 1, NULL,
+        clock_timestamp(), NULL, NULL
+    FROM broker.partition_live
+    """,
+    """
+    INSERT INTO broker.txn_index
+    SELECT partition_id, next_offset + 50000, next_offset + 40000, next_offset + 50001, ledger_id,
+        5, 1, false
+    FROM broker.partition_live
+    """,
+    "UPDATE broker.partition_live SET next_offset = next_offset + 50001",
 )
+#: After two messages of three, an aborted one, its marker, and what is filled in.
+_LARGE_MARKER = 5 + 50_000
 #: A quarter open, a quarter waiting for a participant, the rest ended.
 _FILL_COORDINATOR = """
 INSERT INTO coordinator.transaction (tc_id, sequence, status, owner, client, properties, opened_at,
@@ -105,9 +126,22 @@ def append(partition_id: int, **changes: object) -> Hot:
     return Hot("append", {"partition_id": partition_id} | arrays, 10)
 
 
+def ordered(key: Mapping[str, object], **place: object) -> Hot:
+    """Ten messages in committed order; a function's loop reads its rows fifty at a time."""
+    limits = {"within": None, "max_messages": 10, "max_bytes": 10**6}
+    return Hot("committed_order", {**key, **limits, **place}, 80)
+
+
 def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Hot]:
     key = {"partition_id": partition_id}
     near = key | {"from_offset": 2, "upper": 12}
+    index = {
+        "ledger_id": None,
+        "from_offset": 10_000,
+        "max_offset": 2**63 - 1,
+        "scan_limit": 20,
+        "limit": 10,
+    }
     end = {
         "registered": True,
         "mark_tcs": [0],
@@ -123,10 +157,17 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         append(partition_id, tc_ids=0, sequences=1003, sequence_ids=18),
         Hot("committed_entries", near | {"max_bytes": 10**6}, 30),
         Hot("all_entries", near | {"max_bytes": 10**6}, 30),
+        # From the first of 20 000 messages of open transactions on, to what stands behind them.
+        ordered(key, from_offset=5),
+        ordered(key, from_offset=_LARGE_MARKER),
+        ordered(key, from_offset=_LARGE_MARKER, within=_LARGE_MARKER - 5000),
         Hot("aborted_overlapping", near, 10),
+        Hot("aborted_index", key | index, 30),
         Hot("ongoing_of_txn", key | {"tc_id": 0, "sequence": 9}, 5),
         Hot("end_txns", key | end, 20),
         Hot("status", key, 10),
+        Hot("statuses", {"topic_id": topic_id}, 10),
+        Hot("held_back", {"limit": 10}, 10),
         Hot("deliverable", {"subscription_id": subscription_id, "topic_id": topic_id}, 10),
     ]
 

@@ -22,11 +22,13 @@ from engine.model.message import (
     Visibility,
 )
 from engine.model.partition import Appended, Fetched
+from engine.model.read_position import ReadPosition
 from engine.model.topic_name import PartitionName
 from txnconsole.api.limits import BATCH_MESSAGES, FETCH_BYTES, FETCH_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
     Body,
+    Cursor,
     MessageIDText,
     Moment,
     Name,
@@ -140,11 +142,29 @@ class FetchQuery(Query):
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=FETCH_MESSAGES)] = 500
     max_bytes: Annotated[int, msgspec.Meta(ge=1, le=FETCH_BYTES)] | None = None
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    order: Literal["published"] = "published"
+    order: Annotated[
+        Literal["published", "committed"],
+        msgspec.Meta(
+            description="`published` is by offset; `committed` hands transactions out whole, in the"
+            " order in which they committed, and is never held up by one that is open."
+        ),
+    ] = "published"
+    cursor: (
+        Annotated[
+            Cursor,
+            msgspec.Meta(
+                description="With `order=committed`: the `next_cursor` of the answer before; it"
+                " takes the place of `from_offset`."
+            ),
+        ]
+        | None
+    ) = None
     filter: (
         Annotated[
             Literal["client"],
-            msgspec.Meta(description="Leave aborted messages in; the client filters them."),
+            msgspec.Meta(
+                description="Leave aborted messages in and give the markers; the client filters."
+            ),
         ]
         | None
     ) = None
@@ -159,6 +179,33 @@ class FetchQuery(Query):
     @property
     def engine_isolation(self) -> Isolation:
         return Isolation(self.isolation)
+
+    @property
+    def start(self) -> ReadPosition:
+        """Where the fetch begins."""
+        if self.cursor is None:
+            return ReadPosition(offset=self.from_offset)
+        return ReadPosition.decode(self.cursor)
+
+    def check(self) -> None:
+        """Refuse what cannot be asked for together.
+
+        Raises:
+            InvalidRequest: two parameters contradict one another.
+        """
+        if self.order == "published" and self.cursor is not None:
+            raise _invalid("cursor", "goes with order=committed only; use from_offset")
+        if self.order == "committed":
+            if self.isolation != "read_committed":
+                raise _invalid("isolation", "must be read_committed with order=committed")
+            if self.filter is not None:
+                raise _invalid("filter", "has nothing to filter with order=committed")
+            if self.view is not None:
+                raise _invalid("view", "shows the log as published; leave out order=committed")
+        if self.filter is not None and self.isolation != "read_committed":
+            raise _invalid("filter", "has nothing to filter with isolation=read_uncommitted")
+        if self.filter is not None and self.view is not None:
+            raise _invalid("filter", "does not go with view=log, which shows everything")
 
 
 class _MessageHead(Answer, kw_only=True):
@@ -200,21 +247,37 @@ class AbortedTransaction(Answer):
     first_offset: int
 
 
-class _Positions(Answer):
-    """``aborted_transactions`` is null for READ_UNCOMMITTED, and never for READ_COMMITTED."""
+class TransactionMarker(Answer):
+    offset: int
+    txn_id: TxnIDText
+    kind: EntryKind
+
+
+class _Positions(Answer, kw_only=True):
+    """``aborted_transactions`` is null for READ_UNCOMMITTED, and never for READ_COMMITTED.
+
+    The next fetch goes on at ``next_offset`` or, with ``order=committed``, at ``next_cursor``.
+    """
 
     aborted_transactions: list[AbortedTransaction] | None
     stable_position: int
     last_offset: int
     next_offset: int
     log_start_offset: int
+    next_cursor: Annotated[
+        str | msgspec.UnsetType, msgspec.Meta(description="With `order=committed`.")
+    ] = msgspec.UNSET
+    markers: Annotated[
+        list[TransactionMarker] | msgspec.UnsetType,
+        msgspec.Meta(description="With `filter=client`: the markers in between."),
+    ] = msgspec.UNSET
 
 
-class FetchedMessages(_Positions):
+class FetchedMessages(_Positions, kw_only=True):
     messages: list[Message]
 
 
-class PackedFetchedMessages(_Positions):
+class PackedFetchedMessages(_Positions, kw_only=True):
     messages: list[PackedMessage]
 
 
@@ -260,6 +323,13 @@ def _positions(answer: Fetched) -> dict[str, Any]:
         "last_offset": answer.last_offset,
         "next_offset": answer.next_offset,
         "log_start_offset": answer.log_start_offset,
+        "next_cursor": msgspec.UNSET if answer.next_cursor is None else answer.next_cursor,
+        "markers": msgspec.UNSET
+        if answer.markers is None
+        else [
+            TransactionMarker(offset=each.offset, txn_id=str(each.txn_id), kind=each.kind)
+            for each in answer.markers
+        ],
     }
 
 

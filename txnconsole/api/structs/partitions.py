@@ -15,6 +15,7 @@ from txnconsole.api.structs.fields import (
     Answer,
     Limit,
     Offset,
+    PageQuery,
     PartitionText,
     Query,
     Time,
@@ -24,9 +25,8 @@ from txnconsole.api.structs.fields import (
 )
 
 
-class IndexQuery(Query):
-    segment: Offset | None = None
-    limit: Limit = 500
+class IndexQuery(PageQuery):
+    segment: Annotated[Offset, msgspec.Meta(description="A ledger id.")] | None = None
 
 
 class Snapshot(Answer):
@@ -169,7 +169,10 @@ class IndexEntry(Answer):
 
 
 class AbortedIndex(Answer):
+    """A page may be short: each looks at a bounded number of ended transactions."""
+
     items: list[IndexEntry]
+    next_cursor: str | None
 
 
 class BlockersQuery(Query):

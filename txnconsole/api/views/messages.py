@@ -74,10 +74,21 @@ class Messages(PackingEndpoint, PartitionEndpoint):
 
         With `wait_ms` the call waits until there is something from `from_offset` on; go on at
         `next_offset`. `view=log` shows every entry as it stands, markers too.
+
+        `order=committed` hands transactions out whole, each at the place of its commit marker, and
+        passes those that are still open. Go on with `cursor` set to the answer's `next_cursor`: a
+        transaction larger than a fetch is continued inside. Following the end of the log, every
+        committed message comes exactly once.
+
+        `filter=client` leaves aborted messages in. To filter, go through batches and `markers` by
+        offset; before each, take all of `aborted_transactions` up to its last offset into a set;
+        an abort marker takes its transaction out; drop the messages of transactions in the set.
         """
         query = call.query
+        query.check()
+        start = query.start.offset
         answer = wait_until(
-            lambda found: bool(found.messages) or found.next_offset > query.from_offset,
+            lambda found: bool(found.messages) or found.next_offset > start,
             lambda: self._fetch(query),
             wait_ms=query.wait_ms,
         )
@@ -85,13 +96,15 @@ class Messages(PackingEndpoint, PartitionEndpoint):
 
     def _fetch(self, query: FetchQuery) -> Fetched:
         log = engine().log
+        limits = (query.max_messages, query.max_bytes)
         if query.view == "log":
-            return log.browse(self.partition, query.from_offset, query.max_messages)
+            return log.browse(self.partition, query.from_offset, *limits)
+        if query.order == "committed":
+            return log.fetch_in_committed_order(self.partition, query.start, *limits)
         return log.fetch(
             self.partition,
             query.from_offset,
-            query.max_messages,
-            query.max_bytes,
+            *limits,
             query.engine_isolation,
             keep_aborted=query.filter == "client",
         )

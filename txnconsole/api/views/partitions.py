@@ -59,11 +59,14 @@ class IndexOfPartition(PartitionEndpoint):
         summary="Show the aborted-transaction index",
     )
     def get(self, call: Call[None, IndexQuery]) -> AbortedIndex:
-        """Its rows, of one segment or of all."""
-        rows = engine().log.aborted_index(
-            self.partition, ledger_id=call.query.segment, limit=call.query.limit
+        """Its rows in the order of their markers, of one segment or of all."""
+        query = call.query
+        page = engine().log.aborted_index(
+            self.partition, ledger_id=query.segment, limit=query.limit, cursor=query.cursor
         )
-        return AbortedIndex(items=[IndexEntry.of(row) for row in rows])
+        return AbortedIndex(
+            items=[IndexEntry.of(row) for row in page.items], next_cursor=page.next_cursor
+        )
 
 
 class BlockersOfPartition(PartitionEndpoint):

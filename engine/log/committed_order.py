@@ -1,0 +1,59 @@
+"""Committed order: what a reader gets of the entries that ``broker.committed_order`` answers.
+
+Invariants
+    Every committed message comes exactly once to a reader that passes each cursor on. Offsets
+    become visible in order, because appends and markers hold the head's lock until they are
+    durable: what a snapshot does not show below its end will never be there.
+    A transaction's messages come together, by offset; nothing comes in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.log.entries import messages_of
+from engine.model.errors import InvalidRequest
+from engine.model.message import MAX_OFFSET, StoredMessage
+from engine.model.read_position import ReadPosition
+from engine.postgres.database import Row
+
+
+def in_committed_order(
+    rows: Sequence[Row], number: int, start: ReadPosition, max_messages: int
+) -> tuple[tuple[StoredMessage, ...], ReadPosition]:
+    """At most ``max_messages`` messages, and where the next fetch goes on."""
+    *entries, end = rows
+    messages: list[StoredMessage] = []
+    for entry in entries:
+        lower = start.offset
+        if entry.tc_id is not None:
+            lower = (start.within or 0) if entry.readable_at == start.offset else 0
+        found = list(messages_of(entry, number, within=(lower, MAX_OFFSET)))
+        room = max_messages - len(messages)
+        messages += found[:room]
+        if len(found) > room:
+            offset = found[room].offset
+            if entry.tc_id is None:
+                return tuple(messages), ReadPosition(offset=offset)
+            return tuple(messages), ReadPosition(offset=entry.readable_at, within=offset)
+    return tuple(messages), ReadPosition(offset=end.readable_at, within=end.first_offset)
+
+
+def check_cursor(start: ReadPosition, head: Row, read: Sequence[Row]) -> None:
+    """Refuse a cursor whose log has been truncated below it. ``read``: the entry, if it is still
+    there, that its reader has seen last.
+
+    Raises:
+        InvalidRequest: what has been handed out is not what stands there now.
+    """
+    if start.ledger_id is None:
+        return
+    replaced = any(
+        entry.first_offset <= start.last_read and entry.ledger_id > start.ledger_id
+        for entry in read
+    )
+    if replaced or start.last_read >= head.next_offset:
+        raise InvalidRequest(
+            "The log has been truncated below this cursor; begin again with the from_offset that"
+            f" is wanted, at most {head.next_offset}, and without a cursor."
+        )

@@ -1,0 +1,63 @@
+"""Where a reader in committed order goes on: the cursor that it is given and gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from engine.model.errors import InvalidRequest
+from engine.model.message import MAX_OFFSET
+from engine.model.page import decode_cursor, encode_cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPosition:
+    """A place in a partition's committed order.
+
+    Attributes:
+        offset: everything that became readable below it has been handed out.
+        within: when ``offset`` is the marker of a transaction that has been handed out in part, the
+            offset of its next message.
+        ledger_id: the newest ledger of the log when the cursor was made. Truncation begins a new
+            one, so a cursor from before can be told from what took its place.
+    """
+
+    offset: int
+    within: int | None = None
+    ledger_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.offset <= MAX_OFFSET:
+            raise InvalidRequest(f"from_offset must be between 0 and {MAX_OFFSET}.")
+        if self.within is not None and not 0 <= self.within < self.offset:
+            raise InvalidRequest("A transaction's messages stand before its marker.")
+
+    @property
+    def last_read(self) -> int:
+        """The highest offset that a reader has to have seen to be here; -1 at the log's start."""
+        return self.offset - 1 if self.within is None else self.offset
+
+    def encode(self) -> str:
+        """The opaque form."""
+        return encode_cursor(self.offset, _number(self.within), _number(self.ledger_id))
+
+    @classmethod
+    def decode(cls, cursor: str) -> Self:
+        """Read the opaque form back.
+
+        Raises:
+            InvalidRequest: it is not one that :meth:`encode` has made.
+        """
+        numbers = [number for number in decode_cursor(cursor, 3) if type(number) is int]
+        if len(numbers) != 3 or not all(-1 <= number <= MAX_OFFSET for number in numbers):
+            raise InvalidRequest("The cursor is not one that a fetch has given.")
+        offset, within, ledger_id = numbers
+        return cls(
+            offset=offset,
+            within=None if within < 0 else within,
+            ledger_id=None if ledger_id < 0 else ledger_id,
+        )
+
+
+def _number(number: int | None) -> int:
+    return -1 if number is None else number
