@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engine.coordinator import rows
 from engine.coordinator.archive import find_all, find_archived
+from engine.coordinator.fence import Headers
 from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import list_page
 from engine.coordinator.scaling import Coordinators
@@ -62,6 +63,7 @@ class Coordinator:
         self._settings = settings
         self._coordinators = coordinators
         self._limits = OpenLimits(settings)
+        self._headers = Headers(database)
         self._next_tc = itertools.count()
         # What has been joined stays joined: only a first append per partition pays for a write.
         self._members: dict[tuple[TxnID, object], None] = {}
@@ -362,9 +364,7 @@ class Coordinator:
     ) -> bool:
         if not all((txn_id, participant) in self._members for participant in participants):
             return False
-        with self._database.session() as session:
-            row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        self._require_open(txn_id, row, owner)
+        self._require_open(txn_id, self._headers.get(txn_id), owner)
         return True
 
     def _remember_members(self, txn_id: TxnID, participants: Iterable[object]) -> None:

@@ -166,8 +166,19 @@ WITH header AS MATERIALIZED (
 )
 SELECT status, owner FROM header
 
+-- txn_statuses --
+-- What an append asks first (the strict fence, semantics §4), for all who ask at once; a row for
+-- each, in order. OFFSET 0 keeps it a look-up by the key for each.
+SELECT t.status::text, t.owner
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) WITH ORDINALITY
+    AS w (tc_id, sequence, place)
+LEFT JOIN LATERAL (
+    SELECT h.status, h.owner FROM coordinator.transaction h
+    WHERE h.tc_id = w.tc_id AND h.sequence = w.sequence OFFSET 0
+) t ON true
+ORDER BY w.place
+
 -- txn_status --
--- What an append asks first (the strict fence, semantics §4).
 SELECT status, owner FROM coordinator.transaction
 WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 

@@ -184,6 +184,7 @@ def on_coordinator() -> list[Hot]:
         Hot("archived_txns", {"tc_ids": [0], "sequences": [7], "owner": None}, 2),
         Hot("archive_txns", {"after_ms": 3_600_000, "keep": 10**6, "limit": 100}, 5),
         Hot("txn_status", key, 2),
+        Hot("txn_statuses", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
         Hot("decide", key | decide, 4),
         Hot("expire_txns", {"limit": 1000}, 5, adhoc=True),
         Hot("due_coordinators", {}, 5, adhoc=True),

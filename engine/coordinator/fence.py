@@ -1,0 +1,56 @@
+"""The question that comes before every append and acknowledgement in a transaction: is it OPEN?
+
+The strict fence (semantics §4) wants that nothing that starts after the decision was recorded gets
+in. So the header is read by a statement that begins after the append has: the answers that callers
+share come from a call that began when all of them were there (engine.postgres.combining). Whoever
+asks after the decision's commit begins a statement after it, which sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.model.txn_id import TxnID
+from engine.postgres.combining import Combiner
+from engine.postgres.database import Database
+from engine.postgres.prepared import INT4, INT8, TEXT, Prepared, array_of
+from engine.sql import queries
+
+_STATUSES = Prepared(
+    "txn_statuses",
+    queries("coordinator")["txn_statuses"],
+    {"tc_ids": array_of(INT4), "sequences": array_of(INT8)},
+    [TEXT, TEXT],
+)
+
+
+class Header(NamedTuple):
+    """What a header says of a transaction."""
+
+    status: str
+    owner: str
+
+
+class Headers:
+    """Reads headers for many callers at once. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._combined = Combiner(self._read)
+
+    def get(self, txn_id: TxnID) -> Header | None:
+        """The header as it stands at a moment after the call began; None when there is none.
+
+        Raises:
+            CoordinatorUnavailable: the coordinators' database cannot be reached.
+        """
+        return self._combined(txn_id)
+
+    def _read(self, txn_ids: Sequence[TxnID]) -> Sequence[Header | None]:
+        rows = self._database.ask(
+            _STATUSES,
+            [txn_id.tc_id for txn_id in txn_ids],
+            [txn_id.sequence for txn_id in txn_ids],
+        )
+        return [None if row[0] is None else Header(*row) for row in rows]
