@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -15,7 +16,10 @@ _ROUNDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One target: what was measured, beside what, and the ratio that is asked for."""
+    """One target: what was measured, beside what, and the ratio that is asked for.
+
+    Both are units per second, or milliseconds where ``what`` says so.
+    """
 
     what: str
     measured: float
@@ -25,13 +29,13 @@ class Row:
     met: bool
 
 
-def alternate(*work: Callable[[], float]) -> list[float]:
+def alternate(*work: Callable[[], float], rounds: int = _ROUNDS) -> list[float]:
     """Measure several things turn by turn, so that drift meets all alike; the median of each.
 
     Each callable does its share and answers units per second.
     """
-    rounds = [[measure() for measure in work] for _ in range(_ROUNDS)]
-    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+    measured = [[measure() for measure in work] for _ in range(rounds)]
+    return [statistics.median(column) for column in zip(*measured, strict=True)]
 
 
 def per_second(work: Callable[[], object], *, calls: int, units: int) -> float:
@@ -55,15 +59,46 @@ def at_least(what: str, measured: float, beside: float, target: float) -> Row:
     )
 
 
-def report(name: str, rows: list[Row]) -> None:
-    """Print the table and write ``results/<name>.json``."""
+def within(what: str, measured: float, beside: float, target: float) -> Row:
+    """A row of calls per second, met when ``measured`` is at most ``target`` times as many."""
+    ratio = measured / beside
+    return Row(
+        what=what,
+        measured=measured,
+        beside=beside,
+        ratio=ratio,
+        target=f"<= {target:g}",
+        met=ratio <= target,
+    )
+
+
+def at_most(what: str, measured: float, target: float) -> Row:
+    """A row of milliseconds that is met when ``measured`` does not exceed ``target``."""
+    return Row(
+        what=what,
+        measured=measured,
+        beside=target,
+        ratio=measured / target,
+        target="<= 1",
+        met=measured <= target,
+    )
+
+
+def report(name: str, rows: list[Row], *, load: tuple[float, float], keep: bool = True) -> None:
+    """Print the table and, with ``keep``, write ``results/<name>.json``.
+
+    ``load`` is the machine's before and after: on a busy one only ratios mean something.
+    """
     width = max(len(row.what) for row in rows)
-    print(f"{'':{width}}  {'measured/s':>12}  {'beside/s':>12}  {'ratio':>7}  target")
+    print(f"{'':{width}}  {'measured':>12}  {'beside':>12}  {'ratio':>7}  {'target':7}")
     for row in rows:
         print(
-            f"{row.what:{width}}  {row.measured:12,.0f}  {row.beside:12,.0f}"
-            f"  {row.ratio:7.2f}  {row.target}  {'' if row.met else 'missed'}"
+            f"{row.what:{width}}  {row.measured:12,.1f}  {row.beside:12,.1f}"
+            f"  {row.ratio:7.2f}  {row.target:7}  {'met' if row.met else 'missed'}"
         )
+    print(f"load {load[0]:.1f} before, {load[1]:.1f} after, on {os.cpu_count()} CPUs")
+    if not keep:
+        return
     _RESULTS.mkdir(exist_ok=True)
-    target = _RESULTS / f"{name}.json"
-    target.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+    found = {"load": load, "cpus": os.cpu_count(), "rows": [asdict(row) for row in rows]}
+    (_RESULTS / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
