@@ -15,6 +15,7 @@ from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.groups import Groups
 from engine.coordinator.partitions import PartitionOperations
+from engine.coordinator.recovery import CoordinatorRecovery
 from engine.coordinator.remedies import Remedies
 from engine.coordinator.scaling import Coordinators
 from engine.inspect.inspector import Inspector
@@ -87,6 +88,7 @@ class Engine:
         self.groups = Groups(self._database)
         self.archive = Archive(self._database, self.settings)
         self.finalizer = Finalizer(self._database, self.topics, self._brokers, recover)
+        self.recovery = CoordinatorRecovery(self._database, self.coordinator, self.finalizer)
         records = Records(self._brokers)
         self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
         shares = Shares(self.topics, self._brokers, records)

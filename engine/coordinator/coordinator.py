@@ -269,7 +269,7 @@ class Coordinator:
             )
         if row is None:
             transaction = self.get(txn_id, owner=owner)
-            is_repeated_end(transaction.status, action)
+            is_repeated_end(transaction.status, action, txn_id=txn_id)
             return transaction
         return self.get(txn_id)
 
@@ -317,10 +317,11 @@ class Coordinator:
             found = session.adhoc("expire_txns", limit=limit)
         return tuple(TxnID(row.tc_id, row.sequence) for row in found)
 
-    def stats(self) -> tuple[CoordinatorStats, ...]:
-        """Counters of every coordinator."""
+    def stats(self, *, after: int = -1, limit: int | None = None) -> tuple[CoordinatorStats, ...]:
+        """Counters of the coordinators above ``after``, at most ``limit``; of all without these."""
         with self._database.session() as session:
-            return tuple(map(rows.coordinator_stats, session.all("coordinator_stats")))
+            found = session.all("coordinator_stats", after=after, limit=limit)
+        return tuple(map(rows.coordinator_stats, found))
 
     def counts(self) -> dict[TxnStatus, int]:
         """How many transactions are OPEN, COMMITTING and ABORTING."""

@@ -9,6 +9,7 @@ work are harmless: ends are exactly-once on the broker, and results are compare-
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -30,6 +31,8 @@ from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)
 
+#: How often a process says that it finalizes a coordinator.
+_NOTE_SECONDS = 1.0
 _GONE = "deleted; counts as done"
 
 
@@ -99,22 +102,24 @@ class Finalizer:
         self._topics = topics
         self._brokers = brokers
         self._recover = recover
+        self._noted: dict[int, float] = {}
 
     def due(self) -> tuple[int, ...]:
         """Coordinators with something to finalize now."""
         with self._database.session() as session:
             return tuple(row.tc_id for row in session.adhoc("due_coordinators"))
 
-    def finalize(self, tc_id: int, limit: int = 1000) -> Finalized:
+    def finalize(self, tc_id: int, limit: int = 1000, *, worker: str | None = None) -> Finalized:
         """Drive on up to ``limit`` transactions of a coordinator, in the order of decision.
 
         A participant that cannot be reached keeps its own part waiting and is tried again after a
-        back-off; the others are finished and readable.
+        back-off; the others are finished and readable. ``worker`` is shown as who did it.
         """
         with self._database.session() as session:
             due = session.adhoc("due_txns", tc_id=tc_id, limit=limit)
             if not due:
                 return Finalized(ended=0, waiting=0)
+            self._note(session, tc_id, worker)
             sequences = [row.sequence for row in due]
             partitions = session.all("due_partitions", tc_id=tc_id, sequences=sequences)
             subscriptions = session.all("due_subscriptions", tc_id=tc_id, sequences=sequences)
@@ -129,6 +134,13 @@ class Finalizer:
             for answers, concluded in self._end_everywhere(partitions, subscriptions, orders)
         )
         return Finalized(ended=ended, waiting=len(due) - ended)
+
+    def _note(self, session: Session, tc_id: int, worker: str | None) -> None:
+        """Say who finalizes a coordinator, at most once in a while."""
+        now = time.monotonic()
+        if worker is not None and now >= self._noted.get(tc_id, 0.0) + _NOTE_SECONDS:
+            self._noted[tc_id] = now
+            session.run("note_finalizer", tc_id=tc_id, worker=worker)
 
     def _end_everywhere(
         self, partitions: list[Row], subscriptions: list[Row], orders: _Orders

@@ -102,7 +102,7 @@ def _decide(
         row = found.get(txn)
         if row is None or (owner is not None and row.owner != owner):
             raise TransactionNotFound(f"There is no transaction {txn}.")
-        is_repeated_end(TxnStatus(row.status), action)
+        is_repeated_end(TxnStatus(row.status), action, txn_id=txn)
     session.run(
         "decide_many",
         **id_lists(wanted),

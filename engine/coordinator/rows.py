@@ -108,4 +108,5 @@ def coordinator_stats(row: Row) -> CoordinatorStats:
         oldest_open_age_ms=row.oldest_open_age_ms,
         recover_started_at=row.recover_started_at,
         recover_ended_at=row.recover_ended_at,
+        owner=row.owner,
     )

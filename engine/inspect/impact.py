@@ -63,7 +63,7 @@ def impact(reading: Reading, transaction: Transaction, action: TxnAction) -> Imp
         InvalidTxnStatus: it has been ended the opposite way.
         PartitionUnavailable: a broker cannot be reached.
     """
-    is_repeated_end(transaction.status, action)
+    is_repeated_end(transaction.status, action, txn_id=transaction.txn_id)
     names = dict.fromkeys(part.subscription for part in transaction.subscriptions)
     held = _acks_held(reading, transaction)
     commit = action is TxnAction.COMMIT

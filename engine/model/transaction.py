@@ -159,7 +159,12 @@ class EndedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorStats:
-    """One coordinator's counters."""
+    """One coordinator's counters.
+
+    ``owner`` is the worker that last carried out its decisions, None while there were none.
+    ``recover_started_at`` and ``recover_ended_at`` tell when a starting worker last found live
+    transactions there and had driven on what was decided and overdue.
+    """
 
     tc_id: int
     state: str
@@ -170,6 +175,7 @@ class CoordinatorStats:
     oldest_open_age_ms: int | None
     recover_started_at: datetime | None
     recover_ended_at: datetime | None
+    owner: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,17 +72,18 @@ def action_of(status: TxnStatus) -> TxnAction | None:
     return None
 
 
-def is_repeated_end(status: TxnStatus, action: TxnAction) -> bool:
+def is_repeated_end(status: TxnStatus, action: TxnAction, *, txn_id: object) -> bool:
     """Tell a repetition of the same end (True) from a first end (False).
 
     Raises:
-        InvalidTxnStatus: the transaction has been ended the opposite way.
+        InvalidTxnStatus: the transaction has been ended the opposite way; names it.
     """
     if status is TxnStatus.OPEN:
         return False
     if action_of(status) is action:
         return True
     raise InvalidTxnStatus(
-        f"The transaction is {status}; it cannot {action.lower()} any more.",
+        f"{txn_id} is {status}; it cannot {action.lower()} any more.",
         current_status=str(status),
+        txn_id=str(txn_id),
     )

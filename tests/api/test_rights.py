@@ -63,6 +63,7 @@ ALLOWED: dict[str, set[Role]] = {
     "giveBackMessages": {C, A},
     "listCoordinators": PEOPLE,
     "getCoordinator": PEOPLE,
+    "scaleCoordinators": {A},
     "listAudit": {OP, A},
 }
 
@@ -122,6 +123,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "giveBackMessages": ("POST", f"{_S}/nack", _MESSAGE_IDS),
     "listCoordinators": ("GET", "/coordinators", None),
     "getCoordinator": ("GET", "/coordinators/1", None),
+    "scaleCoordinators": ("POST", "/coordinators/scale", {"count": 4}),
     "listAudit": ("GET", "/audit", None),
 }
 

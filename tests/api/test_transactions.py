@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from engine import Engine
+from engine.coordinator.archive import Archive
+from engine.coordinator.limits import OpenLimits
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole.audit.models import AuditEntry
 
@@ -308,3 +312,46 @@ def test_an_open_transaction_tells_what_it_has_written_so_far(program: Caller, t
     [partition] = program.get(f"/transactions/{txn_id}").json["partitions"]
     assert (partition["first_offset"], partition["last_offset"]) == (1, 2)
     assert (partition["messages"], partition["state"]) == (2, "pending")
+
+
+def test_an_archived_transaction_answers_id_status_and_owner_and_repeats_its_end(
+    program: Caller, as_role: Callable[..., Caller], finalize: Callable[[], None], engine: Engine
+) -> None:
+    txn_id = program.open()
+    path = f"/transactions/{txn_id}"
+    program.post(f"{path}/commit")
+    finalize()
+    assert program.get(path).json["archived"] is False
+    settings = replace(engine.settings, archive_after_ms=0)
+    assert Archive(engine._database, settings).move() == 1
+    found = program.get(path).json
+    assert (found["txn_id"], found["status"], found["owner"]) == (txn_id, "COMMITTED", "program")
+    assert (found["archived"], found["opened_at"], found["deadline"]) == (True, None, None)
+    assert program.get(f"{path}/outcome").json["outcome"] == "COMMITTED"
+    assert program.get(f"{path}/log").json == {"items": []}
+    again = program.post(f"{path}/commit", {"wait_ms": 100})
+    assert (again.status, again.json["status"]) == (200, "COMMITTED")
+    refused = program.post(f"{path}/abort")
+    assert refused.is_problem(409, "InvalidTxnStatus")
+    assert refused.json["current_status"] == "COMMITTED"
+    stranger = as_role("producer", user="stranger")
+    for answer in (
+        stranger.get(path),
+        stranger.get(f"{path}/outcome"),
+        stranger.get(f"{path}/log"),
+        stranger.post(f"{path}/commit"),
+        stranger.post(f"{path}/extend", {"timeout_ms": 1000}),
+    ):
+        assert answer.is_problem(404, "TransactionNotFound")
+    assert as_role("viewer").get(path).json["owner"] == "program"
+
+
+def test_an_owner_at_its_limit_is_told_the_limit_and_the_count(
+    program: Caller, engine: Engine
+) -> None:
+    engine.coordinator._limits = OpenLimits(replace(engine.settings, max_open_per_owner=1))
+    program.open()
+    answer = program.post("/transactions")
+    assert answer.is_problem(429, "LimitExceeded")
+    assert (answer.json["limit"], answer.json["count"]) == (1, 1)
+    assert answer.headers["Retry-After"]

@@ -89,6 +89,13 @@ def coordinator_sql(engine: Engine, statement: str, *params: object) -> list[Any
     return sql(engine._database, statement, *params)
 
 
+def forged(engine: Engine, statement: str, *params: object) -> None:
+    """Bring about on the coordinators' database what its triggers refuse to everybody."""
+    with engine._database._borrowed() as connection, connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")
+        connection.execute(cast("Any", statement), params)
+
+
 def broker_sql(engine: Engine, statement: str, *params: object) -> list[Any]:
     """On the broker of partition 0."""
     return sql(engine.log.locate(P0).database, statement, *params)

@@ -71,10 +71,12 @@ def test_one_coordinators_trouble_does_not_hold_up_the_others(
     waiting, free = ended_transaction(engine, tc_id=0), ended_transaction(engine, tc_id=1)
     carry_out = Finalizer.finalize
 
-    def failing_for_the_first(self: Finalizer, tc_id: int, limit: int = 1000) -> Finalized:
+    def failing_for_the_first(
+        self: Finalizer, tc_id: int, limit: int = 1000, *, worker: str | None = None
+    ) -> Finalized:
         if tc_id == 0:
             raise CoordinatorUnavailable
-        return carry_out(self, tc_id, limit)
+        return carry_out(self, tc_id, limit, worker=worker)
 
     with monkeypatch.context() as patched:
         patched.setattr(Finalizer, "finalize", failing_for_the_first)

@@ -37,6 +37,7 @@ class Permission(StrEnum):
     TRANSACTION_ABORT = "transaction.abort"
     TRANSACTION_ABORT_ANY = "transaction.abort_any"
     COORDINATOR_READ = "coordinator.read"
+    COORDINATOR_SCALE = "coordinator.scale"
     OPERATION_READ = "operation.read"
     AUDIT_READ = "audit.read"
 

@@ -55,6 +55,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_SUBSCRIPTION}/ack", subscriptions.Acknowledgements.as_view()),
     path(f"{_SUBSCRIPTION}/nack", subscriptions.NegativeAcknowledgements.as_view()),
     path("coordinators", coordinators.AllCoordinators.as_view()),
+    path("coordinators/scale", coordinators.NumberOfCoordinators.as_view()),
     path("coordinators/<int:coordinator_id>", coordinators.OneCoordinator.as_view()),
     path("audit", audit.AuditLog.as_view()),
     path("schema", Schema.as_view()),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import structlog
-from celery import Task
+from celery import Task, current_task
+from celery.signals import worker_ready
+from kombu.exceptions import OperationalError
 
 from engine.model.errors import EngineError
 from txnconsole.celery import app
@@ -16,12 +18,34 @@ _BATCH = 1000
 _ROUNDS = 20
 
 
+@worker_ready.connect
+def start(**_: object) -> None:
+    """A worker has started: have what a stop or a crash left undone carried out at once."""
+    try:
+        recover.apply_async(expires=60, retry=False)
+    except OperationalError as error:  # The sweeps find the same work.
+        _log.warning("recovery not queued", error=type(error).__name__)
+
+
+@app.task(name="txnconsole.recover")
+def recover() -> None:
+    """Expire what is overdue and drive on what is decided, of all coordinators."""
+    recovered = engine().recovery.run(_worker())
+    _log.info(
+        "coordinators recovered",
+        coordinators=len(recovered.coordinators),
+        expired=recovered.expired,
+        ended=recovered.ended,
+        waiting=recovered.waiting,
+    )
+
+
 @app.task(name=wakeup.FINALIZE)
 def finalize(tc_id: int) -> None:
     """Carry out the ends that are due at one coordinator."""
     wakeup.woken(tc_id)
     for _ in range(_ROUNDS):
-        finalized = engine().finalizer.finalize(tc_id, limit=_BATCH)
+        finalized = engine().finalizer.finalize(tc_id, limit=_BATCH, worker=_worker())
         if finalized.ended:
             _log.info("finalized", tc_id=tc_id, ended=finalized.ended, waiting=finalized.waiting)
         if finalized.ended < _BATCH:
@@ -91,3 +115,9 @@ def sample_positions() -> None:
 def beat(self: Task[[], None]) -> None:
     """Show that a worker carries out tasks (``/readyz``)."""
     heartbeat.beat(self.request.hostname or "worker")
+
+
+def _worker() -> str:
+    """The worker that runs the current task."""
+    request = current_task.request if current_task else None
+    return str(request.hostname) if request and request.hostname else "worker"

@@ -301,6 +301,32 @@ FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
 JOIN coordinator.txn_subscription p ON p.tc_id = %(tc_id)s AND p.sequence = w.sequence
 WHERE p.state = 'pending'
 
+-- note_finalizer --
+INSERT INTO coordinator.finalizer AS f (tc_id, worker, at)
+VALUES (%(tc_id)s, %(worker)s, clock_timestamp())
+ON CONFLICT (tc_id) DO UPDATE SET worker = excluded.worker, at = excluded.at
+
+-- begin_recovery --
+-- Steps from one coordinator that has live transactions to the next.
+WITH RECURSIVE live AS (
+    (SELECT tc_id FROM coordinator.transaction
+        WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING') ORDER BY tc_id, sequence LIMIT 1)
+    UNION ALL
+    SELECT next.tc_id FROM live, LATERAL (
+        SELECT t.tc_id FROM coordinator.transaction t
+        WHERE t.status IN ('OPEN', 'COMMITTING', 'ABORTING') AND t.tc_id > live.tc_id
+        ORDER BY t.tc_id, t.sequence LIMIT 1
+    ) next
+)
+UPDATE coordinator.coordinator c SET
+    recover_started_at = clock_timestamp(), recover_ended_at = NULL
+FROM live WHERE c.tc_id = live.tc_id
+RETURNING c.tc_id
+
+-- end_recovery --
+UPDATE coordinator.coordinator SET recover_ended_at = clock_timestamp()
+WHERE tc_id = ANY (%(tc_ids)s::integer[])
+
 -- low_water_mark --
 -- (lowest sequence that has not ended) - 1, or the highest issued when there is none. One snapshot:
 -- the header of an issued id is always there with it.
@@ -390,8 +416,10 @@ SELECT
     coalesce(live.lowest, c.next_sequence) - 1 AS low_water_mark,
     coalesce(live.ongoing, 0) AS ongoing, coalesce(live.finalizing, 0) AS finalizing,
     (extract(epoch FROM clock_timestamp() - live.oldest_open_at) * 1000)::bigint
-        AS oldest_open_age_ms
+        AS oldest_open_age_ms,
+    f.worker AS owner
 FROM coordinator.coordinator c
+LEFT JOIN coordinator.finalizer f ON f.tc_id = c.tc_id
 LEFT JOIN (
     SELECT tc_id, min(sequence) AS lowest,
         count(*) FILTER (WHERE status = 'OPEN') AS ongoing,
@@ -400,7 +428,8 @@ LEFT JOIN (
     FROM coordinator.transaction
     WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING') GROUP BY tc_id
 ) live ON live.tc_id = c.tc_id
-ORDER BY c.tc_id
+WHERE c.tc_id > %(after)s
+ORDER BY c.tc_id LIMIT %(limit)s
 
 -- recent_rates --
 -- Ends of the last while, by status and ten seconds, from the transaction log.

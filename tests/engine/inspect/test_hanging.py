@@ -29,6 +29,7 @@ from tests.engine.support import (
     due_now,
     fetched,
     finalize,
+    forged,
     lose_derived_state,
     make_topic,
     open_txn,
@@ -86,7 +87,7 @@ def with_ack(engine: Engine) -> TxnID:
 
 def decided(engine: Engine, txn_id: TxnID, status: TxnStatus) -> None:
     """Let the coordinator believe that all participants have carried the end out."""
-    coordinator_sql(
+    forged(
         engine,
         "UPDATE coordinator.transaction SET status = %s, decided_at = clock_timestamp(),"
         " ended_at = clock_timestamp() WHERE (tc_id, sequence) = (%s, %s)",

@@ -18,6 +18,7 @@ from tests.engine.support import (
     commit,
     coordinator_sql,
     finalize,
+    forged,
     make_topic,
     open_txn,
     subscribe,
@@ -101,7 +102,7 @@ def test_a_missing_end_is_found_unless_retention_may_have_dropped_it(engine: Eng
 def test_an_end_before_any_decision_is_early(engine: Engine) -> None:
     txn = with_participants(engine)
     commit(engine, txn)
-    coordinator_sql(
+    forged(
         engine,
         "UPDATE coordinator.transaction SET status = 'OPEN', decided_at = NULL, ended_at = NULL",
     )

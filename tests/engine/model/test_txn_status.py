@@ -53,16 +53,16 @@ def test_the_same_end_again_is_a_repetition_and_the_opposite_is_refused(
 ) -> None:
     [opposite] = set(TxnAction) - {action}
     assert action_of(status) is action
-    assert is_repeated_end(status, action)
+    assert is_repeated_end(status, action, txn_id="0:0")
     with pytest.raises(InvalidTxnStatus) as refused:
-        is_repeated_end(status, opposite)
-    assert refused.value.data == {"current_status": str(status)}
+        is_repeated_end(status, opposite, txn_id="0:0")
+    assert refused.value.data == {"current_status": str(status), "txn_id": "0:0"}
 
 
 def test_an_open_transaction_has_neither_action_nor_outcome() -> None:
     assert action_of(OPEN) is None
     assert outcome_of(OPEN) is Outcome.UNDECIDED
-    assert not any(is_repeated_end(OPEN, action) for action in TxnAction)
+    assert not any(is_repeated_end(OPEN, action, txn_id="0:0") for action in TxnAction)
 
 
 def test_a_decision_is_an_outcome_already() -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from engine.model.errors import CoordinatorNotFound
+from engine.model.errors import CoordinatorNotFound, InvalidRequest
+from engine.model.page import decode_cursor, encode_cursor
+from engine.model.txn_id import MAX_TC_ID
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
-from txnconsole.api.structs.coordinators import Coordinator, Coordinators
+from txnconsole.api.structs.coordinators import (
+    Coordinator,
+    Coordinators,
+    ScaleCoordinators,
+    ScaledCoordinators,
+)
+from txnconsole.api.structs.fields import PageQuery
+from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 
 
@@ -16,12 +25,36 @@ class AllCoordinators(Endpoint):
     @operation(
         "listCoordinators",
         Permission.COORDINATOR_READ,
-        Shape(answer=Coordinators),
+        Shape(query=PageQuery, answer=Coordinators),
         summary="List the coordinators",
     )
-    def get(self, call: Call[None, NoQuery]) -> Coordinators:
-        """All of them, with their counters."""
-        return Coordinators(items=[Coordinator.of(each) for each in engine().coordinator.stats()])
+    def get(self, call: Call[None, PageQuery]) -> Coordinators:
+        """With their counters, in the order of their numbers."""
+        cursor, limit = call.query.cursor, call.query.limit
+        found = engine().coordinator.stats(after=_position(cursor), limit=limit + 1)
+        return Coordinators(
+            items=[Coordinator.of(each) for each in found[:limit]],
+            next_cursor=encode_cursor(found[limit - 1].tc_id) if len(found) > limit else None,
+        )
+
+
+class NumberOfCoordinators(Endpoint):
+    @operation(
+        "scaleCoordinators",
+        Permission.COORDINATOR_SCALE,
+        Shape(body=ScaleCoordinators, answer=ScaledCoordinators),
+        summary="Grow the number of coordinators",
+    )
+    def post(self, call: Call[ScaleCoordinators, NoQuery]) -> ScaledCoordinators:
+        """Every process uses the new ones within a second. The number never shrinks: a smaller one
+        answers 400 and changes nothing, the same one 200."""
+        reason = (call.body.reason or "").strip()
+        change = Change(self.actor(), "coordinator.scale", "coordinators", reason=reason)
+        with recorded(change) as recording:
+            before = engine().scale_coordinators(call.body.count)
+            recording.before = {"count": before}
+            recording.after = {"count": call.body.count}
+        return ScaledCoordinators(count=call.body.count, before=before)
 
 
 class OneCoordinator(Endpoint):
@@ -39,7 +72,16 @@ class OneCoordinator(Endpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> Coordinator:
         """Its counters, low water mark and recovery."""
-        for stats in engine().coordinator.stats():
+        for stats in engine().coordinator.stats(after=min(self.tc_id, MAX_TC_ID) - 1, limit=1):
             if stats.tc_id == self.tc_id:
                 return Coordinator.of(stats)
         raise CoordinatorNotFound(f"There is no coordinator {self.tc_id}.")
+
+
+def _position(cursor: str | None) -> int:
+    if cursor is None:
+        return -1
+    [tc_id] = decode_cursor(cursor, 1)
+    if not isinstance(tc_id, int) or not 0 <= tc_id <= MAX_TC_ID:
+        raise InvalidRequest("The cursor is not one that this list has given.")
+    return tc_id

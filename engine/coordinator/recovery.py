@@ -1,0 +1,63 @@
+"""What a starting worker does first: everything that a stop or a crash has left undone.
+
+Not needed for anything to happen, for the sweeps find the same work; it brings it about at once and
+leaves on each coordinator when that was (``recover_started_at``, ``recover_ended_at``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.finalization import Finalizer
+from engine.model.errors import EngineError
+from engine.postgres.database import Database
+
+logger = structlog.get_logger(__name__)
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """Coordinators that had live transactions; how many expired, ended, and still wait."""
+
+    coordinators: tuple[int, ...]
+    expired: int
+    ended: int
+    waiting: int
+
+
+class CoordinatorRecovery:
+    """Expires what is overdue and drives on what is decided, of all coordinators."""
+
+    def __init__(self, database: Database, coordinator: Coordinator, finalizer: Finalizer) -> None:
+        self._database = database
+        self._coordinator = coordinator
+        self._finalizer = finalizer
+
+    def run(self, worker: str) -> Recovered:
+        """Recover every coordinator that has transactions which have not ended. Two at once are
+        harmless, and so is a crash in between: the next start does the rest, or a sweep."""
+        with self._database.session() as session:
+            recovering = [row.tc_id for row in session.all("begin_recovery")]
+        expired = 0
+        while step := len(self._coordinator.expire(_BATCH)):
+            expired += step
+        ended = waiting = 0
+        for tc_id in self._finalizer.due():
+            try:
+                while True:
+                    step_done = self._finalizer.finalize(tc_id, _BATCH, worker=worker)
+                    ended += step_done.ended
+                    waiting += step_done.waiting
+                    if step_done.ended < _BATCH:
+                        break
+            except EngineError as error:  # The others go on; a sweep tries this one again.
+                logger.warning("coordinator not recovered", tc_id=tc_id, code=error.code)
+        with self._database.session() as session:
+            session.run("end_recovery", tc_ids=recovering)
+        return Recovered(
+            coordinators=tuple(recovering), expired=expired, ended=ended, waiting=waiting
+        )
