@@ -14,6 +14,7 @@ from engine.model.errors import EngineError, InvalidRequest, PartitionUnavailabl
 from engine.model.message import StoredMessage
 from engine.model.partition import Fetched
 from engine.model.read_position import ReadPosition
+from engine.model.topic import BufferKind
 from tests.engine.log.replayed_log import Entry, ReplayedLog
 from tests.engine.support import (
     P0,
@@ -159,6 +160,26 @@ def test_a_cursor_from_before_a_truncation_below_it_is_refused(engine: Engine) -
         with pytest.raises(InvalidRequest, match="truncated below this cursor"):
             engine.log.fetch_in_committed_order(P0, cursor)
     assert texts(engine.log.fetch_in_committed_order(P0, below).messages) == list("abcdefgh")
+
+
+def test_in_a_sidecar_buffered_partition_both_orders_are_one(engine: Engine) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    slow, quick, gone = (open_txn(engine) for _ in range(3))
+    for text, txn in (("slow", slow), ("quick 1", quick), ("gone", gone), ("quick 2", quick)):
+        engine.produce(P0, batch(text), txn_id=txn)
+    engine.produce(P0, batch("plain"))
+    commit(engine, quick)
+    abort(engine, gone)
+    assert read(engine, max_messages=1) == ["plain", "quick 1", "quick 2"]
+    end = after(engine.log.fetch_in_committed_order(P0, START))
+    commit(engine, slow)
+    assert texts(engine.log.fetch_in_committed_order(P0, end).messages) == ["slow"]
+    assert read(engine) == fetched(engine)
+    engine.produce(P0, batch("late"))
+    late = after(engine.log.fetch_in_committed_order(P0, end))
+    cut(engine, late.offset - 1)
+    with pytest.raises(InvalidRequest, match="truncated below this cursor"):
+        engine.log.fetch_in_committed_order(P0, late)
 
 
 def test_of_a_transaction_that_retention_has_cut_the_rest_comes(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from operator import itemgetter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,18 +27,27 @@ from tests.engine.support import (
     open_txn,
     texts,
 )
+from txnconsole.client.filtering import FetchedBatch, committed
 
 READ_UNCOMMITTED = Isolation.READ_UNCOMMITTED
 
 
 def filtered_by_client(answer: Fetched) -> list[str]:
-    """What a client keeps that filters by the list of aborted transactions (semantics §4.2)."""
-    aborted = {txn.txn_id: txn.first_offset for txn in answer.aborted_transactions or ()}
-    return [
-        message.payload.decode()
-        for message in answer.messages
-        if message.txn_id not in aborted or message.offset < aborted[message.txn_id]
+    """What the Python client keeps of an answer that leaves the aborted messages in."""
+    cells = [(each.offset, each, each.payload.decode()) for each in answer.messages]
+    cells += [(each.offset, each, "") for each in answer.markers or ()]
+    batches = [
+        FetchedBatch(
+            first_offset=offset,
+            last_offset=offset,
+            txn_id=None if each.txn_id is None else str(each.txn_id),
+            kind=each.kind,
+        )
+        for offset, each, _ in sorted(cells, key=itemgetter(0))
     ]
+    aborted = [(txn.first_offset, str(txn.txn_id)) for txn in answer.aborted_transactions or ()]
+    payloads = {offset: text for offset, _, text in cells}
+    return [payloads[batch.first_offset] for batch in committed(batches, aborted)]
 
 
 @settings(
