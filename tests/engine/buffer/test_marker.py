@@ -157,6 +157,29 @@ def test_an_abort_of_a_transaction_never_seen_nor_registered_is_only_remembered(
     assert engine.log.status(P0).last_offset == -1
 
 
+def test_an_open_transaction_at_a_segments_head_leaves_the_segment_before_it_readable(
+    engine: Engine,
+) -> None:
+    make_topic(engine, segment_max_messages=2)
+    for text in "ab":
+        engine.produce(P0, batch(text))
+    engine.log.append(P0, batch("open"), txn_id=T1)
+    first = engine.log.segments(P0)[0].first_offset
+    status = engine.log.status(P0)
+    assert (first, status.stable_position, status.last_stable_offset) == (2, 1, 2)
+    assert fetched(engine) == ["a", "b"]
+
+
+def test_only_the_end_of_the_oldest_moves_the_stable_position(engine: Engine) -> None:
+    make_topic(engine)
+    for text, txn_id in (("a", T1), ("b", T2), ("c", T1), ("d", T2)):
+        engine.log.append(P0, batch(text), txn_id=txn_id)
+    ended(engine, (T2, COMMIT))
+    assert fetched(engine) == []
+    ended(engine, (T1, COMMIT))
+    assert fetched(engine) == ["a", "b", "c", "d"]
+
+
 def test_what_comes_after_the_marker_is_refused(engine: Engine) -> None:
     make_topic(engine)
     write(engine, T1)

@@ -62,6 +62,14 @@ def test_ids_are_never_used_again_even_when_every_record_is_gone(engine: Engine)
     assert open_txn(engine) > first
 
 
+def test_an_opening_that_fails_takes_no_id(engine: Engine) -> None:
+    first = open_txn(engine)
+    for _ in range(2):
+        with pytest.raises(InvalidRequest):
+            engine.coordinator.open(owner="a\x00b", tc_id=0)
+    assert open_txn(engine) == TxnID(0, first.sequence + 1)
+
+
 def test_a_new_transaction_is_open_with_what_its_opener_said(engine: Engine) -> None:
     found = engine.coordinator.open(
         owner="alice", timeout_ms=1234, client="billing-7", properties={"a": "ü"}
@@ -290,6 +298,18 @@ def test_what_is_past_its_deadline_expires_once_with_the_reason(engine: Engine) 
     with pytest.raises(InvalidTxnStatus):
         engine.coordinator.end(late, COMMIT)
     assert engine.coordinator.end(late, ABORT).end_reason is EndReason.TIMEOUT
+
+
+def test_what_has_been_decided_in_time_never_expires(engine: Engine) -> None:
+    decided, ended = open_txn(engine), open_txn(engine)
+    engine.coordinator.end(decided, TxnAction.COMMIT)
+    abort(engine, ended)
+    for txn_id in (decided, ended):
+        overdue(engine, txn_id)
+    late = open_txn(engine)
+    overdue(engine, late)
+    assert engine.coordinator.expire() == (late,)
+    assert engine.coordinator.get(ended).end_reason is EndReason.CLIENT
 
 
 def test_expiry_takes_the_most_overdue_first_and_no_more_than_asked(engine: Engine) -> None:

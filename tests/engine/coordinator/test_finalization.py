@@ -271,6 +271,19 @@ def test_messages_and_acknowledgements_of_a_transaction_end_together(engine: Eng
         assert sorted(part.acked_messages or 0 for part in parts) == [1, 1]
 
 
+def test_an_end_carries_a_mark_that_does_not_cover_itself(engine: Engine) -> None:
+    """What COMMITTING and ABORTING still has to do counts as alive, the end's own part too."""
+    make_topic(engine)
+    txns = [open_txn(engine) for _ in range(3)]
+    for txn_id in txns:
+        engine.produce(P0, batch("x"), txn_id=txn_id)
+    marks = []
+    for txn_id in (txns[1], txns[0], txns[2]):
+        commit(engine, txn_id)
+        marks.append(dict(engine.log.status(P0).low_water_marks))
+    assert marks == [{}, {}, {0: 1}]
+
+
 def test_a_late_worker_writes_no_second_marker(engine: Engine) -> None:
     """It read what was due, slept, and comes when the low water mark has covered it all."""
     make_topic(engine)

@@ -8,6 +8,7 @@ import pytest
 
 from engine import Engine
 from engine.model.message import StoredMessage
+from engine.model.topic_name import SubscriptionName
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -15,10 +16,12 @@ from engine.subscription import ending
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
+    TOPIC,
     abort,
     batch,
     broker_sql,
     commit,
+    end,
     make_topic,
     open_txn,
     received,
@@ -68,6 +71,38 @@ def test_a_commit_makes_exactly_its_own_acks_final(engine: Engine) -> None:
     assert (cursor.mark_delete_offset, list(cursor.acked)) == (0, [2])
     assert [ack.txn_id for ack in cursor.pending_acks] == [second]
     assert received(engine) == []
+
+
+@pytest.mark.parametrize("action", TxnAction)
+def test_one_transaction_acknowledges_for_two_subscriptions(
+    engine: Engine, action: TxnAction
+) -> None:
+    [message] = ready(engine, "a")
+    other = subscribe(engine, SubscriptionName(TOPIC, "other"))
+    engine.receive(other, "c1")
+    txn_id = open_txn(engine)
+    for name in (SUBSCRIPTION, other):
+        engine.acknowledge(name, "c1", [message.message_id], txn_id=txn_id)
+    end(engine, txn_id, action)
+    left = [engine.subscriptions.describe(name).partitions[0] for name in (SUBSCRIPTION, other)]
+    expected = 0 if action is TxnAction.COMMIT else 1
+    assert [cursor.backlog for cursor in left] == [expected] * 2
+    assert [len(engine.receive(name, "c2")) for name in (SUBSCRIPTION, other)] == [expected] * 2
+
+
+def test_an_abort_restores_every_count_also_while_no_consumer_is_there(engine: Engine) -> None:
+    messages = ready(engine, *map(str, range(50)))
+    txn_id = open_txn(engine)
+    engine.acknowledge(
+        SUBSCRIPTION, "c1", [message.message_id for message in messages[:25]], txn_id=txn_id
+    )
+    engine.nack(SUBSCRIPTION, "c1", [message.message_id for message in messages])
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.backlog, cursor.delivered, len(received(engine))) == (50, {}, 25)
+    abort(engine, txn_id)
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.backlog, cursor.pending_acks) == (50, ())
+    assert received(engine) == sorted(map(str, range(25)))
 
 
 def test_an_abort_gives_back_exactly_its_own_and_counts_the_redelivery(engine: Engine) -> None:
