@@ -50,8 +50,8 @@ def _rebuild(location: Location, partition: PartitionName) -> None:
         if session.one("has_head", partition_id=location.partition_id) is not None:
             return
         rows = session.all("snapshots", partition_id=location.partition_id)
-        snapshot, row = _newest_good(rows, partition)
-        state, end = _replayed(session, location.partition_id, snapshot)
+        snapshot, row = newest_good(rows, partition)
+        state, end = rebuilt(session, location.partition_id, snapshot)
         # Something may have changed since the snapshot: let the next sweep take one.
         changes = 1 if state.position >= 0 and not partition.topic.is_system else 0
         _restore(session, location.partition_id, state, end, row, changes=changes)
@@ -69,7 +69,8 @@ def _rebuild(location: Location, partition: PartitionName) -> None:
     location.database.retrying(work)
 
 
-def _newest_good(rows: list[Row], partition: PartitionName) -> tuple[BufferState, Row | None]:
+def newest_good(rows: list[Row], partition: PartitionName) -> tuple[BufferState, Row | None]:
+    """The newest snapshot that can be read, with its row; the empty state when there is none."""
     for row in rows:
         try:
             if row.body is None:
@@ -85,10 +86,9 @@ def _newest_good(rows: list[Row], partition: PartitionName) -> tuple[BufferState
     return EMPTY, None
 
 
-def _replayed(
-    session: Session, partition_id: int, snapshot: BufferState
-) -> tuple[BufferState, Row]:
-    """The state at the end of the log, and the row of ``log_end``."""
+def rebuilt(session: Session, partition_id: int, snapshot: BufferState) -> tuple[BufferState, Row]:
+    """The state at the end of the log, and the row of ``log_end``: what recovery restores. Reads
+    only; the caller holds the partition's lock or one snapshot of the database."""
     after = {"partition_id": partition_id, "position": snapshot.position}
     tails = [_tail(row) for row in session.all("headers_after", **after)]
     end = session.one("log_end", **after)

@@ -12,6 +12,7 @@ from engine.inspect.blockers import Blocker, HeldBack
 from engine.inspect.hanging import CrossCheck, HangingPage
 from engine.inspect.history import Position, Span
 from engine.inspect.impact import Impact
+from engine.inspect.invariants import BUDGET, Invariants, InvariantState, Report
 from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.inspect.visibility import Explainer, Explanation
@@ -53,6 +54,7 @@ class Inspector:
         self._topics = topics
         self._log = log
         self._reading = Reading(log, brokers, recover)
+        self._invariants = Invariants(self._reading, database)
 
     def held_back(self, limit: int = 10) -> HeldBack:
         """The partitions with the most hidden offsets, over all brokers."""
@@ -162,6 +164,46 @@ class Inspector:
             TransactionNotFound: there is none.
         """
         return participants.atomicity(self._reading, self._coordinator.get(txn_id))
+
+    def invariants(
+        self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET
+    ) -> Report:
+        """Check the invariants of semantics §8 in a partition, now: at most ``budget`` entries of
+        its log from ``position`` on; the report tells where to go on.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return self._invariants.of_partition(partition, position=position, budget=budget)
+
+    def coordinator_invariants(
+        self, tc_id: int, *, position: int = 0, budget: int = BUDGET
+    ) -> Report:
+        """As :meth:`invariants`, of a coordinator and its transactions beside all brokers.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        return self._invariants.of_coordinator(tc_id, position=position, budget=budget)
+
+    def check_invariants(self) -> int:
+        """One bounded step over everything, from where the last one stopped; the workers call
+        this every few seconds.
+
+        Returns:
+            How many checks found counter-examples.
+        """
+        return self._invariants.step(len(self._coordinator.stats()))
+
+    def invariant_state(
+        self, *, broken: bool = False, limit: int = 50, cursor: str | None = None
+    ) -> InvariantState:
+        """What the steps have found so far, or only what is broken.
+
+        Raises:
+            InvalidRequest: the cursor is not one that this list has given.
+        """
+        return self._invariants.state(broken=broken, limit=limit, cursor=cursor)
 
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """A transaction with what its brokers know of it while it has not ended there.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
-from engine.model.errors import EngineError, PartitionUnavailable
+from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
@@ -34,6 +34,8 @@ class View:
     partition_id: int
     head: Row
     session: Session
+    buffer: str
+    topic_id: int
 
     def all(self, name: str, /, **params: object) -> list[Row]:
         """The rows of a statement about this partition."""
@@ -109,9 +111,12 @@ class Reading:
             self._recover(location, partition)
         with location.database.reading() as session:
             head = session.one("head", **key)
+            kind = session.one("kind_of_partition", **key)
+            if kind is None:
+                raise PartitionNotFound(f"{partition} is gone.")
             if head is None:
                 raise PartitionUnavailable(f"{partition} is recovering; try again.")
-            yield View(partition, location.partition_id, head, session)
+            yield View(partition, location.partition_id, head, session, kind.buffer, kind.topic_id)
 
     def on_each(
         self, name: str, **params: object

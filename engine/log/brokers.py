@@ -20,6 +20,8 @@ from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
 
+_STATEMENTS = ("broker", "sidecar", "subscription", "retention", "inspection", "invariants")
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -37,7 +39,14 @@ class Brokers:
             name: Database(
                 name,
                 url,
-                files=("broker", "sidecar", "subscription", "retention", "inspection"),
+                files=(
+                    "broker",
+                    "sidecar",
+                    "subscription",
+                    "retention",
+                    "inspection",
+                    "invariants",
+                ),
                 unavailable=PartitionUnavailable,
                 pool_size=settings.pool_size,
             )

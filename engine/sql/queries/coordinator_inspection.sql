@@ -41,3 +41,78 @@ JOIN coordinator.txn_subscription p ON p.tc_id = w.tc_id AND p.sequence = w.sequ
 -- Lets the finalizer take a decided transaction at once.
 UPDATE coordinator.transaction SET next_attempt_at = clock_timestamp()
 WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status IN ('COMMITTING', 'ABORTING')
+
+-- lowest_live --
+-- The lowest sequence that has not ended, and the next to be issued.
+SELECT c.next_sequence, (
+    SELECT min(t.sequence) FROM coordinator.transaction t
+    WHERE t.tc_id = c.tc_id AND t.status IN ('OPEN', 'COMMITTING', 'ABORTING')
+) AS lowest
+FROM coordinator.coordinator c WHERE c.tc_id = %(tc_id)s
+
+-- headers_from --
+-- Headers of a coordinator from a sequence on.
+SELECT *, clock_timestamp() AS now FROM coordinator.transaction
+WHERE tc_id = %(tc_id)s AND sequence >= %(sequence)s ORDER BY sequence LIMIT %(limit)s
+
+-- participants_from --
+-- Partitions that take part in transactions of a coordinator, within a range of sequences.
+SELECT * FROM coordinator.txn_partition
+WHERE tc_id = %(tc_id)s AND sequence BETWEEN %(first)s AND %(last)s
+
+-- acknowledgers_from --
+SELECT * FROM coordinator.txn_subscription
+WHERE tc_id = %(tc_id)s AND sequence BETWEEN %(first)s AND %(last)s
+
+-- ids_out_of_order --
+-- Ids that were issued after a higher one of their coordinator, by the order of the transaction log.
+SELECT sequence, log_id, log_id_before FROM (
+    SELECT l.sequence, l.log_id, lag(l.log_id) OVER (ORDER BY l.sequence) AS log_id_before
+    FROM coordinator.transaction_log l WHERE l.tc_id = %(tc_id)s
+    AND l.sequence BETWEEN %(first)s::bigint - 1 AND %(last)s AND l.metadata_op = 'NEW'
+) l WHERE log_id < log_id_before ORDER BY sequence LIMIT 20
+
+-- write_check --
+-- A step of a pass: counter-examples add up until the pass is whole, and then stand for it.
+INSERT INTO coordinator.invariant_check AS c
+    (name, subject, invariant, position, found, counter_examples, detail, completed_at)
+VALUES (
+    %(name)s, %(subject)s, %(invariant)s, %(position)s,
+    CASE WHEN %(whole)s THEN '[]' ELSE %(found)s::jsonb END,
+    CASE WHEN %(whole)s THEN %(found)s::jsonb ELSE '[]' END,
+    %(detail)s, CASE WHEN %(whole)s THEN clock_timestamp() END
+)
+ON CONFLICT (name, subject) DO UPDATE SET
+    position = excluded.position,
+    found = CASE WHEN %(whole)s THEN '[]' WHEN %(begins)s THEN %(found)s::jsonb
+        ELSE jsonb_path_query_array(c.found || %(found)s::jsonb, '$[0 to 19]') END,
+    counter_examples = CASE WHEN NOT %(whole)s THEN c.counter_examples
+        WHEN %(begins)s THEN %(found)s::jsonb
+        ELSE jsonb_path_query_array(c.found || %(found)s::jsonb, '$[0 to 19]') END,
+    detail = excluded.detail,
+    checked_at = clock_timestamp(),
+    completed_at = coalesce(excluded.completed_at, c.completed_at)
+
+-- check_positions --
+SELECT name, position FROM coordinator.invariant_check WHERE subject = %(subject)s
+
+-- checks --
+-- What is known of invariants, the broken ones only if asked for.
+SELECT * FROM coordinator.invariant_check
+WHERE (name, subject) > (%(name)s, %(subject)s)
+AND (NOT %(broken)s OR counter_examples <> '[]' OR found <> '[]')
+AND subject NOT LIKE 'round:%%'
+ORDER BY name, subject LIMIT %(limit)s
+
+-- check_totals --
+SELECT count(*) FILTER (WHERE counter_examples <> '[]' OR found <> '[]') AS broken,
+    count(*) AS checks, min(checked_at) AS oldest, max(checked_at) AS newest,
+    clock_timestamp() AS now
+FROM coordinator.invariant_check WHERE subject NOT LIKE 'round:%%'
+
+-- forget_checks --
+-- Of what has been deleted: it is not checked any more.
+DELETE FROM coordinator.invariant_check WHERE (name, subject) IN (
+    SELECT name, subject FROM coordinator.invariant_check
+    WHERE checked_at < clock_timestamp() - interval '1 day' LIMIT 1000
+)

@@ -20,6 +20,7 @@ FILES = {
     "sidecar": 1,
     "subscription": 1,
     "inspection": 1,
+    "invariants": 1,
     "session": 0,
 }
 NAMES = [(file, name) for file in FILES for name in queries(file)]
@@ -53,7 +54,7 @@ def test_every_statement_is_used_by_its_name() -> None:
 def test_names_are_unique_within_a_database() -> None:
     for files in (
         ("session", "coordinator", "coordinator_inspection"),
-        ("session", "broker", "sidecar", "subscription", "inspection"),
+        ("session", "broker", "sidecar", "subscription", "inspection", "invariants"),
     ):
         names = [name for file in files for name in queries(file)]
         assert len(names) == len(set(names))

@@ -1,0 +1,125 @@
+"""Invariants of a coordinator, beside the brokers. The databases have no common snapshot; the order
+of reading stands in for it, so that nothing healthy looks broken.
+
+Low water marks: the brokers' first, then the coordinator's. What a mark covers had ended before it
+was handed out, and stays ended.
+Outcomes: the coordinator's first, then the participants'. What it records as ended they had carried
+out before. What looks wrong is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from engine.coordinator import rows
+from engine.inspect.checks import EXAMPLES, Check, evidence
+from engine.inspect.participants import ParticipantAudit, audit
+from engine.inspect.reading import Reading
+from engine.model.agreement import Says
+from engine.model.transaction import PartitionParticipant, SubscriptionParticipant, Transaction
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
+from engine.postgres.database import Database
+
+_ENDED = (TxnStatus.COMMITTED, TxnStatus.ABORTED)
+
+
+def subject_of(tc_id: int) -> str:
+    return f"coordinator:{tc_id}"
+
+
+def check_marks(reading: Reading, database: Database, tc_id: int) -> Check:
+    """Low water mark < every open sequence, whoever knows the mark."""
+    found, unavailable = reading.on_each("highest_marks")
+    marks = {
+        broker.name: row.low_water_mark
+        for broker, known in found.items()
+        for row in known
+        if row.tc_id == tc_id
+    }
+    with database.session() as session:
+        live = session.one("lowest_live", tc_id=tc_id)
+    lowest = None if live is None else live.next_sequence if live.lowest is None else live.lowest
+    return Check(
+        invariant=5,
+        name="low_water_mark",
+        subject=subject_of(tc_id),
+        counter_examples=tuple(
+            {"broker": broker, "low_water_mark": mark, "lowest_live_sequence": lowest}
+            for broker, mark in sorted(marks.items())
+            if lowest is not None and mark >= lowest
+        ),
+        skipped=f"{', '.join(unavailable)} cannot be asked" if unavailable else None,
+    )
+
+
+def check_transactions(
+    reading: Reading, database: Database, tc_id: int, position: int, budget: int
+) -> tuple[list[Check], int | None]:
+    """Ids increase, and every participant of an ended transaction carries its outcome, for
+    ``budget`` transactions from a sequence on; answers where to go on."""
+    with database.reading() as session:
+        headers = session.all("headers_from", tc_id=tc_id, sequence=position, limit=budget)
+        span = {"tc_id": tc_id, "first": position, "last": headers[-1].sequence if headers else -1}
+        disorder = session.all("ids_out_of_order", **span)
+        issued = session.one("lowest_live", tc_id=tc_id)
+        partitions: dict[int, list[PartitionParticipant]] = defaultdict(list)
+        for row in session.all("participants_from", **span):
+            partitions[row.sequence].append(rows.partition_participant(row))
+        subscriptions: dict[int, list[SubscriptionParticipant]] = defaultdict(list)
+        for row in session.all("acknowledgers_from", **span):
+            subscriptions[row.sequence].append(rows.subscription_participant(row))
+    transactions = [
+        rows.transaction(row, tuple(partitions[row.sequence]), tuple(subscriptions[row.sequence]))
+        for row in headers
+    ]
+    resume = headers[-1].sequence + 1 if len(headers) == budget else None
+    odd_ids = [evidence(row) for row in disorder]
+    odd_ids += [
+        {"sequence": row.sequence, "next_sequence": issued.next_sequence}
+        for row in headers
+        if issued is not None and row.sequence >= issued.next_sequence
+    ]
+    subject = subject_of(tc_id)
+    discords, unasked = _outcomes(reading, transactions)
+    checks = [
+        Check(
+            invariant=5,
+            name="ids_increase",
+            subject=subject,
+            counter_examples=tuple(odd_ids[:EXAMPLES]),
+            position=resume,
+        ),
+        Check(
+            invariant=2,
+            name="one_outcome",
+            subject=subject,
+            counter_examples=tuple(map(_evidence_of, discords[:EXAMPLES])),
+            position=resume,
+            skipped=f"{', '.join(sorted(unasked))} cannot be asked" if unasked else None,
+        ),
+    ]
+    return checks, resume
+
+
+def _outcomes(
+    reading: Reading, transactions: list[Transaction]
+) -> tuple[list[ParticipantAudit], set[str]]:
+    ended = {one.txn_id: one for one in transactions if one.status in _ENDED}
+    said = audit(reading, list(ended.values()))
+    unasked = {part.broker for part in said if part.says is Says.UNAVAILABLE}
+    suspects: set[TxnID] = {part.txn_id for part in said if part.discords}
+    if suspects:
+        said = audit(reading, [ended[txn_id] for txn_id in sorted(suspects)])
+    return [part for part in said if part.discords], unasked
+
+
+def _evidence_of(part: ParticipantAudit) -> dict[str, object]:
+    return {
+        "txn_id": str(part.txn_id),
+        "participant": str(part.partition or part.subscription),
+        "recorded": None if part.recorded is None else part.recorded.value,
+        "says": part.says.value,
+        "discords": ", ".join(part.discords),
+        "marker_offset": part.marker_offset,
+    }

@@ -1,0 +1,208 @@
+"""The invariants of semantics §8, checked continuously.
+
+A step looks at a bounded number of rows and remembers where it stopped, in the coordinators'
+database: nothing else is written. What is looked at is never locked. Each check of a partition is
+of one snapshot of its broker, so load cannot break it; the order of reading makes up for what no
+snapshot spans (:mod:`engine.inspect.coordinator_checks`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from engine.inspect.ack_checks import check_acks
+from engine.inspect.checks import Check
+from engine.inspect.coordinator_checks import check_marks, check_transactions, subject_of
+from engine.inspect.log_checks import check_log, check_rebuild
+from engine.inspect.reading import Reading
+from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
+from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.topic_name import PartitionName, TopicName
+from engine.postgres.database import Database, Row, Session
+
+#: Entries, steps or transactions that one step looks at, of one subject.
+BUDGET = 5000
+#: Partitions of a broker that one round takes.
+_PARTITIONS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCheck:
+    """What is known of one invariant about one subject: the counter-examples of the last whole
+    pass and of the pass under way; ``completed_at`` None until a first pass is whole."""
+
+    invariant: int
+    name: str
+    subject: str
+    holds: bool
+    counter_examples: tuple[Mapping[str, object], ...]
+    position: int
+    detail: str | None
+    checked_at: datetime
+    completed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvariantState:
+    """What is known of all invariants: how many checks there are, how many are broken, and when the
+    one that was looked at longest ago, and the last one, were."""
+
+    checks: int
+    broken: int
+    oldest: datetime | None
+    newest: datetime | None
+    page: Page[KnownCheck]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One step's checks of one subject; ``position`` None when all of it has been looked at."""
+
+    checks: tuple[Check, ...]
+    position: int | None
+
+
+class Invariants:
+    """Runs checks and remembers what they found."""
+
+    def __init__(self, reading: Reading, database: Database) -> None:
+        self._reading = reading
+        self._database = database
+
+    def of_partition(
+        self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET
+    ) -> Report:
+        """Check a partition and its subscriptions, its log from an offset on.
+
+        Raises:
+            TopicNotFound, PartitionNotFound: there is no such partition.
+            PartitionUnavailable: recovering, or its broker cannot be reached.
+        """
+        with self._reading.view(partition) as view:
+            checks, resume = check_log(view, position, budget)
+            checks += check_acks(view, budget)
+            checks.append(check_rebuild(view, budget))
+        return Report(tuple(checks), resume)
+
+    def of_coordinator(self, tc_id: int, *, position: int = 0, budget: int = BUDGET) -> Report:
+        """Check a coordinator beside all brokers, its transactions from a sequence on.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        checks, resume = check_transactions(
+            self._reading, self._database, tc_id, position, min(budget, 500)
+        )
+        return Report((check_marks(self._reading, self._database, tc_id), *checks), resume)
+
+    def step(self, coordinators: int) -> int:
+        """One round: each coordinator, and the next partitions of each broker, from where the last
+        round stopped. A broker that cannot be reached is left out.
+
+        Returns:
+            How many checks found counter-examples.
+        """
+        broken = 0
+        for tc_id in range(coordinators):
+            position = self._positions(subject_of(tc_id)).get("one_outcome", 0)
+            report = self.of_coordinator(tc_id, position=position)
+            broken += self._keep(report, begins=position == 0)
+        for database in self._reading.brokers:
+            try:
+                broken += self._round(database)
+            except EngineError:
+                continue  # It is named by readiness, and by the checks that wanted to ask it.
+        with self._database.session() as session:
+            session.run("forget_checks")
+        return broken
+
+    def state(self, *, broken: bool, limit: int, cursor: str | None) -> InvariantState:
+        """See :meth:`engine.inspect.inspector.Inspector.invariant_state`."""
+        name, subject = map(str, decode_cursor(cursor, 2)) if cursor else ("", "")
+        with self._database.session() as session:
+            totals = session.one("check_totals")
+            found = session.adhoc(
+                "checks", name=name, subject=subject, broken=broken, limit=limit + 1
+            )
+        items = tuple(_known(row) for row in found[:limit])
+        more = len(found) > limit
+        assert totals is not None  # noqa: S101
+        return InvariantState(
+            checks=totals.checks,
+            broken=totals.broken,
+            oldest=totals.oldest,
+            newest=totals.newest,
+            page=Page(
+                items=items,
+                next_cursor=encode_cursor(items[-1].name, items[-1].subject) if more else None,
+            ),
+        )
+
+    def _round(self, database: Database) -> int:
+        subject = f"round:{database.name}"
+        last = self._positions(subject).get("round", 0)
+        with database.session() as session:
+            due = session.all("partitions_from", partition_id=last, limit=_PARTITIONS)
+        broken = 0
+        for row in due:
+            partition = PartitionName(TopicName.parse(row.topic), row.number)
+            position = self._positions(str(partition)).get("dense_offsets", 0)
+            try:
+                report = self.of_partition(partition, position=position)
+            except (PartitionNotFound, TopicNotFound):
+                continue  # It has been deleted meanwhile.
+            broken += self._keep(report, begins=position == 0)
+        place = due[-1].partition_id if len(due) == _PARTITIONS else 0
+        with self._database.session() as session:
+            stop = Check(invariant=0, name="round", subject=subject, position=place)
+            _write(session, stop, begins=True)
+        return broken
+
+    def _positions(self, subject: str) -> dict[str, int]:
+        with self._database.session() as session:
+            return {
+                row.name: row.position for row in session.all("check_positions", subject=subject)
+            }
+
+    def _keep(self, report: Report, *, begins: bool) -> int:
+        with self._database.transaction() as session:
+            for check in report.checks:
+                _write(session, check, begins=begins)
+        return sum(bool(check.counter_examples) for check in report.checks)
+
+
+def _write(session: Session, check: Check, *, begins: bool) -> None:
+    """Note a step; ``begins``: it is the first of a pass."""
+    session.run(
+        "write_check",
+        name=check.name,
+        subject=check.subject,
+        invariant=check.invariant,
+        position=check.position or 0,
+        begins=begins,
+        whole=check.position is None and check.skipped is None,
+        found=json.dumps([dict(example) for example in check.counter_examples]),
+        detail=check.skipped,
+    )
+
+
+def _known(row: Row) -> KnownCheck:
+    examples: list[dict[str, Any]] = []
+    for example in (*row.counter_examples, *row.found):
+        if example not in examples:
+            examples.append(example)
+    return KnownCheck(
+        invariant=row.invariant,
+        name=row.name,
+        subject=row.subject,
+        holds=not examples,
+        counter_examples=tuple(examples),
+        position=row.position,
+        detail=row.detail,
+        checked_at=row.checked_at,
+        completed_at=row.completed_at,
+    )

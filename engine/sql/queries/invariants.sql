@@ -1,0 +1,136 @@
+-- head_and_ongoing --
+-- What the head says of ongoing transactions, and what there is of them.
+SELECT l.first_ongoing_offset, l.ongoing_txns, min(o.first_offset) AS lowest, count(o.tc_id) AS ongoing
+FROM broker.partition_live l LEFT JOIN broker.ongoing_txn o ON o.ordered_in = l.partition_id
+WHERE l.partition_id = %(partition_id)s GROUP BY l.first_ongoing_offset, l.ongoing_txns
+
+-- samples_backwards --
+-- Newest samples in which the stable position is below an earlier one's; the present counts as one.
+SELECT * FROM (
+    SELECT at, stable_position, last_offset, max(stable_position) OVER (
+        ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS stable_before
+    FROM (
+        (SELECT at, stable_position, last_offset FROM broker.position_sample
+            WHERE partition_id = %(partition_id)s ORDER BY at DESC LIMIT 1000)
+        UNION ALL
+        SELECT clock_timestamp(), coalesce(first_ongoing_offset, next_offset) - 1, next_offset - 1
+        FROM broker.partition_live WHERE partition_id = %(partition_id)s
+    ) s
+) s WHERE stable_position < stable_before ORDER BY at LIMIT 20
+
+-- log_window --
+-- The end of a window of entries from an offset on, and how many there are in it.
+SELECT coalesce(max(last_offset), %(from_offset)s::bigint - 1) AS last_offset, count(*) AS entries
+FROM (
+    SELECT last_offset FROM broker.entry
+    WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
+    ORDER BY last_offset LIMIT %(limit)s
+) e
+
+-- gaps --
+-- Entries that do not begin where the one before them ends, or where the log starts.
+SELECT * FROM (
+    SELECT first_offset, last_offset, lag(last_offset) OVER (ORDER BY last_offset) AS previous
+    FROM broker.entry WHERE partition_id = %(partition_id)s
+    AND last_offset >= coalesce((
+        SELECT max(b.last_offset) FROM broker.entry b
+        WHERE b.partition_id = %(partition_id)s AND b.last_offset < %(from_offset)s
+    ), %(from_offset)s)
+    AND last_offset <= %(to_offset)s
+) e WHERE last_offset >= %(from_offset)s
+AND first_offset <> coalesce(previous, %(log_start)s::bigint - 1) + 1
+ORDER BY last_offset LIMIT 20
+
+-- odd_markers --
+-- Markers that are not the only one of their transaction, or that messages of it come after, or
+-- that the fence contradicts.
+SELECT m.tc_id, m.sequence, m.kind::text, m.last_offset AS marker_offset, o.other_marker, o.data_after,
+    f.aborted AS fence_aborted
+FROM broker.entry m
+CROSS JOIN LATERAL (
+    SELECT min(e.last_offset) FILTER (WHERE e.kind <> 'D') AS other_marker,
+        max(e.last_offset) FILTER (WHERE e.kind = 'D' AND e.last_offset > m.last_offset) AS data_after
+    FROM broker.entry e WHERE e.partition_id = m.partition_id AND e.tc_id = m.tc_id
+    AND e.sequence = m.sequence AND e.last_offset <> m.last_offset
+) o
+LEFT JOIN broker.ended_txn f ON f.partition_id = m.partition_id AND f.tc_id = m.tc_id
+    AND f.sequence = m.sequence
+WHERE m.partition_id = %(partition_id)s AND m.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+AND m.kind <> 'D'
+AND (o.other_marker IS NOT NULL OR o.data_after IS NOT NULL OR f.aborted <> (m.kind = 'A'))
+ORDER BY m.last_offset LIMIT 20
+
+-- unindexed_markers --
+-- Markers of transactions with messages that have no row in the index.
+SELECT m.tc_id, m.sequence, m.kind::text, m.last_offset AS marker_offset, d.first_offset
+FROM broker.entry m
+CROSS JOIN LATERAL (
+    SELECT e.first_offset FROM broker.entry e WHERE e.partition_id = m.partition_id
+    AND e.tc_id = m.tc_id AND e.sequence = m.sequence AND e.kind = 'D' LIMIT 1
+) d
+WHERE m.partition_id = %(partition_id)s AND m.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+AND m.kind <> 'D' AND NOT EXISTS (
+    SELECT FROM broker.txn_index i WHERE i.partition_id = m.partition_id
+    AND i.last_offset = m.last_offset AND i.tc_id = m.tc_id AND i.sequence = m.sequence
+)
+ORDER BY m.last_offset LIMIT 20
+
+-- odd_index_rows --
+-- Index rows without their marker, or with another outcome than it, or that do not begin with a
+-- message of their transaction, or whose stable offset is below that of the row before.
+SELECT * FROM (
+    SELECT i.tc_id, i.sequence, i.aborted, i.first_offset, i.last_offset, i.last_stable_offset,
+        m.kind::text AS marker_kind, (m.tc_id, m.sequence) = (i.tc_id, i.sequence) AS own_marker,
+        i.first_offset < %(log_start)s OR EXISTS (
+            SELECT FROM (
+                SELECT e.* FROM broker.entry e WHERE e.partition_id = i.partition_id
+                AND e.last_offset >= i.first_offset ORDER BY e.last_offset LIMIT 1
+            ) e WHERE e.first_offset = i.first_offset AND e.kind = 'D'
+            AND (e.tc_id, e.sequence) = (i.tc_id, i.sequence)
+        ) AS own_first,
+        lag(i.last_stable_offset) OVER (ORDER BY i.last_offset) AS stable_before
+    FROM broker.txn_index i
+    LEFT JOIN broker.entry m ON m.partition_id = i.partition_id AND m.last_offset = i.last_offset
+    WHERE i.partition_id = %(partition_id)s
+    AND i.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+) i
+WHERE own_marker IS NOT TRUE OR (marker_kind = 'A') <> aborted OR NOT own_first
+    OR last_stable_offset < stable_before
+ORDER BY last_offset LIMIT 20
+
+-- undecided_below_stable --
+-- Messages of transactions that readers may pass, though the index does not say what became of them.
+SELECT e.tc_id, e.sequence, e.first_offset, e.last_offset FROM broker.entry e
+WHERE e.partition_id = %(partition_id)s AND e.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+AND e.last_offset <= %(stable_position)s AND e.kind = 'D' AND e.tc_id IS NOT NULL
+AND NOT EXISTS (
+    SELECT FROM broker.txn_index i WHERE i.partition_id = e.partition_id AND i.tc_id = e.tc_id
+    AND i.sequence = e.sequence AND e.first_offset >= i.first_offset AND e.last_offset < i.last_offset
+)
+ORDER BY e.last_offset LIMIT 20
+
+-- cursors_of_partition --
+SELECT c.subscription_id, s.name, c.mark_delete, c.acked FROM broker.cursor c
+JOIN broker.subscription s USING (subscription_id)
+WHERE c.partition_id = %(partition_id)s AND s.topic_id = %(topic_id)s ORDER BY c.subscription_id
+
+-- ack_steps --
+-- The pending-ack log of one subscription in one partition; a last row beyond the limit: too long.
+SELECT tc_id, sequence, op, ack_type, ranges FROM broker.pending_ack_log
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+ORDER BY log_id LIMIT %(limit)s
+
+-- partitions_from --
+-- Partitions in the order in which they are checked, without sidecar logs and system topics.
+SELECT partition_id, topic, number FROM broker.partition
+WHERE partition_id > %(partition_id)s AND topic_id IS NOT NULL
+AND split_part(topic, '/', 3) NOT LIKE '\_\_%%'
+ORDER BY partition_id LIMIT %(limit)s
+
+-- highest_marks --
+-- The highest low water mark that anything on this broker knows, by coordinator.
+SELECT tc_id, max(low_water_mark) AS low_water_mark FROM (
+    SELECT tc_id, low_water_mark FROM broker.low_water_mark
+    UNION ALL SELECT tc_id, low_water_mark FROM broker.ack_low_water_mark
+) w GROUP BY tc_id

@@ -1,0 +1,276 @@
+"""Each invariant: it holds for whatever the engine does, and planted damage is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from engine import Engine
+from engine.inspect.checks import Check
+from engine.model.errors import InvalidRequest
+from engine.model.topic import BufferKind
+from engine.model.txn_id import TxnID
+from tests.engine.histories import STEPS, Partition, Step
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    coordinator_sql,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+    subscribe,
+    unreachable,
+)
+
+
+def busy(engine: Engine, **options: object) -> TxnID:
+    """Something of everything; answers a transaction that is open."""
+    make_topic(engine, partitions=2, **options)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b", "c"), producer_name="p", sequence_id=1)
+    gone, done, open_one = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch("d"), txn_id=gone)
+    engine.produce(P0, batch("e", "f"), txn_id=done)
+    engine.produce(P1, batch("g"), txn_id=done)
+    first, second, third = engine.receive(SUBSCRIPTION, "c1", max_messages=3)
+    engine.acknowledge(SUBSCRIPTION, "c1", [first.message_id], txn_id=done)
+    engine.acknowledge(SUBSCRIPTION, "c1", [second.message_id], txn_id=gone)
+    engine.produce(P0, batch("h"), txn_id=open_one)
+    engine.acknowledge(SUBSCRIPTION, "c1", [third.message_id], txn_id=open_one)
+    abort(engine, gone)
+    engine.sample_positions()
+    commit(engine, done)
+    engine.produce(P0, batch("i"))
+    engine.sample_positions()
+    return open_one
+
+
+def checks(engine: Engine, budget: int = 5000) -> list[Check]:
+    """All of the partitions and the coordinator, step by step."""
+    found: list[Check] = []
+    for partition in (P0, P1):
+        position: int | None = 0
+        while position is not None:
+            report = engine.inspect.invariants(partition, position=position, budget=budget)
+            found += report.checks
+            position = report.position
+    position = 0
+    while position is not None:
+        report = engine.inspect.coordinator_invariants(0, position=position, budget=budget)
+        found += report.checks
+        position = report.position
+    return found
+
+
+def broken(engine: Engine, budget: int = 5000) -> set[tuple[int, str]]:
+    return {(one.invariant, one.name) for one in checks(engine, budget) if one.counter_examples}
+
+
+@pytest.mark.parametrize("buffer", list(BufferKind))
+def test_all_invariants_hold_in_a_busy_engine(engine: Engine, buffer: BufferKind) -> None:
+    busy(engine, buffer=buffer)
+    assert broken(engine) == set()
+    assert broken(engine, budget=2) == set()
+    lose_derived_state(engine)
+    assert broken(engine) == set()
+    assert {one.invariant for one in checks(engine)} >= {1, 2, 4, 5, 7}
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=STEPS)
+def test_all_invariants_hold_after_any_history(engine: Engine, steps: list[Step]) -> None:
+    partition = Partition(engine)
+    partition.run(steps[: len(steps) // 2])
+    engine._snapshots.take(partition.location, partition.name)
+    partition.run(steps[len(steps) // 2 :])
+    report = engine.inspect.invariants(partition.name)
+    assert [one for one in report.checks if one.passed is not True] == []
+    assert len(report.checks) == 8
+
+
+def on_broker(statement: str) -> Callable[[Engine], object]:
+    return lambda engine: broker_sql(engine, statement)
+
+
+def on_coordinator(statement: str) -> Callable[[Engine], object]:
+    return lambda engine: coordinator_sql(engine, statement)
+
+
+_FLIGHTS = "(SELECT partition_id FROM broker.partition WHERE topic LIKE '%%flights' AND number = 0)"
+DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
+    "a head that forgets what is ongoing": (
+        on_broker("UPDATE broker.partition_live SET first_ongoing_offset = NULL"),
+        {(1, "stable_position"), (7, "snapshot_and_log"), (3, "readable_is_decided")},
+    ),
+    "a stable position that moves back": (
+        on_broker(
+            "INSERT INTO broker.position_sample SELECT partition_id,"
+            " clock_timestamp() - interval '1 minute', 100, 100 FROM broker.partition_live"
+        ),
+        {(1, "stable_position")},
+    ),
+    "an ongoing transaction that is lost": (
+        on_broker("DELETE FROM broker.ongoing_txn"),
+        {(1, "stable_position"), (7, "snapshot_and_log")},
+    ),
+    "a hole in the log": (
+        on_broker("DELETE FROM broker.entry WHERE last_offset = 5"),
+        {(2, "dense_offsets"), (6, "index_rows"), (7, "snapshot_and_log")},
+    ),
+    "a log that begins late": (
+        on_broker("DELETE FROM broker.entry WHERE last_offset = 2 AND tc_id IS NULL"),
+        {(2, "dense_offsets")},
+    ),
+    "a log that ends early": (
+        on_broker("DELETE FROM broker.entry WHERE last_offset = 9"),
+        {(2, "dense_offsets"), (7, "snapshot_and_log")},
+    ),
+    "a second marker": (
+        on_broker(
+            "INSERT INTO broker.entry SELECT partition_id, 9 + last_offset, 9 + last_offset,"
+            " ledger_id, kind, tc_id, sequence, NULL, publish_time, NULL, NULL"
+            " FROM broker.entry WHERE kind = 'A'"
+        ),
+        {(2, "one_marker"), (2, "dense_offsets"), (6, "index_rows"), (7, "snapshot_and_log")}
+        | {(2, "one_outcome")},
+    ),
+    "data after its marker": (
+        on_broker(
+            "UPDATE broker.entry SET tc_id = 0, sequence = 0 WHERE tc_id IS NULL"
+            " AND first_offset > 5"
+        ),
+        {(2, "one_marker"), (2, "one_outcome")},
+    ),
+    "a marker of the other outcome": (
+        on_broker("UPDATE broker.entry SET kind = 'C' WHERE kind = 'A'"),
+        {(6, "index_rows"), (2, "one_outcome")},
+    ),
+    "an index row that is lost": (
+        on_broker("DELETE FROM broker.txn_index WHERE aborted"),
+        {(3, "readable_is_decided"), (6, "index_rows"), (7, "snapshot_and_log")},
+    ),
+    "an index row that begins elsewhere": (
+        on_broker("UPDATE broker.txn_index SET first_offset = first_offset - 1 WHERE aborted"),
+        {(6, "index_rows")},
+    ),
+    "a message in two pending acks": (
+        on_broker(
+            "INSERT INTO broker.pending_ack SELECT subscription_id, partition_id, 3, 3, ack_type,"
+            " ranges FROM broker.pending_ack"
+        ),
+        {(4, "pending_once"), (4, "pending_ack_log")},
+    ),
+    "a message that is deleted and pending": (
+        on_broker("UPDATE broker.cursor SET acked = '{[1,9)}'"),
+        {(4, "pending_once")},
+    ),
+    "a pending ack that its log does not tell": (
+        on_broker("DELETE FROM broker.pending_ack_log WHERE op = 'ACK'"),
+        {(4, "pending_ack_log")},
+    ),
+    "a low water mark over an open transaction": (
+        on_broker("UPDATE broker.low_water_mark SET low_water_mark = 2"),
+        {(5, "low_water_mark")},
+    ),
+    "ids out of order": (
+        on_coordinator(
+            "UPDATE coordinator.transaction_log SET sequence = 3 - sequence"
+            " WHERE metadata_op = 'NEW' AND sequence IN (1, 2)"
+        ),
+        {(5, "ids_increase")},
+    ),
+    "an id that was never issued": (
+        on_coordinator("UPDATE coordinator.coordinator SET next_sequence = 2"),
+        {(5, "ids_increase")},
+    ),
+    "an outcome that the coordinator recorded otherwise": (
+        on_coordinator("UPDATE coordinator.txn_partition SET state = 'aborted'"),
+        {(2, "one_outcome")},
+    ),
+    "a segment's totals": (
+        on_broker("UPDATE broker.partition_live SET segment_entries = segment_entries + 1"),
+        {(7, "snapshot_and_log")},
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_found_and_named(engine: Engine, damage: str) -> None:
+    busy(engine)
+    plant, expected = DAMAGE[damage]
+    plant(engine)
+    found = broken(engine)
+    assert found == expected, damage
+    examples = [e for one in checks(engine) for e in one.counter_examples]
+    assert all(isinstance(e, dict) and e for e in examples)
+
+
+def test_steps_take_turns_and_what_they_find_can_be_read(engine: Engine) -> None:
+    busy(engine)
+    state = engine.inspect.invariant_state()
+    assert (state.checks, state.broken, state.newest) == (0, 0, None)
+    assert engine.inspect.check_invariants() == 0
+    state = engine.inspect.invariant_state(limit=500)
+    assert (state.checks, state.broken) == (len(state.page.items), 0)
+    subjects = {one.subject for one in state.page.items}
+    assert subjects == {str(P0), str(P1), *(f"coordinator:{tc}" for tc in range(4))}
+    assert all(one.holds and one.completed_at for one in state.page.items)
+    broker_sql(engine, "UPDATE broker.partition_live SET ongoing_txns = 7")
+    assert engine.inspect.check_invariants() > 0
+    state = engine.inspect.invariant_state(broken=True)
+    assert {one.name for one in state.page.items} == {"stable_position", "snapshot_and_log"}
+    [example, *_] = state.page.items[0].counter_examples
+    assert example["live"] == 7
+    first = engine.inspect.invariant_state(limit=1).page
+    second = engine.inspect.invariant_state(limit=1, cursor=first.next_cursor).page
+    assert first.items[0].subject != second.items[0].subject
+    with pytest.raises(InvalidRequest):
+        engine.inspect.invariant_state(cursor="x")
+
+
+def test_a_counter_example_stands_until_a_whole_pass_has_not_found_it(engine: Engine) -> None:
+    busy(engine)
+    invariants = engine.inspect._invariants
+
+    def holds() -> bool:
+        found = engine.inspect.invariant_state(limit=500).page.items
+        [one] = [one for one in found if (one.name, one.subject) == ("index_rows", str(P0))]
+        return one.holds
+
+    def step(position: int) -> int | None:
+        report = invariants.of_partition(P0, position=position, budget=4)
+        invariants._keep(report, begins=position == 0)
+        return report.position
+
+    def whole_pass(position: int | None = 0) -> None:
+        while position is not None:
+            position = step(position)
+
+    broker_sql(engine, "UPDATE broker.entry SET kind = 'C' WHERE kind = 'A'")
+    position = step(0)
+    assert holds()
+    whole_pass(position)
+    assert not holds()
+    broker_sql(engine, "UPDATE broker.entry SET kind = 'A' WHERE kind = 'C' AND last_offset = 7")
+    position = step(0)
+    assert not holds()
+    whole_pass(position)
+    assert holds()
+
+
+def test_a_broker_that_is_gone_is_told_from_one_that_is_broken(engine: Engine) -> None:
+    busy(engine)
+    with unreachable(engine, engine.log.locate(P1).database.name):
+        report = engine.inspect.coordinator_invariants(0)
+        assert engine.inspect.check_invariants() == 0
+    told = {one.name: one.passed for one in report.checks}
+    assert told == {"low_water_mark": None, "ids_increase": True, "one_outcome": None}
