@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import structlog
 
 from engine.log.brokers import Location
@@ -45,6 +47,7 @@ def recover(location: Location, partition: PartitionName) -> None:
 
 def _rebuild(location: Location, partition: PartitionName) -> None:
     def work(session: Session) -> None:
+        began = time.perf_counter()
         if session.one("lock_partition", partition_id=location.partition_id) is None:
             raise PartitionNotFound(f"{partition} is gone.")
         if session.one("has_head", partition_id=location.partition_id) is not None:
@@ -57,6 +60,12 @@ def _rebuild(location: Location, partition: PartitionName) -> None:
         _restore(session, location.partition_id, state, end, row, changes=changes)
         if partition.is_sidecar:
             session.one("mend_sidecar", partition_id=location.partition_id)
+        session.run(
+            "record_recovery",
+            partition_id=location.partition_id,
+            snapshot_position=snapshot.position,
+            duration_ms=(time.perf_counter() - began) * 1000,
+        )
         logger.info(
             "partition recovered",
             partition=str(partition),

@@ -15,6 +15,7 @@ from engine.inspect.impact import Impact
 from engine.inspect.invariants import BUDGET, Invariants, InvariantState, Report
 from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
+from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -204,6 +205,14 @@ class Inspector:
             InvalidRequest: the cursor is not one that this list has given.
         """
         return self._invariants.state(broken=broken, limit=limit, cursor=cursor)
+
+    def rehearse(self, partition: PartitionName) -> Rehearsal:
+        """What recovery would read if the database restarted now, and how long it would take.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return rehearse(self._reading, partition)
 
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """A transaction with what its brokers know of it while it has not ended there.

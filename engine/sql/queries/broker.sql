@@ -349,6 +349,18 @@ SELECT %(partition_id)s, * FROM unnest(
     %(last_offsets)s::bigint[], %(messages)s::bigint[], %(first_append_ats)s::timestamptz[]
 )
 
+-- record_recovery --
+-- How long a recovery took; a partition's last twenty are kept.
+WITH old AS (
+    DELETE FROM broker.recovery WHERE partition_id = %(partition_id)s AND at < (
+        SELECT at FROM broker.recovery WHERE partition_id = %(partition_id)s
+        ORDER BY at DESC OFFSET 19 LIMIT 1
+    )
+)
+INSERT INTO broker.recovery (partition_id, snapshot_position, entries, duration_ms)
+SELECT %(partition_id)s, %(snapshot_position)s, count(*), %(duration_ms)s FROM broker.entry
+WHERE partition_id = %(partition_id)s AND last_offset > %(snapshot_position)s
+
 -- headless --
 -- Partitions that a crash of the database has left without their derived state.
 SELECT p.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar

@@ -207,3 +207,17 @@ AND %(offset)s BETWEEN first_offset AND last_offset - 1 LIMIT 1
 SELECT consumer, deadline FROM broker.delivery
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 AND ranges @> %(offset)s::bigint ORDER BY deadline LIMIT 1
+
+-- distance --
+-- What a recovery would read from a position on; no more than limit entries are counted.
+SELECT count(*) AS entries, coalesce(sum(length(body)), 0)::bigint AS bytes,
+    count(DISTINCT (tc_id, sequence)) FILTER (WHERE tc_id IS NOT NULL) AS transactions
+FROM (
+    SELECT body, tc_id, sequence FROM broker.entry
+    WHERE partition_id = %(partition_id)s AND last_offset > %(position)s
+    ORDER BY last_offset LIMIT %(limit)s
+) e
+
+-- recoveries --
+-- The newest measured recoveries of this broker.
+SELECT entries, duration_ms FROM broker.recovery ORDER BY at DESC LIMIT 50

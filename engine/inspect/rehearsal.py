@@ -1,0 +1,80 @@
+"""What a recovery would do if the database restarted now, without doing it (semantics §5).
+
+The estimate goes by recoveries that were measured on the same broker; where there is none yet there
+is no estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.buffer.recovery import newest_good
+from engine.inspect.reading import Reading
+from engine.model.topic_name import PartitionName
+from engine.postgres.database import Row
+
+#: Entries counted at most.
+_COUNTED = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """``snapshot_position`` is that of the newest snapshot that can be read; None: recovery would
+    read the whole log. ``unreadable_snapshots`` are newer and would be passed over. When not
+    ``exact`` there is more to read than was counted, and no estimate."""
+
+    partition: PartitionName
+    snapshot_position: int | None
+    unreadable_snapshots: tuple[int, ...]
+    last_offset: int
+    entries: int
+    bytes: int
+    transactions: int
+    exact: bool
+    measured_recoveries: int
+    estimated_ms: float | None
+
+
+def rehearse(reading: Reading, partition: PartitionName) -> Rehearsal:
+    """Look at what a recovery would read.
+
+    Raises:
+        TopicNotFound, PartitionNotFound: there is no such partition.
+        PartitionUnavailable: recovering, or its broker cannot be reached.
+    """
+    with reading.view(partition) as view:
+        snapshots = view.all("snapshots")
+        snapshot, good = newest_good(snapshots, partition)
+        distance = view.one("distance", position=snapshot.position, limit=_COUNTED)
+        measured = view.session.all("recoveries")
+    entries = int(distance.entries) if distance else 0
+    exact = entries < _COUNTED
+    return Rehearsal(
+        partition=partition,
+        snapshot_position=None if good is None else snapshot.position,
+        unreadable_snapshots=tuple(
+            row.position for row in snapshots if good is None or row.position > good.position
+        ),
+        last_offset=view.last_offset,
+        entries=entries,
+        bytes=int(distance.bytes) if distance else 0,
+        transactions=int(distance.transactions) if distance else 0,
+        exact=exact,
+        measured_recoveries=len(measured),
+        estimated_ms=estimate(measured, entries) if exact else None,
+    )
+
+
+def estimate(measured: Sequence[Row], entries: int) -> float | None:
+    """Least squares over (entries, duration): what every recovery takes, and what each entry adds.
+    Never below the shortest that was measured."""
+    if not measured:
+        return None
+    mean_entries = sum(row.entries for row in measured) / len(measured)
+    mean_ms = sum(row.duration_ms for row in measured) / len(measured)
+    spread = sum((row.entries - mean_entries) ** 2 for row in measured)
+    together = sum((row.entries - mean_entries) * (row.duration_ms - mean_ms) for row in measured)
+    per_entry = max(0.0, together / spread) if spread else 0.0
+    shortest = min(row.duration_ms for row in measured)
+    return float(max(shortest, mean_ms + per_entry * (entries - mean_entries)))
