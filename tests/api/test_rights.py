@@ -10,9 +10,10 @@ import pytest
 from django.urls import URLPattern
 
 from engine import Engine
-from engine.model.message import NewMessage
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.message import MessageID, NewMessage
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole.access.roles import Role
 from txnconsole.api.endpoint import operation_of
@@ -38,6 +39,15 @@ ALLOWED: dict[str, set[Role]] = {
     "extendTransaction": PROGRAMS,
     "endGroup": PROGRAMS,
     "listSlowTransactions": PEOPLE,
+    "listHangingTransactions": PEOPLE,
+    "getTransactionParticipants": EVERYBODY,
+    "retryTransaction": {OP, A},
+    "getPositionHistory": EVERYBODY,
+    "explainMessage": EVERYBODY,
+    "rehearseRecovery": EVERYBODY,
+    "checkPartition": PEOPLE,
+    "listInvariants": PEOPLE,
+    "forceAbortAcknowledgements": {OP, A},
     "listTopics": EVERYBODY,
     "getTopic": EVERYBODY,
     "putTopic": {A},
@@ -72,6 +82,8 @@ _S = f"{_T}/subscriptions/s"
 _P1 = f"{_T}/partitions/1"
 #: Of partition 1, and known to no coordinator.
 _ORPHAN = TxnID(0, 4711)
+#: Committed by an administrator, and not carried out.
+_DECIDED = TxnID(3, 0)
 _WHY = {"reason": "why"}
 _MESSAGE_IDS = {"consumer": "c", "message_ids": ["1:0:0:0"]}
 
@@ -98,6 +110,15 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
         {"group": "{own}", "guard": "g", "commit": ["{own}"]},
     ),
     "listSlowTransactions": ("GET", "/slow-transactions", None),
+    "listHangingTransactions": ("GET", "/hanging-transactions", None),
+    "getTransactionParticipants": ("GET", "/transactions/{own}/participants", None),
+    "retryTransaction": ("POST", f"/transactions/{_DECIDED}/retry", {}),
+    "getPositionHistory": ("GET", f"{_T}/partitions/0/history", None),
+    "explainMessage": ("GET", f"{_T}/partitions/0/explain?offset=0", None),
+    "rehearseRecovery": ("GET", f"{_T}/partitions/0/rehearsal", None),
+    "checkPartition": ("GET", f"{_T}/partitions/0/invariants", None),
+    "listInvariants": ("GET", "/invariants", None),
+    "forceAbortAcknowledgements": ("POST", f"{_S}/force-abort", {"txn_id": str(_ORPHAN)} | _WHY),
     "listTopics": ("GET", "/topics", None),
     "getTopic": ("GET", _T, None),
     "putTopic": ("PUT", _T, {"partitions": 2}),
@@ -147,7 +168,7 @@ def test_the_table_names_every_operation_once() -> None:
 
 @pytest.fixture
 def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
-    """Topics, a subscription, a message, an orphan; returns an administrator."""
+    """Topics, a subscription, a message, orphans, a decision; returns an administrator."""
     admin = as_role("admin", user="root")
     for path in (f"{_T}", "/topics/public/default/spare"):
         assert admin.put(path, {"partitions": 2}).status in (200, 201)
@@ -156,6 +177,10 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     admin.produce("first")
     orphaned = PartitionName(TopicName.parse(TOPIC), 1)
     engine.log.append(orphaned, [NewMessage(payload=b"orphan")], txn_id=_ORPHAN)
+    held = SubscriptionName(orphaned.topic, "s")
+    engine._acks.acknowledge(held, [MessageID(0, 0, 0, 0)], txn_id=_ORPHAN)
+    decided = engine.coordinator.open(owner="root", tc_id=_DECIDED.tc_id).txn_id
+    assert engine.coordinator.end(decided, TxnAction.COMMIT).txn_id == _DECIDED
     return admin
 
 

@@ -148,6 +148,16 @@ def test_retention_is_applied_by_a_task_of_the_schedule(engine: Engine) -> None:
     assert engine.log.status(PARTITIONS[0]).log_start_offset > 0
 
 
+def test_invariants_are_checked_by_a_task_of_the_schedule(engine: Engine) -> None:
+    assert SCHEDULE["check_invariants"]["task"] == tasks.check_invariants.name
+    ended_transaction(engine)
+    tasks.sweep()
+    tasks.check_invariants()
+    state = engine.inspect.invariant_state(limit=500)
+    assert {str(partition) for partition in PARTITIONS} < {one.subject for one in state.page.items}
+    assert state.broken == 0
+
+
 def test_a_beat_that_ran_shows_the_worker(engine: Engine) -> None:
     tasks.beat.apply()
     assert heartbeat.workers_seen() is True

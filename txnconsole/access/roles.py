@@ -36,6 +36,8 @@ class Permission(StrEnum):
     #: Abort one's own transactions; those of others need TRANSACTION_ABORT_ANY as well.
     TRANSACTION_ABORT = "transaction.abort"
     TRANSACTION_ABORT_ANY = "transaction.abort_any"
+    #: Have a transaction's decision carried out again, wherever it hangs.
+    TRANSACTION_RETRY = "transaction.retry"
     COORDINATOR_READ = "coordinator.read"
     COORDINATOR_SCALE = "coordinator.scale"
     OPERATION_READ = "operation.read"
@@ -75,6 +77,7 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
     | {
         Permission.TRANSACTION_ABORT,
         Permission.TRANSACTION_ABORT_ANY,
+        Permission.TRANSACTION_RETRY,
         Permission.PARTITION_OPERATE,
         Permission.AUDIT_READ,
     },

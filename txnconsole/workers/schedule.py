@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_EVERY_FIVE_SECONDS = ("apply_retention", "archive")
+_EVERY_FIVE_SECONDS = ("apply_retention", "archive", "check_invariants")
 _EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions")
 
 SCHEDULE: dict[str, dict[str, Any]] = (

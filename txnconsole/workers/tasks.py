@@ -111,6 +111,14 @@ def sample_positions() -> None:
     engine().sample_positions()
 
 
+@app.task(name="txnconsole.check_invariants")
+def check_invariants() -> None:
+    """Check the next part of everything for its invariants; the engine remembers where it was."""
+    broken = engine().inspect.check_invariants()
+    if broken:
+        _log.error("invariants broken", checks=broken)
+
+
 @app.task(name="txnconsole.heartbeat", bind=True)
 def beat(self: Task[[], None]) -> None:
     """Show that a worker carries out tasks (``/readyz``)."""

@@ -1,0 +1,216 @@
+"""Questions of operators, and what mends a transaction that hangs (design/api.md)."""
+
+from __future__ import annotations
+
+from engine.model.topic_name import SubscriptionName
+from engine.model.txn_id import TxnID
+from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import invalid, named
+from txnconsole.api.endpoint import (
+    Endpoint,
+    PartitionEndpoint,
+    SubscriptionEndpoint,
+    TransactionEndpoint,
+)
+from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.api.structs.inspection import (
+    CheckQuery,
+    ExplainQuery,
+    Explanation,
+    ForceAbortAcks,
+    GivenBack,
+    HangingQuery,
+    HangingTransactions,
+    HistoryQuery,
+    Invariants,
+    InvariantsQuery,
+    PartitionCheck,
+    PositionHistory,
+    Rehearsal,
+    Retried,
+    RetryTransaction,
+    TransactionParticipants,
+)
+from txnconsole.audit.chain import Change, recorded
+from txnconsole.enginedb.wiring import engine
+from txnconsole.queue.wakeup import wake_finalizer
+
+
+class HangingTransactionsOfAll(Endpoint):
+    @operation(
+        "listHangingTransactions",
+        Permission.TRANSACTION_READ_ANY,
+        Shape(query=HangingQuery, answer=HangingTransactions),
+        summary="List transactions that hang",
+    )
+    def get(self, call: Call[None, HangingQuery]) -> HangingTransactions:
+        """A cross-check of coordinators, buffers and pending acknowledgements, each finding with
+        the remedy that fits it. A page may be short and still have a `next_cursor`."""
+        query = call.query
+        return HangingTransactions.of(
+            engine().inspect.hanging(
+                patience=query.patience, limit=query.limit, cursor=query.cursor
+            )
+        )
+
+
+class ParticipantsOfTransaction(TransactionEndpoint):
+    @operation(
+        "getTransactionParticipants",
+        Permission.TRANSACTION_READ,
+        Shape(answer=TransactionParticipants),
+        summary="Ask every participant of a transaction",
+    )
+    def get(self, call: Call[None, NoQuery]) -> TransactionParticipants:
+        """What each of them says beside what the coordinator recorded, and whether they agree."""
+        self.visible()
+        return TransactionParticipants.of(engine().inspect.participants(self.txn_id))
+
+
+class RetryOfTransaction(TransactionEndpoint):
+    @operation(
+        "retryTransaction",
+        Permission.TRANSACTION_RETRY,
+        Shape(body=RetryTransaction, answer=Retried),
+        summary="Re-drive a transaction now",
+    )
+    def post(self, call: Call[RetryTransaction, NoQuery]) -> Retried:
+        """Decided: its recorded decision is carried out wherever it is still open, never the
+        opposite. Open: what holds something of it unlisted is registered, so that its end comes
+        there; 409 `InvalidTxnStatus` when there is nothing to mend."""
+        change = Change(
+            self.actor(),
+            "transaction.retry",
+            f"transaction:{self.txn_id}",
+            reason=call.body.reason.strip(),
+        )
+        with recorded(change) as recording:
+            answer = Retried.of(engine().remedies.retry(self.txn_id))
+            recording.after = {
+                "status": answer.status,
+                "replayed": answer.replayed,
+                "registered": answer.registered,
+            }
+        wake_finalizer(self.txn_id.tc_id)
+        return answer
+
+
+class OrphansOfSubscription(SubscriptionEndpoint):
+    @operation(
+        "forceAbortAcknowledgements",
+        Permission.PARTITION_OPERATE,
+        Shape(body=ForceAbortAcks, answer=GivenBack),
+        summary="Give back what an orphan holds of a subscription",
+    )
+    def post(self, call: Call[ForceAbortAcks, NoQuery]) -> GivenBack:
+        """Only when its coordinator does not know the transaction, or says ABORTED; else 409
+        `InvalidTxnStatus`."""
+        txn_id = named("txn_id", TxnID.parse, call.body.txn_id)
+        change = Change(
+            self.actor(),
+            "subscription.force_abort",
+            f"subscription:{self.subscription}",
+            reason=call.body.reason,
+        )
+        with recorded(change) as recording:
+            messages = engine().remedies.force_abort_acks(self.subscription, txn_id)
+            recording.after = {"txn_id": str(txn_id), "messages": messages}
+        return GivenBack(
+            topic=str(self.subscription.topic),
+            subscription=self.subscription.name,
+            txn_id=str(txn_id),
+            messages=messages,
+        )
+
+
+class HistoryOfPartition(PartitionEndpoint):
+    @operation(
+        "getPositionHistory",
+        Permission.TOPIC_READ,
+        Shape(query=HistoryQuery, answer=PositionHistory),
+        summary="Tell where a partition stood",
+    )
+    def get(self, call: Call[None, HistoryQuery]) -> PositionHistory:
+        """At a moment (`at`), when an offset was the last one (`offset`), or over a range, by
+        default the last hour. Exact while the log is kept; sampled between the ends of
+        transactions and before the log's start."""
+        query, inspect = call.query, engine().inspect
+        asked = [query.at, query.offset, query.since or query.until]
+        if sum(each is not None for each in asked) > 1:
+            raise invalid("at", "give one of at, offset, or a range of from and to")
+        if query.at is not None:
+            return PositionHistory.of(self.partition, inspect.position_at(self.partition, query.at))
+        if query.offset is not None:
+            point = inspect.position_at_offset(self.partition, query.offset)
+            return PositionHistory.of(self.partition, point)
+        span = inspect.positions(
+            self.partition, since=query.since, until=query.until, limit=query.limit
+        )
+        return PositionHistory.of(self.partition, span)
+
+
+class ExplanationOfMessage(PartitionEndpoint):
+    @operation(
+        "explainMessage",
+        Permission.TOPIC_READ,
+        Shape(query=ExplainQuery, answer=Explanation),
+        summary="Explain why a message is or is not given",
+    )
+    def get(self, call: Call[None, ExplainQuery]) -> Explanation:
+        """Reasons with their evidence, of the log and, if asked for, of a subscription. No payload
+        is told."""
+        query = call.query
+        subscription = None
+        if query.subscription is not None:
+            subscription = named(
+                "subscription",
+                lambda name: SubscriptionName(self.topic, name),
+                query.subscription,
+            )
+        return Explanation.of(
+            engine().inspect.explain(self.partition, query.offset, query.isolation, subscription)
+        )
+
+
+class RehearsalOfRecovery(PartitionEndpoint):
+    @operation(
+        "rehearseRecovery",
+        Permission.TOPIC_READ,
+        Shape(answer=Rehearsal),
+        summary="Tell what a restart would cost",
+    )
+    def get(self, call: Call[None, NoQuery]) -> Rehearsal:
+        """From which snapshot recovery would start, how much it would read, and how long that
+        takes by recoveries that were measured; nothing is done."""
+        return Rehearsal.of(engine().inspect.rehearse(self.partition))
+
+
+class InvariantsOfPartition(PartitionEndpoint):
+    @operation(
+        "checkPartition",
+        Permission.OPERATION_READ,
+        Shape(query=CheckQuery, answer=PartitionCheck),
+        summary="Check a partition's invariants now",
+    )
+    def get(self, call: Call[None, CheckQuery]) -> PartitionCheck:
+        """A bounded part of its log from `position` on; `next_position` tells where to go on."""
+        report = engine().inspect.invariants(self.partition, position=call.query.position)
+        return PartitionCheck.of(self.partition, report)
+
+
+class AllInvariants(Endpoint):
+    @operation(
+        "listInvariants",
+        Permission.OPERATION_READ,
+        Shape(query=InvariantsQuery, answer=Invariants),
+        summary="Show what is known of the invariants",
+    )
+    def get(self, call: Call[None, InvariantsQuery]) -> Invariants:
+        """What the workers' continuous checks have found, with counter-examples; `broken=true`
+        shows those only that do not hold."""
+        query = call.query
+        return Invariants.of(
+            engine().inspect.invariant_state(
+                broken=query.broken, limit=query.limit, cursor=query.cursor
+            )
+        )
