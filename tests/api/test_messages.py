@@ -301,3 +301,33 @@ def test_a_call_that_finds_no_place_to_wait_answers_at_once(
         assert time.monotonic() - started < 5
     with long_poll.place_to_wait(1000) as granted:
         assert granted == 1000
+
+
+def test_a_sidecar_buffered_topic_is_produced_to_fetched_and_acknowledged(
+    as_role: Callable[..., Caller], program: Caller, finalize: Callable[[], None]
+) -> None:
+    admin = as_role("admin")
+    path = "/topics/public/default/aside"
+    messages = f"{path}/partitions/0/messages"
+    assert admin.put(path, {"buffer": "sidecar"}).json["buffer"] == "sidecar"
+    assert program.put(f"{path}/subscriptions/s", {}).status == 201
+    txn_id = program.post("/transactions", {}).json["txn_id"]
+    program.post(messages, {"messages": [{"payload": "plain"}]})
+    answer = program.post(
+        messages, {"txn_id": txn_id, "messages": [{"payload": "a"}, {"payload": "b"}]}
+    )
+    assert (answer.status, answer.json["first_offset"]) == (201, 0)  # in the sidecar log
+    assert _payloads(program.get(f"{messages}?isolation=read_uncommitted")) == ["plain"]
+    status = program.get(f"{path}/partitions/0").json
+    assert (status["ongoing_txns"], status["blocker"], status["stable_position"]) == (1, None, 0)
+    assert program.get(f"{path}/partitions/0/blockers").json["items"] == []
+    program.post(f"/transactions/{txn_id}/commit", {})
+    finalize()
+    fetched = program.get(messages).json["messages"]
+    assert [message["offset"] for message in fetched] == [0, 1, 2]
+    assert [message["message_id"].split(":", 1)[1] for message in fetched[1:]] == ["1:0:0", "1:0:1"]
+    received = program.post(f"{path}/subscriptions/s/receive", {"consumer": "c"}).json["messages"]
+    ids = [message["message_id"] for message in received]
+    assert ids == [message["message_id"] for message in fetched]
+    ack = program.post(f"{path}/subscriptions/s/ack", {"consumer": "c", "message_ids": ids})
+    assert ack.json["acked"] == ids

@@ -6,6 +6,10 @@ import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_status import TxnAction
 from tests.console.conftest import SECRET, TOPIC, Orders
 from txnconsole.console.csp import POLICY
 
@@ -148,3 +152,35 @@ def test_an_entry_that_is_not_there_is_404(orders: Orders, viewer: Client) -> No
 @pytest.mark.parametrize("at", ["x", "-1", "9" * 30])
 def test_an_offset_that_is_none_is_400(orders: Orders, viewer: Client, at: str) -> None:
     assert viewer.get(f"{orders.log}?at={at}").status_code == 400
+
+
+def test_the_pages_of_a_sidecar_buffered_topic_show_it_sensibly(
+    engine: Engine, viewer: Client
+) -> None:
+    name = TopicName("public", "default", "aside")
+    partition = PartitionName(name, 0)
+    engine.topics.create(name, TopicSettings(buffer=BufferKind.SIDECAR))
+    open_, committed = (engine.coordinator.open(owner="alice").txn_id for _ in range(2))
+    engine.produce(partition, [NewMessage(payload=b"plain")])
+    for txn_id in (open_, committed):
+        engine.produce(
+            partition, [NewMessage(payload=b"x"), NewMessage(payload=b"y")], txn_id=txn_id
+        )
+    engine.coordinator.end(committed, TxnAction.COMMIT)
+    engine.finalizer.finalize(committed.tc_id)
+    log = f"/topics/{name}/partitions/0/log"
+    assert "sidecar buffer" in viewer.get(f"/topics/{name}").content.decode()
+    assert "wait in the sidecar log" in viewer.get(log).content.decode()
+    assert "wait in the sidecar log" in viewer.get(f"{log}/blocker").content.decode()
+    window = viewer.get(f"{log}/window").json()
+    assert [entry[:3] for entry in window["entries"]] == [
+        [0, "m", None],
+        [1, "m", str(committed)],
+        [2, "m", str(committed)],
+    ]
+    assert window["summary"]["ongoing"] == 1
+    assert window["summary"]["stable"] == window["summary"]["last"] == 2
+    assert str(committed) in viewer.get(f"{log}/entries/2").content.decode()
+    for txn_id in (open_, committed):
+        assert viewer.get(f"/transactions/{txn_id}").status_code == 200
+    assert viewer.get("/").status_code == 200

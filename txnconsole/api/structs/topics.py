@@ -28,7 +28,10 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
 
 
 class PutTopic(Body):
-    """A retention that is left out stays as it is; null is without a limit."""
+    """A retention that is left out stays as it is; null is without a limit. With `buffer: sidecar`
+    transactional messages wait beside the partition and are added to it, whole and in the order of
+    the commits, when their transactions commit; with `marker` they are in it from the first, and
+    hold readers back until then."""
 
     partitions: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     buffer: Literal["marker", "sidecar"] = "marker"

@@ -47,6 +47,10 @@ class Messages(PackingEndpoint, PartitionEndpoint):
 
         With `producer_name` and `sequence_id` it is exactly once: the same pair again answers 200
         with `duplicate: true` and the first positions, and appends nothing.
+
+        In a transaction on a topic with `buffer: sidecar` the offsets and message ids are those in
+        the partition's sidecar log: a message gets its place in the partition, and the id by which
+        it is fetched, received and acknowledged, when its transaction commits.
         """
         if self.topic.is_system:
             raise PermissionDenied(f"{self.topic} is the engine's own; it can only be read.")
@@ -83,6 +87,10 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         `filter=client` leaves aborted messages in. To filter, go through batches and `markers` by
         offset; before each, take all of `aborted_transactions` up to its last offset into a set;
         an abort marker takes its transaction out; drop the messages of transactions in the set.
+
+        On a topic with `buffer: sidecar` messages of open and aborted transactions are not in the
+        partition: `read_uncommitted` gives the same messages as `read_committed`, and in
+        `view=log` the messages of a transaction stand in the place of its commit marker.
         """
         query = call.query
         query.check()

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 from engine.model.errors import InvalidRequest, MessageNotFound
 from engine.model.message import StoredMessage
 from engine.model.partition import PartitionStatus
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
@@ -89,6 +90,7 @@ def _blocker(request: ConsoleRequest, status: PartitionStatus) -> dict[str, Any]
     return {
         "status": status,
         "blocker": stack[0] if stack else None,
+        "is_sidecar": engine().log.buffer_of(status.partition) is BufferKind.SIDECAR,
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
 
