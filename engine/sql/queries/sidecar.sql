@@ -40,7 +40,7 @@ SELECT * FROM (
             AND e.sequence = m.sequence AND e.txn_messages IS NOT NULL
         WHERE m.txn_messages > 0
         AND i.partition_id + 0 = (SELECT log_id FROM log) AND i.commit_offset = m.first_offset
-        AND int8range(i.first_offset, i.last_offset) @> e.last_offset
+        AND e.last_offset - i.first_offset BETWEEN 0 AND i.last_offset - i.first_offset - 1
         AND e.txn_messages > %(from_offset)s - m.first_offset
         AND e.txn_messages <= coalesce((
             SELECT b.txn_messages FROM broker.entry b

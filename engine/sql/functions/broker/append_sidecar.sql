@@ -19,50 +19,42 @@ CREATE OR REPLACE FUNCTION broker.append_sidecar(
     OUT log_id bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    settings broker.partition;
     side broker.partition_live;
     ongoing broker.ongoing_txn;
-    stored broker.entry;
 BEGIN
     SELECT p.partition_id INTO log_id FROM broker.partition p WHERE p.sidecar_of = p_partition;
     IF NOT FOUND THEN
         log_id := (broker.make_sidecar(p_partition)).partition_id;
     END IF;
     SELECT * INTO side FROM broker.partition_live l
-        WHERE l.partition_id = log_id FOR UPDATE;
-    -- Without a sidecar the partition itself tells why it could not be made.
-    SELECT * INTO settings FROM broker.partition p
-        WHERE p.partition_id = coalesce(log_id, p_partition);
-    IF settings.partition_id IS NULL THEN result := 'not_found'; RETURN; END IF;
-    IF NOT settings.online THEN result := 'offline'; RETURN; END IF;
-    IF side.partition_id IS NULL THEN result := 'recovering'; RETURN; END IF;
+        WHERE l.partition_id = log_id AND l.online FOR UPDATE;
+    IF NOT FOUND THEN
+        -- Without a sidecar the partition itself tells why it could not be made.
+        result := broker.why_closed(coalesce(log_id, p_partition));
+        RETURN;
+    END IF;
 
-    PERFORM FROM broker.ended_txn e
-        WHERE e.partition_id = p_partition AND e.tc_id = p_tc AND e.sequence = p_sequence;
-    IF FOUND THEN result := 'ended'; RETURN; END IF;
-    PERFORM FROM broker.low_water_mark w
-        WHERE w.partition_id = p_partition AND w.tc_id = p_tc AND w.low_water_mark >= p_sequence;
-    IF FOUND THEN result := 'ended'; RETURN; END IF;
+    IF broker.has_ended(p_partition, p_tc, p_sequence) THEN
+        result := 'ended';
+        RETURN;
+    END IF;
 
-    IF p_producer IS NOT NULL AND p_sequence_id IS NOT NULL AND settings.deduplication THEN
+    IF p_producer IS NOT NULL AND p_sequence_id IS NOT NULL AND side.deduplication THEN
         SELECT max(e.sequence_id) INTO last_sequence_id FROM broker.entry e
             WHERE e.partition_id = log_id AND e.tc_id = p_tc AND e.sequence = p_sequence
             AND e.producer_name = p_producer;
         IF p_sequence_id <= last_sequence_id THEN
-            SELECT * INTO stored FROM broker.entry e
-                WHERE e.partition_id = log_id AND e.tc_id = p_tc AND e.sequence = p_sequence
-                AND e.producer_name = p_producer AND e.sequence_id = p_sequence_id;
-            result := CASE WHEN FOUND THEN 'duplicate' ELSE 'out_of_order' END;
-            ledger_id := stored.ledger_id;
-            first_offset := stored.first_offset;
-            last_offset := stored.last_offset;
+            SELECT * INTO ledger_id, first_offset, last_offset FROM broker.appended_before(
+                log_id, p_producer, p_sequence_id, p_tc, p_sequence
+            );
+            result := CASE WHEN ledger_id IS NULL THEN 'out_of_order' ELSE 'duplicate' END;
             RETURN;
         END IF;
     END IF;
 
     IF side.segment_entries > 0 AND (
-        side.next_offset - side.segment_first_offset + p_messages > settings.segment_max_messages
-        OR side.segment_bytes + length(p_body) > settings.segment_max_bytes
+        side.next_offset - side.segment_first_offset + p_messages > side.segment_max_messages
+        OR side.segment_bytes + length(p_body) > side.segment_max_bytes
     ) THEN
         side := broker.roll_segment(side);
     END IF;
