@@ -18,6 +18,9 @@ _CHECKS = (
     "response_schema_conformance",
     "negative_data_rejection",
 )
+#: What would take the ground from under the run itself: tens of thousands of coordinators, or the
+#: end of the fuzzer's own token.
+_LEFT_OUT = ("scaleCoordinators", "revokeToken")
 
 
 @pytest.mark.timeout(300)
@@ -25,6 +28,7 @@ def test_no_generated_request_breaks_the_contract(server: Served, tmp_path: Path
     command = [
         *(str(Path(sys.executable).with_name("st")), "run", f"{server.url}/api/v1/schema"),
         *("--header", f"Authorization: Bearer {server.token('admin', user='fuzzer')}"),
+        *(part for name in _LEFT_OUT for part in ("--exclude-operation-id", name)),
         *("--checks", ",".join(_CHECKS), "--continue-on-failure"),
         *("--phases", "coverage,fuzzing", "--max-examples", "5", "--max-time", str(_SECONDS)),
         *("--request-timeout", "60", "--suppress-health-check", "all"),

@@ -44,6 +44,22 @@ def test_coordinator_stats_are_of_one_or_of_all(tool: PulsarTool, open_txn: str)
     assert "no coordinator 9" in tool.get("coordinatorStats?coordinatorId=9", 404)["reason"]
 
 
+def test_the_number_of_coordinators_grows_by_a_bare_number(tool: PulsarTool) -> None:
+    tool.post("transactionCoordinator/replicas", b"6")
+    assert [each["id"] for each in tool.get("coordinators")] == [0, 1, 2, 3, 4, 5]
+    for not_greater in (b"6", b"3", b"0", b"-1"):
+        refused = tool.post("transactionCoordinator/replicas", not_greater, 406)
+        assert refused["code"] == "NotAcceptable"
+        assert "6 coordinators" in refused["reason"]
+    for wrong in (b"65537", b'"8"', b"", b"{}", b"7.5", b"null"):
+        assert tool.post("transactionCoordinator/replicas", wrong, 400)["code"] == "InvalidRequest"
+    assert len(tool.get("coordinators")) == 6
+    newest = tool.caller.get("/audit?action=coordinator.scale").json["items"]
+    done = newest[-1]
+    assert (done["before"], done["after"]) == ({"count": 4}, {"count": 6})
+    assert {each["result"] for each in newest[:-1]} == {"NotAcceptable", "InvalidRequest"}
+
+
 def test_internal_stats_name_the_log_and_its_end(
     tool: PulsarTool, open_txn: str, engine: Engine
 ) -> None:

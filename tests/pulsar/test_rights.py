@@ -20,11 +20,15 @@ V, OP, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 PEOPLE = {V, OP, A}
 _P0 = f"{TOPIC}-partition-0"
 
+#: Bodies of the calls that take one.
+BODIES = {"pulsarScaleTransactionCoordinators": b"9"}
+
 #: Operation, method, path, and who may; ``{own}`` is a transaction of somebody else.
 TABLE: dict[str, tuple[str, str, set[Role]]] = {
     "pulsarCoordinators": ("GET", "coordinators", PEOPLE),
     "pulsarCoordinatorStats": ("GET", "coordinatorStats", PEOPLE),
     "pulsarCoordinatorInternalStats": ("GET", "coordinatorInternalStats/0", PEOPLE),
+    "pulsarScaleTransactionCoordinators": ("POST", "transactionCoordinator/replicas", {A}),
     "pulsarTransactionMetadata": ("GET", "transactionMetadata/{own}", PEOPLE),
     "pulsarSlowTransactions": ("GET", "slowTransactions/0", PEOPLE),
     "pulsarAbortTransaction": ("POST", "abortTransaction/{own}", {OP, A}),
@@ -61,7 +65,8 @@ def world(engine: Engine, topic: str) -> None:
 def status(caller: Caller, name: str, own: str) -> int:
     method, path, _ = TABLE[name]
     base = "/admin/v3/transactions/"
-    return caller.send(method, path.replace("{own}", bits(own)), base=base).status
+    body = BODIES.get(name, b"")
+    return caller.send(method, path.replace("{own}", bits(own)), body, base=base).status
 
 
 @pytest.mark.parametrize("role", list(Role))

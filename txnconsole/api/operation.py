@@ -71,10 +71,10 @@ class Shape:
 
     ``packed_body`` is the MessagePack form of ``body``; a call that has one, or whose
     ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape but
-    204, which has none.
+    204, which has none. A ``body`` that is no struct is for Pulsar's paths alone.
     """
 
-    body: type[msgspec.Struct] = NoBody
+    body: type[Any] = NoBody
     packed_body: type[msgspec.Struct] | None = None
     body_limit: int = BODY_BYTES
     query: type[msgspec.Struct] = NoQuery
@@ -137,8 +137,8 @@ def _parameters(shape: Shape) -> list[Any]:
 
 
 def _media_types(
-    plain: type[msgspec.Struct], packed: type[msgspec.Struct] | None
-) -> Mapping[str, type[msgspec.Struct]] | None:
+    plain: type[Any], packed: type[msgspec.Struct] | None
+) -> Mapping[str, type[Any]] | None:
     if plain is NoBody:
         return None
     return {JSON: plain} if packed is None else {JSON: plain, MSGPACK: packed}

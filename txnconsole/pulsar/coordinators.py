@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from rest_framework.exceptions import NotAcceptable
 from rest_framework.request import Request
 
-from engine.model.errors import CoordinatorNotFound, TransactionNotFound
+from engine.model.errors import CoordinatorNotFound, InvalidRequest, TransactionNotFound
 from engine.model.transaction import CoordinatorStats
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import MAX_TC_ID, TxnID
 from txnconsole.access.requests import django_request
 from txnconsole.access.roles import Permission
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.pulsar.answers import (
     ManagedLedgerStats,
@@ -19,7 +21,7 @@ from txnconsole.pulsar.answers import (
     TransactionLogStats,
 )
 from txnconsole.pulsar.endpoint import PulsarEndpoint
-from txnconsole.pulsar.names import milliseconds
+from txnconsole.pulsar.names import REASON, milliseconds
 from txnconsole.pulsar.queries import OfCoordinator, WithMetadata
 
 
@@ -85,8 +87,42 @@ class InternalStats(PulsarEndpoint):
         )
 
 
+class Replicas(PulsarEndpoint):
+    @operation(
+        "pulsarScaleTransactionCoordinators",
+        Permission.COORDINATOR_SCALE,
+        Shape(body=int),
+        summary="Pulsar: transactionCoordinator/replicas",
+    )
+    def post(self, call: Call[int, NoQuery]) -> None:
+        """Grow the number of coordinators to the body, a bare number; 406 unless it is greater than
+        the number that there are."""
+        change = Change(self.actor(), "coordinator.scale", "coordinators", reason=REASON)
+        with recorded(change) as recording:
+            before = _grown(call.body)
+            recording.before, recording.after = {"count": before}, {"count": call.body}
+
+
+def _grown(count: int) -> int:
+    """Grow the number of coordinators; answers how many there were.
+
+    Raises:
+        InvalidRequest: ids cannot name so many.
+        NotAcceptable: there are as many, or more.
+    """
+    try:
+        before = engine().scale_coordinators(count)
+    except InvalidRequest as error:
+        if count > MAX_TC_ID + 1:
+            raise
+        raise NotAcceptable(error.message) from error
+    if before == count:  # The engine takes that for done; Pulsar does not.
+        raise NotAcceptable(f"There are {before} coordinators already; name a greater number.")
+    return before
+
+
 def _one(tc_id: int) -> CoordinatorStats:
-    for stats in engine().coordinator.stats():
+    for stats in engine().coordinator.stats(after=min(tc_id, MAX_TC_ID) - 1, limit=1):
         if stats.tc_id == tc_id:
             return stats
     raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")

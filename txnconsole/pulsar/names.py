@@ -17,6 +17,8 @@ _TXN = re.compile(r"\((\d{1,20}),(\d{1,20})\)", re.ASCII)
 _HALF = 2**64
 #: A position before the first entry, as Pulsar writes it.
 EARLIEST = "-1:-1"
+#: Pulsar's calls give no reason; the audit log says this.
+REASON = "asked for through Pulsar's admin API"
 
 
 def split_topic(name: str) -> tuple[str, int | None]:

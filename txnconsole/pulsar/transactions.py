@@ -24,7 +24,7 @@ from txnconsole.pulsar.answers import (
     TransactionMetadata,
 )
 from txnconsole.pulsar.endpoint import PulsarEndpoint, PulsarPartitionEndpoint, PulsarTxnEndpoint
-from txnconsole.pulsar.names import milliseconds, partition_text, position_text, txn_text
+from txnconsole.pulsar.names import REASON, milliseconds, partition_text, position_text, txn_text
 from txnconsole.pulsar.queries import OfCoordinator
 from txnconsole.pulsar.subscriptions import cumulative_position
 from txnconsole.queue.wakeup import wake_finalizer
@@ -32,7 +32,6 @@ from txnconsole.queue.wakeup import wake_finalizer
 _UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
 #: Slow transactions in one answer, the oldest first; Pulsar's call knows no pages.
 MOST_SLOW = 500
-_REASON = "asked for through Pulsar's admin API"
 
 
 class Metadata(PulsarTxnEndpoint):
@@ -104,13 +103,13 @@ class Abort(PulsarTxnEndpoint):
     def post(self, call: Call[None, NoQuery]) -> None:
         """Answers once ABORTING is durable."""
         change = Change(
-            self.actor(), "transaction.abort", f"transaction:{self.txn_id}", reason=_REASON
+            self.actor(), "transaction.abort", f"transaction:{self.txn_id}", reason=REASON
         )
         with recorded(change) as recording:
             before = engine().coordinator.get(self.txn_id)
             recording.before = {"status": before.status, "owner": before.owner}
             decided = engine().coordinator.end(
-                self.txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR, detail=_REASON, owner=None
+                self.txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR, detail=REASON, owner=None
             )
             recording.after = {"status": decided.status}
         wake_finalizer(self.txn_id.tc_id)

@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern] = [
     path("coordinators", coordinators.Coordinators.as_view()),
     path("coordinatorStats", coordinators.Stats.as_view()),
     path("coordinatorInternalStats/<int:coordinator_id>", coordinators.InternalStats.as_view()),
+    path("transactionCoordinator/replicas", coordinators.Replicas.as_view()),
     path(f"transactionMetadata/{_TXN}", transactions.Metadata.as_view()),
     path("slowTransactions/<int:timeout>", transactions.SlowTransactions.as_view()),
     path(f"abortTransaction/{_TXN}", transactions.Abort.as_view()),
