@@ -477,27 +477,28 @@ AND (%(include_system)s OR topic NOT LIKE '\_\_%%')
 ORDER BY tenant, namespace, topic LIMIT %(limit)s
 
 -- topic_in_use --
+-- The pending index's own way to write its predicate, here and below (migration 0005).
 SELECT tc_id, sequence FROM coordinator.txn_partition
-WHERE topic_id = %(topic_id)s AND state = 'pending'
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 UNION
 SELECT tc_id, sequence FROM coordinator.txn_subscription
-WHERE topic_id = %(topic_id)s AND state = 'pending'
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 LIMIT 5
 
 -- abandon_partitions --
 -- The part that transactions have in a topic that is deleted by force: aborted, and they say why.
 UPDATE coordinator.txn_partition SET state = 'aborted', last_error = %(error)s
-WHERE topic_id = %(topic_id)s AND state = 'pending'
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 RETURNING tc_id, sequence, topic || ':' || partition AS participant
 
 -- abandon_subscriptions --
 UPDATE coordinator.txn_subscription SET state = 'aborted', last_error = %(error)s
-WHERE topic_id = %(topic_id)s AND state = 'pending'
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 RETURNING tc_id, sequence, topic || '/' || subscription AS participant
 
 -- subscription_in_use --
 SELECT tc_id, sequence FROM coordinator.txn_subscription
-WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state = 'pending'
+WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state || '' = 'pending'
 LIMIT 5
 
 -- delete_topic --

@@ -61,13 +61,13 @@ ORDER BY o.partition_id, o.tc_id, o.sequence LIMIT %(limit)s
 -- What transactions hold of subscriptions, from a place on, as open_spans.
 SELECT a.subscription_id, a.tc_id, a.sequence, s.topic_id, s.topic, s.name,
     sum(r.messages)::bigint AS messages,
-    EXISTS (
-        SELECT FROM broker.ended_ack_txn e WHERE e.subscription_id = a.subscription_id
-        AND e.tc_id = a.tc_id AND e.sequence = a.sequence
-    ) OR EXISTS (
-        SELECT FROM broker.ack_low_water_mark w WHERE w.subscription_id = a.subscription_id
-        AND w.tc_id = a.tc_id AND w.low_water_mark >= a.sequence
-    ) AS fenced
+    coalesce((
+        SELECT true FROM broker.ended_ack_txn e WHERE e.subscription_id = a.subscription_id
+        AND e.tc_id = a.tc_id AND e.sequence = a.sequence LIMIT 1
+    ), (
+        SELECT true FROM broker.ack_low_water_mark w WHERE w.subscription_id = a.subscription_id
+        AND w.tc_id = a.tc_id AND w.low_water_mark >= a.sequence LIMIT 1
+    ), false) AS fenced
 FROM broker.pending_ack a
 JOIN broker.subscription s USING (subscription_id)
 CROSS JOIN LATERAL (

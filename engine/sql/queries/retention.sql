@@ -184,9 +184,11 @@ ORDER BY s.first_offset DESC LIMIT 1
 -- An array, so that they are found by their key.
 DELETE FROM broker.pending_ack_log WHERE log_id = ANY (ARRAY(
     SELECT g.log_id FROM broker.cursor c
-    JOIN broker.pending_ack_log g
-        ON g.subscription_id = c.subscription_id AND g.partition_id = c.partition_id
-        AND upper(g.ranges) <= c.mark_delete + 1
+    CROSS JOIN LATERAL (
+        SELECT log_id FROM broker.pending_ack_log
+        WHERE subscription_id = c.subscription_id AND partition_id = c.partition_id
+        AND upper(ranges) <= c.mark_delete + 1 OFFSET 0
+    ) g
     LIMIT %(limit)s
 ))
 

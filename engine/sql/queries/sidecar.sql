@@ -85,7 +85,7 @@ SELECT broker.mend_sidecar(%(partition_id)s) AS marked
 SELECT s.sidecar_of AS partition_id, s.partition_id AS log_id, s.topic, s.number
 FROM broker.partition s
 WHERE s.sidecar_of IS NOT NULL
-AND EXISTS (SELECT FROM broker.txn_index i WHERE i.partition_id = s.partition_id)
+AND (SELECT true FROM broker.txn_index i WHERE i.partition_id = s.partition_id LIMIT 1)
 
 -- compact_sidecar --
 -- See functions/broker/compact_sidecar.sql.

@@ -1,0 +1,70 @@
+"""Every named statement finds what it reads by an index, whatever the size of the tables.
+
+Judged by the generic plan that a connection keeps, without running anything: on a table that grows
+with history no sequential scan, and no walk over a whole index that no LIMIT ends. A statement that
+may do so stands in EXEMPT with its reason. What happens inside functions, and how many rows are
+read, is test_plans' to judge.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from engine.sql import queries
+from tests.engine.sql.test_statements import FILES, numbered
+from tests.support.databases import Databases
+
+#: Grow with what was ever produced, ended or acknowledged.
+_GROWING = {
+    *("entry", "txn_index", "ongoing_txn", "ended_txn", "pending_ack_log", "ended_ack_txn"),
+    *("position_sample", "delivery", "transaction", "txn_partition", "txn_subscription"),
+    *("transaction_log", "archive"),
+}
+EXEMPT = {
+    "coordinator_stats": "counts what is live, for a page; limits bound how much that is",
+}
+
+_FILES = [file for file in (*FILES, "retention") if file != "session"]
+_STATEMENTS = [(file, name) for file in dict.fromkeys(_FILES) for name in queries(file)]
+
+
+def plan_of(connection: psycopg.Connection[Any], statement: str) -> dict[str, Any]:
+    row = connection.execute(
+        f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {numbered(statement)}".encode()
+    ).fetchone()
+    assert row is not None
+    found = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    return dict(found[0]["Plan"])
+
+
+def unbounded(node: dict[str, Any], *, limited: bool = False) -> Iterator[str]:
+    """The scans of growing tables that nothing bounds; ``limited``: a LIMIT stops what is below,
+    with nothing between that would have to read all of it first."""
+    kind = node["Node Type"]
+    limited = kind == "Limit" or (
+        (limited and kind in ("Nested Loop", "Subquery Scan", "LockRows", "Result", "ProjectSet"))
+        or (limited and kind.startswith("Index"))
+    )
+    if node.get("Relation Name") in _GROWING:
+        if kind in ("Seq Scan", "Sample Scan"):
+            yield f"{kind} on {node['Relation Name']}"
+        elif kind.startswith("Index") and "Index Cond" not in node and not limited:
+            yield f"all of {node['Index Name']}"
+    for child in node.get("Plans", []):
+        yield from unbounded(child, limited=limited)
+
+
+@pytest.mark.parametrize(("file", "name"), _STATEMENTS)
+def test_a_statement_finds_what_it_reads(databases: Databases, file: str, name: str) -> None:
+    statement = re.sub(r"^(--.*\n)+", "", queries(file)[name])
+    url = databases.all_urls[FILES.get(file, 1)]
+    options = "-c enable_seqscan=off -c enable_bitmapscan=off"
+    with psycopg.connect(url, options=options) as connection:
+        found = list(unbounded(plan_of(connection, statement)))
+    assert bool(found) == (name in EXEMPT), found
