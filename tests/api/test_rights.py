@@ -15,6 +15,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.api.conftest import MESSAGES, TOPIC, Caller
+from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
@@ -75,6 +76,15 @@ ALLOWED: dict[str, set[Role]] = {
     "getCoordinator": PEOPLE,
     "scaleCoordinators": {A},
     "listAudit": {OP, A},
+    "getMe": EVERYBODY,
+    "listTokens": {A},
+    "createToken": {A},
+    "getToken": {A},
+    "revokeToken": {A},
+    "listUsers": {A},
+    "getUser": {A},
+    "putUser": {A},
+    "listGroups": {A},
 }
 
 _T = f"/topics/{TOPIC}"
@@ -146,6 +156,15 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "getCoordinator": ("GET", "/coordinators/1", None),
     "scaleCoordinators": ("POST", "/coordinators/scale", {"count": 4}),
     "listAudit": ("GET", "/audit", None),
+    "getMe": ("GET", "/me", None),
+    "listTokens": ("GET", "/tokens", None),
+    "createToken": ("POST", "/tokens", {"user": "spare", "roles": ["viewer"]}),
+    "getToken": ("GET", "/tokens/{spare_token}", None),
+    "revokeToken": ("DELETE", "/tokens/{spare_token}", None),
+    "listUsers": ("GET", "/users", None),
+    "getUser": ("GET", "/users/spare", None),
+    "putUser": ("PUT", "/users/spare", {"roles": ["viewer"]}),
+    "listGroups": ("GET", "/groups", None),
 }
 
 
@@ -177,6 +196,7 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     admin.produce("first")
     orphaned = PartitionName(TopicName.parse(TOPIC), 1)
     engine.log.append(orphaned, [NewMessage(payload=b"orphan")], txn_id=_ORPHAN)
+    as_role("viewer", user="spare")
     held = SubscriptionName(orphaned.topic, "s")
     engine._acks.acknowledge(held, [MessageID(0, 0, 0, 0)], txn_id=_ORPHAN)
     decided = engine.coordinator.open(owner="root", tc_id=_DECIDED.tc_id).txn_id
@@ -188,10 +208,15 @@ def request(caller: Caller, name: str, own: str) -> int:
     method, path, body = REQUESTS[name]
     text = caller.send(
         method,
-        path.replace("{own}", own),
+        path.replace("{own}", own).replace("{spare_token}", _spare_token()),
         b"" if body is None else _with_own(body, own),
     )
     return text.status
+
+
+def _spare_token() -> str:
+    newest = Token.objects.filter(user__username="spare").first()
+    return "1" if newest is None else str(newest.pk)
 
 
 def _with_own(body: Any, own: str) -> bytes:

@@ -42,10 +42,15 @@ class Permission(StrEnum):
     COORDINATOR_SCALE = "coordinator.scale"
     OPERATION_READ = "operation.read"
     AUDIT_READ = "audit.read"
+    #: Who one is, and what one may do.
+    SELF_READ = "self.read"
+    #: Users, their roles, and everybody's tokens.
+    ACCESS_MANAGE = "access.manage"
 
 
 _READ = frozenset(
     {
+        Permission.SELF_READ,
         Permission.TOPIC_READ,
         Permission.MESSAGE_READ,
         Permission.TRANSACTION_READ,
@@ -56,6 +61,7 @@ _READ = frozenset(
 )
 _PROGRAM = frozenset(
     {
+        Permission.SELF_READ,
         Permission.TOPIC_READ,
         Permission.TRANSACTION_USE,
         Permission.TRANSACTION_READ,

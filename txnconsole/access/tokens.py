@@ -19,6 +19,7 @@ from django.contrib.auth.models import User
 from django.db.models import DurationField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
 
+from engine.model.errors import EngineError
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS, Principal, roles_named
 from txnconsole.access.roles import Role
@@ -33,6 +34,12 @@ _SECRET_BYTES = 32
 _HINT_LENGTH = len(_PREFIX) + 6
 _MAX_LENGTH = 128
 _CACHE_ENTRIES = 10_000
+
+
+class TokenNotFound(EngineError):
+    """There is no token of that number."""
+
+    code = "TokenNotFound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,18 @@ def recognise(secret: str) -> Principal | None:
         return None
     digest = _digest(secret)
     return _cache.get(digest) or _look_up(digest)
+
+
+def find_token(token_id: int) -> Token:
+    """The token of that number, with its user, whatever its state.
+
+    Raises:
+        TokenNotFound: there is none.
+    """
+    token = Token.objects.select_related("user").filter(pk=token_id).first()
+    if token is None:
+        raise TokenNotFound(f"There is no token {token_id}.")
+    return token
 
 
 def revoke(token: Token) -> None:

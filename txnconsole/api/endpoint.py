@@ -16,6 +16,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.authentication import ConsoleAuthentication, TokenAuthentication
+from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.requests import principal_behind, principal_of_request
 from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation
@@ -64,6 +65,16 @@ class Endpoint(APIView):
         principal = principal_of_request(self.request)
         request_id = str(self.request.META.get("REQUEST_ID", ""))
         return Actor(principal.name, principal.token_id, request_id)
+
+
+class AccessEndpoint(Endpoint):
+    """An address of users and tokens. A token that is limited to topics would pass its limits by
+    making another, so it is refused here."""
+
+    def initial(self, request: Request, *args: object, **path: str) -> None:
+        super().initial(request, *args, **path)
+        if principal_of_request(request).topics != ALL_TOPICS:
+            raise PermissionDenied("A token that is limited to topics manages no tokens or users.")
 
 
 class TransactionEndpoint(Endpoint):

@@ -37,6 +37,8 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "PartitionNotFound": 404,
     "SubscriptionNotFound": 404,
     "MessageNotFound": 404,
+    "UserNotFound": 404,
+    "TokenNotFound": 404,
     "MethodNotAllowed": 405,
     "NotAcceptable": 406,
     "InvalidTxnStatus": 409,

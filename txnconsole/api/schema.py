@@ -10,6 +10,8 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSe
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 
+from txnconsole.access.users import USER_NAME
+
 _REFERENCE = "#/components/schemas/{name}"
 
 
@@ -22,6 +24,8 @@ _PATH: Mapping[str, Mapping[str, Any]] = {
     "subscription": {"pattern": _NAME, "examples": ["delays"]},
     "partition": {"pattern": r"^[0-9]{1,6}$", "examples": ["0"]},
     "txn_id": {"pattern": r"^[0-9]{1,5}:[0-9]{1,18}$", "examples": ["3:42"]},
+    "token_id": {"pattern": r"^[1-9][0-9]{0,17}$", "examples": ["17"]},
+    "user": {"pattern": USER_NAME, "examples": ["billing"]},
 }
 
 

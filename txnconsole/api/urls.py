@@ -13,9 +13,11 @@ from txnconsole.api.views import (
     partition_operations,
     partitions,
     subscriptions,
+    tokens,
     topics,
     transaction_ends,
     transactions,
+    users,
 )
 from txnconsole.api.views.nowhere import Nowhere
 
@@ -67,6 +69,12 @@ urlpatterns: list[URLPattern] = [
     path("coordinators/scale", coordinators.NumberOfCoordinators.as_view()),
     path("coordinators/<int:coordinator_id>", coordinators.OneCoordinator.as_view()),
     path("invariants", inspection.AllInvariants.as_view()),
+    path("me", tokens.Caller.as_view()),
+    path("tokens", tokens.Tokens.as_view()),
+    path("tokens/<str:token_id>", tokens.OneToken.as_view()),
+    path("users", users.Users.as_view()),
+    path("users/<str:user>", users.OneUser.as_view()),
+    path("groups", users.AllGroups.as_view()),
     path("audit", audit.AuditLog.as_view()),
     path("schema", Schema.as_view()),
     path("docs", Docs.as_view()),

@@ -6,7 +6,8 @@ its place in the chain (``hash`` covers every field and the hash before it). Wri
 advisory lock for the length of an INSERT, so numbers have no gaps and the chain no forks; threads
 who come while an INSERT is under way share the next one.
 
-An entry is written after what it records, also when that failed; ``result`` tells. A crash
+An entry is written after what it records, also when that failed; ``result`` tells. Changes of
+users and tokens share an SQL transaction with their entries. Elsewhere a crash
 between a change and its entry leaves the change without one; the engine's own transaction log,
 which holds the reason of every end, is written with the change itself. Entries of ends that
 programs make without giving a reason do not wait for the disk; a crash of PostgreSQL can cost the

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
-from django.db import connection
+from django.db import connection, transaction
 
 from engine.postgres.combining import Combiner
 from txnconsole.audit.models import AuditEntry
@@ -89,11 +89,29 @@ def recorded(change: Change) -> Generator[Recording]:
     try:
         yield recording
     except Exception as error:
-        code = getattr(error, "code", None)
-        result = code if isinstance(code, str) else type(error).__name__
-        record(replace(change, before=recording.before, after=recording.after, result=result))
+        _record_failure(change, recording, error)
         raise
     record(replace(change, before=recording.before, after=recording.after))
+
+
+@contextmanager
+def recorded_atomically(change: Change) -> Generator[Recording]:
+    """As :func:`recorded`, in one SQL transaction with what is recorded: for changes of Django's
+    own tables. What fails is undone, and then recorded."""
+    recording = Recording()
+    try:
+        with transaction.atomic():
+            yield recording
+            record(replace(change, before=recording.before, after=recording.after))
+    except Exception as error:
+        _record_failure(change, recording, error)
+        raise
+
+
+def _record_failure(change: Change, recording: Recording, error: Exception) -> None:
+    code = getattr(error, "code", None)
+    result = code if isinstance(code, str) else type(error).__name__
+    record(replace(change, before=recording.before, after=recording.after, result=result))
 
 
 def head() -> tuple[int, str]:

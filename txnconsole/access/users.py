@@ -1,0 +1,107 @@
+"""Users and their roles, which are the groups of the roles' names.
+
+A user is a person of the console, with a password, or the owner of programs' tokens, without one.
+Users are disabled, never deleted: transactions and the audit log go on naming them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+
+from engine.model.errors import EngineError, InvalidRequest
+from txnconsole.access import tokens
+from txnconsole.access.principal import roles_named
+from txnconsole.access.roles import Role
+
+#: What Django's own commands take as a user name too.
+USER_NAME = r"^[\w.@+-]{1,150}$"
+
+
+class UserNotFound(EngineError):
+    """There is no user of that name."""
+
+    code = "UserNotFound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSettings:
+    """What a user is to be; None leaves as it is, or as a new user has it."""
+
+    roles: frozenset[Role] | None = None
+    active: bool | None = None
+    password: str | None = None
+
+
+def user_name(text: str) -> str:
+    """Check the form of a user's name.
+
+    Raises:
+        InvalidRequest: it has another.
+    """
+    if not re.fullmatch(USER_NAME, text):
+        raise InvalidRequest("A user's name has 1 to 150 letters, digits and any of @ . + - _.")
+    return text
+
+
+def find_user(name: str) -> User:
+    """The user of that name.
+
+    Raises:
+        UserNotFound: there is none.
+    """
+    user = User.objects.prefetch_related("groups").filter(username=name).first()
+    if user is None:
+        raise UserNotFound(f"There is no user {name}.")
+    return user
+
+
+def put_user(name: str, settings: UserSettings) -> tuple[User, bool]:
+    """Create or change a user; call it in an SQL transaction. Tells whether it was created.
+
+    A user without a password logs in nowhere. What changes ends what the user had before:
+    sessions with its old password, tokens and sessions when it is disabled.
+
+    Raises:
+        InvalidRequest: the password is too easy to guess.
+    """
+    user, created = User.objects.select_for_update().get_or_create(username=name)
+    if settings.password is not None:
+        _check_password(settings.password, user)
+        user.set_password(settings.password)
+    elif created:
+        user.set_unusable_password()
+    if settings.active is not None:
+        user.is_active = settings.active
+    if settings.roles is not None:
+        user.is_superuser = user.is_superuser and Role.ADMIN in settings.roles
+        _set_roles(user, settings.roles)
+    user.save()
+    tokens.forget()
+    return user, created
+
+
+def roles_of(user: User) -> frozenset[Role]:
+    """The roles that the user has in the console; those of its tokens stand on them."""
+    if user.is_superuser:
+        return frozenset({Role.ADMIN})
+    return roles_named(group.name for group in user.groups.all())
+
+
+def _set_roles(user: User, roles: Iterable[Role]) -> None:
+    """Join the groups of the roles and leave those of others; groups that are no roles stay."""
+    others = user.groups.exclude(name__in=list(Role))
+    user.groups.set([*others, *(Group.objects.get_or_create(name=role)[0] for role in roles)])
+
+
+def _check_password(password: str, user: User) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        problem = " ".join(error.messages)
+        raise InvalidRequest(problem, errors=[{"field": "password", "message": problem}]) from error

@@ -1,0 +1,147 @@
+"""Tokens, and who the caller is. A secret is in the answer that creates its token, nowhere else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.functions import Now
+from rest_framework.request import Request
+
+from engine.model.page import decode_cursor, encode_cursor
+from txnconsole.access.models import Token as StoredToken
+from txnconsole.access.roles import Permission
+from txnconsole.access.tokens import TokenNotFound, find_token, issue, revoke
+from txnconsole.access.users import find_user
+from txnconsole.api.decoding import invalid
+from txnconsole.api.endpoint import AccessEndpoint, Endpoint
+from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.access import (
+    CreatedToken,
+    CreateToken,
+    ListTokens,
+    Me,
+    Token,
+    TokenPage,
+)
+from txnconsole.api.structs.fields import INT64_MAX
+from txnconsole.audit.chain import Change, recorded_atomically
+
+
+class Caller(Endpoint):
+    @operation("getMe", Permission.SELF_READ, Shape(answer=Me), summary="Tell who the caller is")
+    def get(self, call: Call[None, NoQuery]) -> Me:
+        """Its roles, what they permit, its topic patterns, and its token."""
+        principal = call.principal
+        return Me(
+            name=principal.name,
+            roles=sorted(principal.roles),
+            permissions=sorted(principal.permissions),
+            topics=list(principal.topics),
+            token=None if principal.token_id is None else _token(principal.token_id),
+        )
+
+
+class Tokens(AccessEndpoint):
+    @operation(
+        "listTokens",
+        Permission.ACCESS_MANAGE,
+        Shape(query=ListTokens, answer=TokenPage),
+        summary="List tokens",
+    )
+    def get(self, call: Call[None, ListTokens]) -> TokenPage:
+        """Newest first, revoked and expired ones too; of one `user` or of all."""
+        query = call.query
+        tokens = _tokens().order_by("-pk")
+        if query.user is not None:
+            tokens = tokens.filter(user__username=query.user)
+        if query.cursor is not None:
+            tokens = tokens.filter(pk__lt=_position(query.cursor))
+        found = list(tokens[: query.limit + 1])
+        page = found[: query.limit]
+        return TokenPage(
+            items=[_shown(token) for token in page],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+        )
+
+    @operation(
+        "createToken",
+        Permission.ACCESS_MANAGE,
+        Shape(body=CreateToken, answer=CreatedToken, statuses=(201,)),
+        summary="Create a token",
+    )
+    def post(self, call: Call[CreateToken, NoQuery]) -> Reply:
+        """For a program of the user, limited to roles and topics. Its secret is shown this once."""
+        body = call.body
+        change = Change(self.actor(), "token.create", f"user:{body.user}")
+        with recorded_atomically(change) as recording:
+            token, secret = issue(
+                find_user(body.user),
+                body.roles,
+                topics=body.topics,
+                lifetime=None
+                if body.lifetime_ms is None
+                else timedelta(milliseconds=body.lifetime_ms),
+            )
+            created = _token(token.pk)
+            recording.after = {
+                "token": token.pk,
+                "roles": created.roles,
+                "topics": created.topics,
+                "expires_at": created.expires_at,
+            }
+        return Reply(CreatedToken(token=created, secret=secret), 201)
+
+
+class OneToken(AccessEndpoint):
+    token_id: int
+
+    def initial(self, request: Request, *args: object, **path: str) -> None:
+        super().initial(request, *args, **path)
+        text = path["token_id"]
+        if not text.isascii() or not text.isdecimal() or not 0 < int(text[:20]) <= INT64_MAX:
+            raise invalid("token_id", "is not the number of a token")
+        self.token_id = int(text)
+
+    @operation("getToken", Permission.ACCESS_MANAGE, Shape(answer=Token), summary="Show a token")
+    def get(self, call: Call[None, NoQuery]) -> Token:
+        """What it is limited to, and when it was last used; never its secret."""
+        return _token(self.token_id)
+
+    @operation(
+        "revokeToken",
+        Permission.ACCESS_MANAGE,
+        Shape(statuses=(204,)),
+        summary="Revoke a token",
+    )
+    def delete(self, call: Call[NoBody, NoQuery]) -> None:
+        """For good; every process notices within two seconds. Revoking it again changes nothing."""
+        change = Change(self.actor(), "token.revoke", f"token:{self.token_id}")
+        with recorded_atomically(change) as recording:
+            token = find_token(self.token_id)
+            recording.before = {"user": token.user.get_username(), "hint": token.hint}
+            revoke(token)
+
+
+def _tokens() -> QuerySet[StoredToken]:
+    """Tokens with their users, and whether they have expired by the database's clock."""
+    past = ExpressionWrapper(Q(expires_at__lte=Now()), output_field=BooleanField())
+    return StoredToken.objects.select_related("user").annotate(expired=past)
+
+
+def _token(token_id: int) -> Token:
+    token = _tokens().filter(pk=token_id).first()
+    if token is None:
+        raise TokenNotFound(f"There is no token {token_id}.")
+    return _shown(token)
+
+
+def _shown(token: StoredToken) -> Token:
+    return Token.of(token, expired=bool(getattr(token, "expired", False)))
+
+
+def _position(cursor: str) -> int:
+    (token_id,) = decode_cursor(cursor, 1)
+    if not isinstance(token_id, int) or not 0 < token_id <= INT64_MAX:
+        raise invalid("cursor", "is not one that this list has given")
+    return token_id
