@@ -50,7 +50,8 @@ def test_a_changed_function_is_replaced_and_a_migration_is_not_run_again(
         return [(name, text + "\n-- changed\n") for name, text in scripts(folder)]
 
     monkeypatch.setattr(migrations, "scripts", changed)
-    assert migrate(empty_url, "coordinator") == ["functions/coordinator/matches"]
+    functions = [name for name, _ in scripts("functions/coordinator")]
+    assert migrate(empty_url, "coordinator") == [f"functions/coordinator/{n}" for n in functions]
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(
