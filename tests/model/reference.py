@@ -24,6 +24,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction
 from tests.model.coordinators import Coordinators, Participant, Txn
 from tests.model.partitions import MarkerPartition
+from tests.model.sidecars import SidecarPartition
 from tests.model.subscriptions import Cursor, Subscription
 
 #: A message by its partition's number and its offset.
@@ -38,6 +39,7 @@ class Topic:
     brokers: list[str]
     partitions: list[MarkerPartition]
     segment_max: int
+    sidecar: bool = False
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
 
@@ -52,11 +54,19 @@ class Reference:
 
     # Topics and subscriptions
 
-    def create_topic(self, name: TopicName, brokers: Sequence[str], segment_max: int) -> None:
+    def create_topic(
+        self,
+        name: TopicName,
+        brokers: Sequence[str],
+        segment_max: int,
+        *,
+        sidecar: bool = False,
+    ) -> None:
         """Create a topic, or grow it: new partitions begin empty, subscriptions read them whole."""
-        topic = self.topics.setdefault(name, Topic(name, [], [], segment_max))
+        topic = self.topics.setdefault(name, Topic(name, [], [], segment_max, sidecar))
         for broker in brokers[len(topic.brokers) :]:
-            partition = MarkerPartition(topic.segment_max)
+            kind = SidecarPartition if topic.sidecar else MarkerPartition
+            partition = kind(topic.segment_max)
             topic.brokers.append(broker)
             topic.partitions.append(partition)
             for subscription in topic.subscriptions.values():

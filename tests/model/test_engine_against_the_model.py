@@ -83,6 +83,6 @@ def test_the_engine_answers_what_the_model_answers(databases: Databases) -> None
 @pytest.mark.deep
 @pytest.mark.timeout(0)
 def test_the_engine_answers_what_the_model_answers_in_a_long_run(databases: Databases) -> None:
-    examples, steps = map(int, os.environ.get("TXNCONSOLE_MODEL", "80x50").split("x"))
+    examples, steps = map(int, os.environ.get("TXNCONSOLE_MODEL", "60x50").split("x"))
     seen = run(databases, examples, steps, same=False)
     assert NEEDED - seen.keys() == set()

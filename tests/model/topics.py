@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from engine.model.subscription import InitialPosition, SubscriptionSettings
-from engine.model.topic import TopicSettings
+from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from tests.model import looking
-from tests.model.world import SEGMENT_MAX, SUBSCRIPTIONS, TOPICS, World
+from tests.model.world import SEGMENT_MAX, SIDECARS, SUBSCRIPTIONS, TOPICS, World
 
 
 class Topics(World):
@@ -20,10 +20,13 @@ class Topics(World):
         if known is not None and partitions < len(known.partitions):
             return
         settings = TopicSettings(
-            partitions=partitions, segment_max_messages=SEGMENT_MAX, retention_ms=3_600_000
+            partitions=partitions,
+            buffer=BufferKind.SIDECAR if topic in SIDECARS else BufferKind.MARKER,
+            segment_max_messages=SEGMENT_MAX,
+            retention_ms=3_600_000,
         )
         made, _ = self.engine.topics.create(topic, settings)
-        self.reference.create_topic(topic, made.brokers, SEGMENT_MAX)
+        self.reference.create_topic(topic, made.brokers, SEGMENT_MAX, sidecar=topic in SIDECARS)
 
     def delete_topic(self, topic: TopicName, force: bool) -> None:
         found = self.agree(

@@ -22,6 +22,7 @@ TOPICS = [TopicName("public", "default", name) for name in ("a", "b")]
 PARTITIONS = [PartitionName(topic, number) for topic in TOPICS for number in range(3)]
 SUBSCRIPTIONS = [SubscriptionName(topic, name) for topic in TOPICS for name in ("s", "t")]
 BROKERS = ("broker-1", "broker-2")
+SIDECARS = TOPICS[1:]
 SEGMENT_MAX = 4
 #: Ids that no coordinator issues in a run.
 UNKNOWN = [TxnID(0, 900), TxnID(3, 0)]
