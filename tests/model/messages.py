@@ -78,11 +78,19 @@ class Messages(World):
         size=st.integers(1, 6),
         then=st.sampled_from(["nothing", "ack", "ack", "acks by halves", "nack", "time out"]),
         txn_id=MAYBE_TXN,
+        other=MAYBE_TXN,
     )
     def consume(
-        self, name: SubscriptionName, consumer: str, size: int, then: str, txn_id: TxnID | None
+        self,
+        *,
+        name: SubscriptionName,
+        consumer: str,
+        size: int,
+        then: str,
+        txn_id: TxnID | None,
+        other: TxnID | None,
     ) -> None:
-        """Receive, and do with it what consumers do."""
+        """Receive, and do with it what consumers do; another transaction may want some too."""
         places = self.receive(name, consumer, size)
         if then == "nothing" or not places:
             return
@@ -93,6 +101,8 @@ class Messages(World):
         else:
             mine = places if then == "ack" else places[::2]
             self.acknowledge_places(name, mine, txn_id=txn_id)
+            if other is not None:
+                self.acknowledge_places(name, places[-1:], txn_id=other)
 
     def receive(self, name: SubscriptionName, consumer: str, size: int) -> list[Place]:
         found = self.agree(

@@ -27,7 +27,7 @@ class Operations(Transactions):
             expected,
         )
 
-    @rule(partition=PARTITION, offset=st.integers(0, 12), online=st.booleans())
+    @rule(partition=PARTITION, offset=st.integers(0, 7), online=st.booleans())
     def truncate(self, partition: PartitionName, offset: int, online: bool) -> None:
         """Cut an offline partition's log, and bring it online again or not yet."""
         if partition.topic in SIDECARS:

@@ -22,6 +22,8 @@ from tests.model.machine import Machine
 from tests.support.databases import Databases
 from txnconsole.enginedb import wiring
 
+#: From so many runs on, a long run must have met all that is needed.
+ENOUGH = 60
 #: What a long run must have met at least once each, or it has looked at nothing.
 NEEDED = {
     ("acknowledge", "TransactionConflict"),
@@ -85,4 +87,4 @@ def test_the_engine_answers_what_the_model_answers(databases: Databases) -> None
 def test_the_engine_answers_what_the_model_answers_in_a_long_run(databases: Databases) -> None:
     examples, steps = map(int, os.environ.get("TXNCONSOLE_MODEL", "60x50").split("x"))
     seen = run(databases, examples, steps, same=False)
-    assert NEEDED - seen.keys() == set()
+    assert examples < ENOUGH or NEEDED - seen.keys() == set()
