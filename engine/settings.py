@@ -29,4 +29,6 @@ class EngineSettings:
     max_fetch_bytes: int = 16 * 1024 * 1024
     snapshot_max_transactions: int = 1000
     snapshot_min_interval_ms: int = 5000
+    #: Offsets after which a snapshot is due even if no transaction changed: recovery stays short.
+    snapshot_max_distance: int = 100_000
     pool_size: int = 16

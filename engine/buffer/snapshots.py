@@ -1,4 +1,13 @@
-"""Snapshots of transaction buffers, kept in each namespace's system topic (semantics §5)."""
+"""Snapshots of transaction buffers, kept in each namespace's system topic (semantics §5).
+
+A snapshot holds what is derived: the ongoing transactions, the positions, the open segment's
+totals and the count of aborted transactions. The rest of what §5 names is a record here, durable
+by itself, and so is not in it: the aborted set is the index (``broker.txn_index``); low water
+marks and the fence are tables (``broker.low_water_mark``, ``broker.ended_txn``), written with the
+end that they follow from; deduplication asks the log's own index of producers and, for what
+retention dropped, ``broker.producer``. Nothing of them can be lost with a snapshot, whichever one
+recovery falls back to; that it falls back is told in the log and by a rehearsal.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +50,7 @@ class Snapshots:
                 "snapshot_due",
                 max_changes=self._settings.snapshot_max_transactions,
                 interval_ms=self._settings.snapshot_min_interval_ms,
+                max_distance=self._settings.snapshot_max_distance,
                 limit=_SWEEP,
             )
         for row in lost:

@@ -187,6 +187,13 @@ def _of_entry(view: View, entry: Row, offset: int, isolation: Isolation) -> Iter
     txn_id = None if entry.tc_id is None else TxnID(entry.tc_id, entry.sequence)
     evidence: dict[str, object] = {} if txn_id is None else {"txn_id": str(txn_id)}
     stable: dict[str, object] = {"stable_position": view.stable_position}
+    if kind_of(entry) is EntryKind.TXN_COMMIT and view.buffer == "sidecar" and entry.txn_messages:
+        yield Reason(
+            ReasonCode.VISIBLE,
+            f"Transaction {txn_id} has committed it; its marker stands for its messages here.",
+            evidence | stable,
+        )
+        return
     if kind_of(entry) is not EntryKind.DATA:
         yield Reason(
             ReasonCode.MARKER,

@@ -193,23 +193,6 @@ class PartitionLogs(LogReader):
         rows = self._rows(partition, "ongoing_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
         return ongoing_txn(rows[0]) if rows else None
 
-    def count_messages(
-        self, partition: PartitionName, from_offset: int, upper: int, *, but: TxnID | None
-    ) -> int:
-        """Count the messages in [from, upper) that have not aborted, without those of ``but``.
-
-        The cost grows with the range: a question of operators, not of readers.
-        """
-        rows = self._rows(
-            partition,
-            "count_messages",
-            from_offset=from_offset,
-            upper=upper,
-            tc_id=but.tc_id if but else None,
-            sequence=but.sequence if but else None,
-        )
-        return int(rows[0].messages)
-
     def segments(self, partition: PartitionName) -> tuple[Segment, ...]:
         """The newest 500 segments, newest first."""
         return tuple(

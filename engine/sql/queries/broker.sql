@@ -206,20 +206,6 @@ WHERE partition_id = coalesce(
 )
 AND tc_id = %(tc_id)s AND sequence = %(sequence)s
 
--- count_messages --
--- Messages in [from, upper) that have not aborted, without those of one transaction.
-SELECT coalesce(sum(e.last_offset - e.first_offset + 1), 0)::bigint AS messages
-FROM broker.entry e
-WHERE e.partition_id = %(partition_id)s AND e.last_offset >= %(from_offset)s
-AND e.last_offset < %(upper)s AND (e.kind = 'D' OR e.txn_messages > 0)
-AND (%(tc_id)s::integer IS NULL OR e.tc_id IS NULL
-    OR (e.tc_id, e.sequence) <> (%(tc_id)s, %(sequence)s::bigint))
-AND (e.tc_id IS NULL OR NOT EXISTS (
-    SELECT FROM broker.txn_index i
-    WHERE i.partition_id = e.partition_id AND i.tc_id = e.tc_id AND i.sequence = e.sequence
-    AND i.aborted AND e.first_offset BETWEEN i.first_offset AND i.last_offset
-))
-
 -- segments --
 SELECT s.partition_id, s.ledger_id, s.first_offset, s.created_at, s.sealed_at,
     coalesce(s.last_offset, l.next_offset - 1) AS last_offset,
@@ -369,11 +355,14 @@ WHERE NOT EXISTS (SELECT FROM broker.partition_live l WHERE l.partition_id = p.p
 LIMIT %(limit)s
 
 -- snapshot_due --
--- Partitions whose buffer changed: often enough, or long enough ago (semantics §5).
+-- Partitions whose buffer changed: often enough, or long enough ago (semantics §5); and those whose
+-- log has grown far beyond their snapshot, so that recovery never has far to read.
 SELECT l.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL
     OR l.snapshot_at < clock_timestamp() - %(interval_ms)s * interval '1 millisecond'))
+OR (l.next_offset - coalesce(l.snapshot_position, l.log_start_offset - 1) > %(max_distance)s
+    AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%')
 LIMIT %(limit)s
 
 -- lock_head --

@@ -161,7 +161,7 @@ ORDER BY last_offset LIMIT 1
 -- entry_at --
 -- The entry that holds an offset, or the first after it in a compacted log; without its body.
 SELECT last_offset, first_offset, ledger_id, kind, tc_id, sequence, sequence_id, publish_time,
-    producer_name
+    producer_name, coalesce(txn_messages, 0) AS txn_messages
 FROM broker.entry WHERE partition_id = %(partition_id)s AND last_offset >= %(offset)s
 ORDER BY last_offset LIMIT 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -192,6 +193,20 @@ def test_the_sweep_rebuilds_what_a_crash_has_emptied_and_then_rests(engine: Engi
     engine.take_snapshots()
     interval_passed(engine)
     assert engine.take_snapshots() == 0
+
+
+def test_a_log_that_only_grows_is_snapshotted_by_its_distance(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = replace(engine.settings, snapshot_max_distance=3)
+    monkeypatch.setattr(engine._snapshots, "_settings", near)
+    make_topic(engine)
+    engine.produce(P0, batch("a", "b"))
+    assert engine.take_snapshots() == 0
+    engine.produce(P0, batch("c"))
+    assert engine.take_snapshots() == 1
+    assert engine.take_snapshots() == 0
+    assert engine.inspect.rehearse(P0).entries == 0
 
 
 def test_the_system_topics_own_partition_is_rebuilt_when_it_is_needed(engine: Engine) -> None:

@@ -13,6 +13,7 @@ from engine import Engine
 from engine.inspect.hanging import Hanging
 from engine.model.errors import InvalidRequest, InvalidTxnStatus, TransactionNotFound
 from engine.model.hanging import HangingClass, Patience, RemedyAction
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, TxnAction, TxnStatus
@@ -69,6 +70,14 @@ def kinds(found: list[Hanging]) -> list[tuple[HangingClass, RemedyAction]]:
 
 def with_span(engine: Engine) -> TxnID:
     make_topic(engine, partitions=2)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a", "b"), txn_id=txn)
+    engine.produce(P0, batch("c"))
+    return txn
+
+
+def with_sidecar_span(engine: Engine) -> TxnID:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
     txn = open_txn(engine)
     engine.produce(P0, batch("a", "b"), txn_id=txn)
     engine.produce(P0, batch("c"))
@@ -171,7 +180,7 @@ def test_an_unregistered_participant_is_registered_and_then_gets_the_end(
 
 
 @pytest.mark.parametrize("status", [TxnStatus.COMMITTED, TxnStatus.ABORTED])
-@pytest.mark.parametrize("plant", [with_span, with_ack])
+@pytest.mark.parametrize("plant", [with_span, with_sidecar_span, with_ack])
 def test_a_missed_decision_is_replayed_and_never_reversed(
     engine: Engine, plant: Callable[[Engine], TxnID], status: TxnStatus
 ) -> None:
@@ -185,6 +194,8 @@ def test_a_missed_decision_is_replayed_and_never_reversed(
     assert walked(engine) == []
     if plant is with_span:
         assert fetched(engine) == (["a", "b", "c"] if committed else ["c"])
+    elif plant is with_sidecar_span:
+        assert fetched(engine) == (["c", "a", "b"] if committed else ["c"])
     else:
         backlog = engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog
         assert backlog == (1 if committed else 2)

@@ -7,6 +7,7 @@ import pytest
 from engine import Engine
 from engine.inspect import reading
 from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
+from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
@@ -132,6 +133,22 @@ def test_the_opposite_of_a_decision_has_no_impact_but_a_refusal(engine: Engine) 
     finalize(engine)
     [partition] = engine.inspect.impact(txn, COMMIT).partitions
     assert (partition.messages_visible, partition.stable_position_after) == (0, 1)
+
+
+def test_what_is_open_in_a_sidecar_holds_back_nobody(engine: Engine) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    first, second = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a", "b"), txn_id=first)
+    engine.produce(P0, batch("c"), txn_id=second)
+    engine.produce(P0, batch("plain"))
+    assert engine.inspect.blockers(P0) == ()
+    [committed] = engine.inspect.impact(first, COMMIT).partitions
+    assert (committed.stable_position, committed.stable_position_after) == (0, 0)
+    assert (committed.messages_visible, committed.next_blocker) == (2, None)
+    [aborted] = engine.inspect.impact(first, ABORT).partitions
+    assert (aborted.messages_visible, aborted.messages_discarded) == (0, 2)
+    commit(engine, first)
+    assert fetched(engine) == ["plain", "a", "b"]
 
 
 def test_an_impact_on_a_broker_that_is_gone_is_not_guessed(engine: Engine) -> None:

@@ -8,6 +8,7 @@ from engine import Engine
 from engine.inspect.visibility import Explanation, ReasonCode
 from engine.model.errors import InvalidRequest, SubscriptionNotFound
 from engine.model.message import Isolation
+from engine.model.topic import BufferKind
 from engine.model.topic_name import SubscriptionName, TopicName
 from tests.engine.support import (
     P0,
@@ -70,6 +71,21 @@ def test_every_entry_of_a_log_has_its_reason(engine: Engine) -> None:
     assert [
         offset for offset in expected if explained(engine, offset, isolation=uncommitted).readable
     ] == [0, 1, 2, 3, 5, 7, 8]
+
+
+def test_what_a_sidecar_has_committed_is_visible_at_its_marker(engine: Engine) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    done, held, nothing = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch("a", "b"), txn_id=done)
+    engine.produce(P0, batch("never waits"), txn_id=held)
+    engine.produce(P0, batch("plain"))
+    commit(engine, done)
+    engine.coordinator.add_partitions(nothing, [P0])
+    commit(engine, nothing)
+    expected = [ReasonCode.VISIBLE] * 3 + [ReasonCode.MARKER, ReasonCode.BEYOND_END]
+    assert [codes(explained(engine, offset))[0] for offset in range(5)] == expected
+    assert explained(engine, 2).reasons[0].evidence["txn_id"] == str(done)
+    assert fetched(engine) == ["plain", "a", "b"]
 
 
 def test_a_subscription_tells_where_a_message_is(engine: Engine) -> None:

@@ -18,7 +18,6 @@ from engine.model.errors import (
 from engine.model.message import Isolation, NewMessage
 from engine.model.partition import PartitionState
 from engine.model.topic_name import PartitionName
-from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome
 from tests.engine.support import (
     P0,
@@ -295,18 +294,6 @@ def test_an_empty_transaction_leaves_a_marker_and_no_row(engine: Engine) -> None
     abort(engine, txn)
     assert engine.log.status(P0).last_offset == 0
     assert engine.log.indexed(P0, 0, 100) == ()
-
-
-def test_counting_leaves_out_aborted_messages_and_one_transaction(engine: Engine) -> None:
-    make_topic(engine)
-    gone, mine = open_txn(engine), open_txn(engine)
-    engine.produce(P0, batch("a", "b"))
-    engine.produce(P0, batch("c"), txn_id=gone)
-    engine.produce(P0, batch("d"), txn_id=mine)
-    abort(engine, gone)
-    assert engine.log.count_messages(P0, 0, 100, but=None) == 3
-    assert engine.log.count_messages(P0, 0, 100, but=mine) == 2
-    assert engine.log.count_messages(P0, 0, 100, but=TxnID(9, 9)) == 3
 
 
 def test_samples_are_taken_when_a_partition_has_moved(engine: Engine) -> None:
