@@ -24,8 +24,8 @@ INSERT INTO coordinator.transaction (
 SELECT
     0, c.next_sequence + n, s.status, 'o' || n %% 7, '', '{}', now() - interval '1 hour', 3600000,
     now() + interval '1 day',
-    CASE WHEN s.status <> 'OPEN' THEN now() - interval '1 hour' END,
-    CASE WHEN s.status <> 'OPEN' THEN now() - interval '1 hour' END,
+    CASE WHEN s.status <> 'OPEN' THEN now() - interval '1 minute' END,
+    CASE WHEN s.status <> 'OPEN' THEN now() - interval '1 minute' END,
     CASE WHEN s.status <> 'OPEN' THEN 'client' END
 FROM coordinator.coordinator c, generate_series(0, %(ended)s + %(open)s - 1) n, LATERAL (
     SELECT CASE WHEN n >= %(ended)s THEN 'OPEN' WHEN n %% 10 = 0 THEN 'ABORTED' ELSE 'COMMITTED'
