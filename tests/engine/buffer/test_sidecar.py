@@ -18,6 +18,7 @@ from engine.model.message import MessageID
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
 from engine.postgres.database import Row
 from tests.engine.support import (
     P0,
@@ -414,3 +415,30 @@ def test_a_commit_is_never_truncated(engine: Engine) -> None:
     assert fetched(engine) == ["plain 0", "a", "b", "plain 1", "open"]
     with pytest.raises(InvalidTxnStatus):
         engine.log.append(P0, batch("late"), txn_id=txn_id)
+
+
+# Operators' questions
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_operators_get_true_answers_about_a_sidecar_buffered_partition(
+    engine: Engine, compacted: bool
+) -> None:
+    make(engine, segment_max_messages=4)
+    read = history(engine)
+    if compacted:
+        engine.apply_retention()
+    report = engine.inspect.invariants(P0)
+    assert [check.name for check in report.checks if check.passed is False] == []
+    assert engine.inspect.check_invariants() == 0
+    assert engine.inspect.hanging().items == ()
+    for sequence in range(5):
+        assert engine.inspect.participants(TxnID(0, sequence)).agreed
+    for offset in range(len(read)):
+        assert engine.inspect.explain(P0, offset).readable
+    [open_txn_] = engine.log.ongoing(P0)
+    [part] = engine.inspect.impact(open_txn_.txn_id, TxnAction.COMMIT).partitions
+    assert (part.messages_visible, part.messages_discarded, part.next_blocker) == (7, 0, None)
+    [part] = engine.inspect.impact(open_txn_.txn_id, TxnAction.ABORT).partitions
+    assert (part.messages_visible, part.messages_discarded) == (0, 7)
+    assert engine.inspect.rehearse(P0).last_offset == len(read) - 1
