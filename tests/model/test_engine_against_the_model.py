@@ -77,6 +77,7 @@ def run(databases: Databases, examples: int, steps: int, *, same: bool) -> Count
     return seen
 
 
+@pytest.mark.timeout(600)
 def test_the_engine_answers_what_the_model_answers(databases: Databases) -> None:
     seen = run(databases, 10, 30, same=True)
     assert seen["produce", "done"] > 30
