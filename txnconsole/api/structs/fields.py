@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -65,6 +65,11 @@ Time = Annotated[
         examples=["2026-01-31T12:00:00.000000Z"],
         extra_json_schema={"format": "date-time"},
     ),
+]
+
+
+Evidence = Annotated[
+    dict[str, Any], msgspec.Meta(description="What it follows from; names depend on the finding.")
 ]
 
 

@@ -13,23 +13,27 @@ from txnconsole.api.endpoint import (
     TransactionEndpoint,
 )
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
-from txnconsole.api.structs.inspection import (
-    CheckQuery,
-    ExplainQuery,
-    Explanation,
+from txnconsole.api.structs.hanging import (
     ForceAbortAcks,
     GivenBack,
     HangingQuery,
     HangingTransactions,
-    HistoryQuery,
-    Invariants,
-    InvariantsQuery,
-    PartitionCheck,
-    PositionHistory,
-    Rehearsal,
     Retried,
     RetryTransaction,
     TransactionParticipants,
+)
+from txnconsole.api.structs.inspection import (
+    ExplainQuery,
+    Explanation,
+    HistoryQuery,
+    PositionHistory,
+    Rehearsal,
+)
+from txnconsole.api.structs.invariants import (
+    CheckQuery,
+    Invariants,
+    InvariantsQuery,
+    PartitionCheck,
 )
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
