@@ -94,7 +94,7 @@ class Model:
             if cell.kind is not EntryKind.TXN_ABORT or cell.txn_id is None:
                 continue
             first = next(n for n, other in enumerate(self.log) if other.txn_id == cell.txn_id)
-            if first < last and last >= lower and first < upper:
+            if first < last and lower <= last and first < upper and lower < upper:
                 found.append((cell.txn_id, first))
         return found
 
