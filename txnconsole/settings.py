@@ -89,6 +89,7 @@ INSTALLED_APPS = [
     "txnconsole.workers",
     "txnconsole.audit",
     "txnconsole.access",
+    "txnconsole.jobs",
     "txnconsole.api",
     "txnconsole.console",
 ]

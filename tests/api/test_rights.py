@@ -19,6 +19,7 @@ from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
+from txnconsole.jobs.models import Job
 
 V, P, C = Role.VIEWER, Role.PRODUCER, Role.CONSUMER
 OP, A = Role.OPERATOR, Role.ADMIN
@@ -85,6 +86,12 @@ ALLOWED: dict[str, set[Role]] = {
     "getUser": {A},
     "putUser": {A},
     "listGroups": {A},
+    "countBulkAbort": {OP, A},
+    "bulkAbort": {OP, A},
+    "listJobs": PEOPLE,
+    "getJob": PEOPLE,
+    "listJobItems": PEOPLE,
+    "cancelJob": {OP, A},
 }
 
 _T = f"/topics/{TOPIC}"
@@ -94,6 +101,7 @@ _P1 = f"{_T}/partitions/1"
 _ORPHAN = TxnID(0, 4711)
 #: Committed by an administrator, and not carried out.
 _DECIDED = TxnID(3, 0)
+_JOB = 4711
 _WHY = {"reason": "why"}
 _MESSAGE_IDS = {"consumer": "c", "message_ids": ["1:0:0:0"]}
 
@@ -165,6 +173,16 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "getUser": ("GET", "/users/spare", None),
     "putUser": ("PUT", "/users/spare", {"roles": ["viewer"]}),
     "listGroups": ("GET", "/groups", None),
+    "countBulkAbort": ("GET", "/transactions/bulk-abort?owner=nobody", None),
+    "bulkAbort": (
+        "POST",
+        "/transactions/bulk-abort",
+        {"filter": {"owner": "nobody"}, "expected_count": 0} | _WHY,
+    ),
+    "listJobs": ("GET", "/jobs", None),
+    "getJob": ("GET", f"/jobs/{_JOB}", None),
+    "listJobItems": ("GET", f"/jobs/{_JOB}/items", None),
+    "cancelJob": ("POST", f"/jobs/{_JOB}/cancel", {}),
 }
 
 
@@ -201,6 +219,7 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     engine._acks.acknowledge(held, [MessageID(0, 0, 0, 0)], txn_id=_ORPHAN)
     decided = engine.coordinator.open(owner="root", tc_id=_DECIDED.tc_id).txn_id
     assert engine.coordinator.end(decided, TxnAction.COMMIT).txn_id == _DECIDED
+    Job.objects.create(pk=_JOB, kind="bulk_abort", who="root", parameters={}, total=0)
     return admin
 
 

@@ -46,6 +46,8 @@ class Permission(StrEnum):
     SELF_READ = "self.read"
     #: Users, their roles, and everybody's tokens.
     ACCESS_MANAGE = "access.manage"
+    JOB_READ = "job.read"
+    JOB_CANCEL = "job.cancel"
 
 
 _READ = frozenset(
@@ -57,6 +59,7 @@ _READ = frozenset(
         Permission.TRANSACTION_READ_ANY,
         Permission.COORDINATOR_READ,
         Permission.OPERATION_READ,
+        Permission.JOB_READ,
     }
 )
 _PROGRAM = frozenset(
@@ -86,6 +89,7 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
         Permission.TRANSACTION_RETRY,
         Permission.PARTITION_OPERATE,
         Permission.AUDIT_READ,
+        Permission.JOB_CANCEL,
     },
     Role.ADMIN: frozenset(Permission),
 }

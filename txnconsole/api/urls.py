@@ -9,6 +9,7 @@ from txnconsole.api.views import (
     audit,
     coordinators,
     inspection,
+    jobs,
     messages,
     partition_operations,
     partitions,
@@ -28,6 +29,7 @@ _SUBSCRIPTION = f"{_TOPIC}/subscriptions/<str:subscription>"
 
 urlpatterns: list[URLPattern] = [
     path("transactions", transactions.Transactions.as_view()),
+    path("transactions/bulk-abort", jobs.BulkAborts.as_view()),
     path("transactions/end-group", transaction_ends.Groups.as_view()),
     path(_TXN, transactions.OneTransaction.as_view()),
     path(f"{_TXN}/log", transactions.LogOfTransaction.as_view()),
@@ -75,6 +77,10 @@ urlpatterns: list[URLPattern] = [
     path("users", users.Users.as_view()),
     path("users/<str:user>", users.OneUser.as_view()),
     path("groups", users.AllGroups.as_view()),
+    path("jobs", jobs.Jobs.as_view()),
+    path("jobs/<int:job_id>", jobs.OneJob.as_view()),
+    path("jobs/<int:job_id>/items", jobs.ItemsOfJob.as_view()),
+    path("jobs/<int:job_id>/cancel", jobs.CancellationOfJob.as_view()),
     path("audit", audit.AuditLog.as_view()),
     path("schema", Schema.as_view()),
     path("docs", Docs.as_view()),

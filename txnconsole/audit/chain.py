@@ -79,6 +79,13 @@ def record(change: Change) -> None:
     _log.info("audit", who=change.actor.name, action=change.action, result=change.result)
 
 
+def record_all(changes: Sequence[Change]) -> None:
+    """Append entries within the surrounding SQL transaction; they stand when it does."""
+    if changes:
+        _append(changes)
+        _log.info("audit", entries=len(changes), action=changes[0].action)
+
+
 @contextmanager
 def recorded(change: Change) -> Generator[Recording]:
     """Record a change when the block ends, whether it succeeds or raises.

@@ -1,4 +1,4 @@
-"""Wakes the worker that finalizes a coordinator's ended transactions."""
+"""Wakes workers: to finalize a coordinator's ended transactions, to go on with jobs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from txnconsole.celery import app
 from txnconsole.queue.connection import connection
 
 FINALIZE = "txnconsole.finalize"
+DRIVE_JOBS = "txnconsole.drive_jobs"
+_JOBS = "jobs"
 _log = structlog.get_logger(__name__)
 #: A wake-up that was lost with the queue stands in the way of the next for this long at most.
 _PENDING_SECONDS = 5
@@ -29,23 +31,41 @@ def wake_finalizer(tc_id: int) -> None:
     Wake-ups coalesce: while one waits in the queue, others add nothing. The worker calls
     :func:`woken` before it looks for work, so an end that found a wake-up waiting is seen by it.
     """
-    if time.monotonic() < _Pause.until:
-        return
-    try:
-        if connection().set(_key(tc_id), 1, nx=True, ex=_PENDING_SECONDS):
-            app.send_task(FINALIZE, args=[tc_id], retry=False, expires=60)
-    except (redis.RedisError, OperationalError, OSError) as error:
-        _Pause.until = time.monotonic() + _PAUSE_SECONDS
-        _log.warning("wake-up failed", tc_id=tc_id, error=type(error).__name__)
+    _wake(str(tc_id), FINALIZE, tc_id)
+
+
+def wake_jobs() -> None:
+    """Have a worker go on with background jobs soon; as :func:`wake_finalizer`."""
+    _wake(_JOBS, DRIVE_JOBS)
 
 
 def woken(tc_id: int) -> None:
     """The worker is about to look: whoever comes from now on must wake it again."""
+    _forget(str(tc_id))
+
+
+def woken_for_jobs() -> None:
+    """As :func:`woken`, for jobs."""
+    _forget(_JOBS)
+
+
+def _wake(whom: str, task: str, *arguments: int) -> None:
+    if time.monotonic() < _Pause.until:
+        return
     try:
-        connection().delete(_key(tc_id))
+        if connection().set(_key(whom), 1, nx=True, ex=_PENDING_SECONDS):
+            app.send_task(task, args=arguments, retry=False, expires=60)
+    except (redis.RedisError, OperationalError, OSError) as error:
+        _Pause.until = time.monotonic() + _PAUSE_SECONDS
+        _log.warning("wake-up failed", whom=whom, error=type(error).__name__)
+
+
+def _forget(whom: str) -> None:
+    try:
+        connection().delete(_key(whom))
     except redis.RedisError as error:
-        _log.warning("wake-up not cleared", tc_id=tc_id, error=type(error).__name__)
+        _log.warning("wake-up not cleared", whom=whom, error=type(error).__name__)
 
 
-def _key(tc_id: int) -> str:
-    return f"txnconsole:wake:{tc_id}"
+def _key(whom: str) -> str:
+    return f"txnconsole:wake:{whom}"

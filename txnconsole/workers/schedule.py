@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _EVERY_FIVE_SECONDS = ("apply_retention", "archive", "check_invariants")
-_EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions")
+_EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions", "drive_jobs")
 
 SCHEDULE: dict[str, dict[str, Any]] = (
     {

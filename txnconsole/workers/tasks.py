@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError
 from engine.model.errors import EngineError
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
+from txnconsole.jobs import driving
 from txnconsole.queue import heartbeat, wakeup
 
 _log = structlog.get_logger(__name__)
@@ -117,6 +118,14 @@ def check_invariants() -> None:
     broken = engine().inspect.check_invariants()
     if broken:
         _log.error("invariants broken", checks=broken)
+
+
+@app.task(name=wakeup.DRIVE_JOBS)
+def drive_jobs() -> None:
+    """Go on with background jobs, a short while at a time so that ends do not wait for them."""
+    wakeup.woken_for_jobs()
+    if driving.drive(_worker()):
+        wakeup.wake_jobs()
 
 
 @app.task(name="txnconsole.heartbeat", bind=True)

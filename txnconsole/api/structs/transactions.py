@@ -22,6 +22,8 @@ from txnconsole.api.structs.fields import (
     Answer,
     Body,
     CoordinatorID,
+    Cursor,
+    Limit,
     Milliseconds,
     Moment,
     Name,
@@ -50,7 +52,9 @@ class OpenTransaction(Body):
     properties: Properties = msgspec.field(default_factory=dict)
 
 
-class ListTransactions(PageQuery):
+class FilterTransactions(Query):
+    """Which transactions; what is left out does not matter."""
+
     status: list[TxnStatus] = msgspec.field(default_factory=list)
     coordinator_id: CoordinatorID | None = None
     owner: Name | None = None
@@ -60,7 +64,6 @@ class ListTransactions(PageQuery):
     overdue: bool = False
     opened_after: Moment | None = None
     opened_before: Moment | None = None
-    order: Literal["newest", "oldest", "overdue"] = "newest"
 
     def filter(self, owner: str | None) -> TransactionFilter:
         """The engine's filter; ``owner``, when given, replaces the one asked for."""
@@ -75,6 +78,12 @@ class ListTransactions(PageQuery):
             opened_after=self.opened_after,
             opened_before=self.opened_before,
         )
+
+
+class ListTransactions(FilterTransactions):
+    limit: Limit = 50
+    cursor: Cursor | None = None
+    order: Literal["newest", "oldest", "overdue"] = "newest"
 
     @property
     def engine_order(self) -> TransactionOrder:

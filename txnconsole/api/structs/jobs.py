@@ -1,0 +1,149 @@
+"""Background jobs (design/api.md, Coordinators, operations)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from txnconsole.api.structs.fields import (
+    Answer,
+    Body,
+    Name,
+    PageQuery,
+    Reason,
+    Text,
+    Time,
+    optional_time,
+    time_text,
+)
+from txnconsole.api.structs.transactions import FilterTransactions
+from txnconsole.jobs.bulk_abort import MAX_TRANSACTIONS
+from txnconsole.jobs.models import Job as StoredJob
+from txnconsole.jobs.models import JobItem as StoredItem
+
+_State = Literal["queued", "running", "done", "failed", "cancelled"]
+_ItemState = Literal["pending", "done", "failed"]
+
+
+class BulkAbort(Body):
+    """``expected_count`` is what the caller has been shown; see the dry run."""
+
+    filter: FilterTransactions
+    reason: Reason
+    expected_count: Annotated[int, msgspec.Meta(ge=0, le=MAX_TRANSACTIONS)]
+
+
+class BulkAbortCount(Answer):
+    """``count`` is what to expect; more than ``limit`` are not counted, and not taken."""
+
+    count: int
+    limit: int
+    within_limit: bool
+
+
+class ListJobs(PageQuery):
+    state: _State | None = None
+    kind: Name | None = None
+    who: Name | None = None
+
+
+class ListJobItems(PageQuery):
+    state: _ItemState | None = None
+
+
+class CancelJob(Body):
+    reason: Text = ""
+
+
+class Progress(Answer):
+    """Items; those that are neither done nor failed have not been tried."""
+
+    total: int
+    done: int
+    failed: int
+
+
+class Job(Answer):
+    """``worker`` is the last that had it, ``error`` what keeps it from going on or has ended it."""
+
+    id: int
+    kind: str
+    who: str
+    reason: str
+    state: _State
+    parameters: dict[str, Any]
+    progress: Progress
+    error: str
+    worker: str
+    created_at: Time
+    started_at: Time | None
+    ended_at: Time | None
+    cancel_requested_at: Time | None
+    cancel_requested_by: str
+
+    @classmethod
+    def of(cls, job: StoredJob) -> Job:
+        return cls(**_job(job))
+
+
+class JobItem(Answer):
+    """``result`` is for programs: of a bulk abort ``aborted``, ``already_ended`` or ``refused``."""
+
+    number: int
+    object: Annotated[str, msgspec.Meta(examples=["transaction:3:42"])]
+    state: _ItemState
+    result: str
+    detail: str
+    ended_at: Time | None
+
+    @classmethod
+    def of(cls, item: StoredItem) -> JobItem:
+        return cls(
+            number=item.number,
+            object=item.object,
+            state=item.state,  # type: ignore[arg-type]  # The column's choices.
+            result=item.result,
+            detail=item.detail,
+            ended_at=optional_time(item.ended_at),
+        )
+
+
+class JobPage(Answer):
+    items: list[Job]
+    next_cursor: str | None
+
+
+class JobItemPage(Answer):
+    items: list[JobItem]
+    next_cursor: str | None
+
+
+class JobWithItems(Job):
+    """A job with a page of its items; ``next_cursor`` goes on at its ``/items``."""
+
+    items: list[JobItem]
+    next_cursor: str | None
+
+    @classmethod
+    def whole(cls, job: StoredJob, page: JobItemPage) -> JobWithItems:
+        return cls(**_job(job), items=page.items, next_cursor=page.next_cursor)
+
+
+def _job(job: StoredJob) -> dict[str, Any]:
+    return {
+        "id": job.pk,
+        "kind": job.kind,
+        "who": job.who,
+        "reason": job.reason,
+        "state": str(job.state),
+        "parameters": job.parameters,
+        "progress": Progress(total=job.total, done=job.done, failed=job.failed),
+        "error": job.error,
+        "worker": job.worker,
+        "created_at": time_text(job.created_at),
+        "started_at": optional_time(job.started_at),
+        "ended_at": optional_time(job.ended_at),
+        "cancel_requested_at": optional_time(job.cancel_requested_at),
+        "cancel_requested_by": job.cancel_requested_by,
+    }

@@ -1,0 +1,141 @@
+"""Aborting all transactions that a filter matches (design/api.md, ``POST …/bulk-abort``).
+
+The set is frozen when the job starts; what begins to match later is not touched. An abort that
+this job has decided is known by the job's number in the transaction's ``end_detail``, so a step
+that is done again tells its own aborts from another's.
+
+Results of an item: ``aborted`` by this job, ``already_ended`` (somebody else has aborted it),
+``refused`` (it commits, or is not known any more; ``detail`` says why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.model.errors import (
+    InvalidRequest,
+    InvalidTxnStatus,
+    PayloadTooLarge,
+    TransactionNotFound,
+)
+from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from txnconsole.audit.chain import DONE, Actor, Change
+from txnconsole.enginedb.wiring import engine
+from txnconsole.jobs.errors import CountChanged
+from txnconsole.jobs.models import ItemState, Job, JobItem
+from txnconsole.jobs.results import ItemResult
+from txnconsole.jobs.starting import start
+from txnconsole.queue.wakeup import wake_finalizer
+
+BULK_ABORT = "bulk_abort"
+#: Transactions of one job.
+MAX_TRANSACTIONS = 10_000
+
+_OBJECT = "transaction:"
+_PAGE = 500
+_ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
+
+
+def matching(filter: TransactionFilter) -> list[TxnID]:
+    """The transactions that a bulk abort with this filter would take, the oldest first: OPEN ones
+    unless it names statuses. One more than :data:`MAX_TRANSACTIONS` stands for "more".
+
+    Raises:
+        InvalidRequest: the filter asks for a status that has ended.
+    """
+    ended = sorted(set(filter.statuses) & _ENDED)
+    if ended:
+        message = f"{', '.join(ended)} transactions have ended; leave them out"
+        raise InvalidRequest(
+            f"status: {message}.", errors=[{"field": "status", "message": message}]
+        )
+    wanted = replace(filter, statuses=filter.statuses or (TxnStatus.OPEN,))
+    found: dict[TxnID, None] = {}  # One whose status changes between two pages may come twice.
+    cursor: str | None = None
+    while len(found) <= MAX_TRANSACTIONS:
+        page = engine().coordinator.list(
+            wanted, order=TransactionOrder.OLDEST, limit=_PAGE, cursor=cursor
+        )
+        found |= dict.fromkeys(transaction.txn_id for transaction in page.items)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return list(found)[: MAX_TRANSACTIONS + 1]
+
+
+def start_bulk_abort(
+    actor: Actor,
+    reason: str,
+    filter: TransactionFilter,
+    *,
+    expected_count: int,
+    parameters: dict[str, Any],
+) -> Job:
+    """Freeze what the filter matches, and start aborting it.
+
+    Raises:
+        CountChanged: that is another number than expected.
+        PayloadTooLarge: it is more than :data:`MAX_TRANSACTIONS`.
+        InvalidRequest: as :func:`matching`.
+    """
+    txn_ids = matching(filter)
+    count = len(txn_ids)
+    if count > MAX_TRANSACTIONS:
+        raise PayloadTooLarge(
+            f"The filter matches more than {MAX_TRANSACTIONS} transactions, the most that one job"
+            " takes. Narrow it, by owner, topic or age for example.",
+            limit=MAX_TRANSACTIONS,
+        )
+    if count != expected_count:
+        raise CountChanged(
+            f"The filter matches {count} transactions now, not {expected_count}. Look at them"
+            " again, and expect as many as there are.",
+            count=count,
+            expected_count=expected_count,
+        )
+    objects = [f"{_OBJECT}{txn_id}" for txn_id in txn_ids]
+    return start(BULK_ABORT, actor, reason, parameters=parameters, objects=objects)
+
+
+def abort_items(job: Job, items: Sequence[JobItem]) -> list[ItemResult]:
+    """Decide to abort each item's transaction; workers carry the decisions out as ever."""
+    results = [_abort(job, item) for item in items]
+    for tc_id in {_txn_id(item).tc_id for item in items}:
+        wake_finalizer(tc_id)
+    return results
+
+
+def _abort(job: Job, item: JobItem) -> ItemResult:
+    txn_id = _txn_id(item)
+    detail = f"{job.reason} (job {job.pk})"
+    try:
+        ended = engine().coordinator.end(
+            txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR, detail=detail
+        )
+    except (InvalidTxnStatus, TransactionNotFound) as error:
+        change = _change(job, item, {}, result=error.code)
+        return ItemResult(ItemState.FAILED, "refused", error.message, change)
+    if ended.end_reason is EndReason.OPERATOR and ended.end_detail == detail:
+        after = {"status": ended.status, "job": job.pk}
+        return ItemResult(ItemState.DONE, "aborted", "", _change(job, item, after))
+    return ItemResult(ItemState.DONE, "already_ended", _why(ended))
+
+
+def _why(ended: Transaction) -> str:
+    """How a transaction came to be aborted that this job has not aborted."""
+    return ": ".join(part for part in (ended.end_reason, ended.end_detail) if part)
+
+
+def _change(job: Job, item: JobItem, after: dict[str, object], result: str = DONE) -> Change:
+    actor = Actor(job.who, job.token_id, job.request_id)
+    return Change(
+        actor, "transaction.abort", item.object, reason=job.reason, after=after, result=result
+    )
+
+
+def _txn_id(item: JobItem) -> TxnID:
+    return TxnID.parse(item.object.removeprefix(_OBJECT))

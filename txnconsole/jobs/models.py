@@ -1,0 +1,98 @@
+"""Jobs and their items; see the package for what their columns promise each other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+
+class JobState(models.TextChoices):
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+#: A worker may still have something to do for a job in one of these.
+UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
+
+
+class ItemState(models.TextChoices):
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Job(models.Model):
+    """Who asked for what, and how far it is. All times are the database's."""
+
+    kind = models.CharField(max_length=32)
+    who = models.TextField()
+    token_id = models.BigIntegerField(null=True)
+    request_id = models.TextField()
+    reason = models.TextField()
+    #: As they were asked for; nothing changes them.
+    parameters = models.JSONField()
+    state = models.CharField(max_length=16, choices=JobState, default=JobState.QUEUED)
+    error = models.TextField(default="")
+
+    total = models.IntegerField()
+    begun = models.IntegerField(default=0)
+    position = models.IntegerField(default=0)
+    done = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_requested_by = models.TextField(default="")
+
+    worker = models.TextField(default="")
+    lease = models.BigIntegerField(default=0)
+    leased_until = models.DateTimeField(null=True)
+    #: Claims since the last step that came to its end.
+    attempts = models.IntegerField(default=0)
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [
+            models.Index(
+                F("leased_until").asc(nulls_first=True),
+                "id",
+                name="job_unfinished",
+                condition=Q(state__in=["queued", "running"]),
+            ),
+            models.Index(fields=["state", "-id"], name="job_by_state"),
+            models.Index(fields=["kind", "-id"], name="job_by_kind"),
+            models.Index(fields=["who", "-id"], name="job_by_who"),
+        ]
+
+    def __str__(self) -> str:
+        return f"job {self.pk}: {self.kind} by {self.who}"
+
+
+class JobItem(models.Model):
+    """One thing that a job does, and what came of it. Numbers go from 1 to the job's total."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="items", db_index=False)
+    number = models.IntegerField()
+    #: What it is about, as the audit log names objects: ``transaction:3:42``.
+    object = models.TextField()
+    state = models.CharField(max_length=16, choices=ItemState, default=ItemState.PENDING)
+    result = models.CharField(max_length=32, default="")
+    detail = models.TextField(default="")
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering: ClassVar = ["number"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job", "number"], name="job_item_number")
+        ]
+
+    def __str__(self) -> str:
+        return f"item {self.number} of job {self.job_id}: {self.object}"

@@ -1,0 +1,80 @@
+"""Starting a job, and asking it to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from txnconsole.audit.chain import Actor
+from txnconsole.jobs.errors import InvalidJobState, JobNotFound
+from txnconsole.jobs.models import UNFINISHED, Job, JobItem, JobState
+from txnconsole.queue.wakeup import wake_jobs
+
+_ROWS_PER_INSERT = 2000
+
+
+def start(
+    kind: str, actor: Actor, reason: str, *, parameters: dict[str, Any], objects: Sequence[str]
+) -> Job:
+    """Freeze a job with one item for each object, and wake a worker. It starts by itself."""
+    with transaction.atomic():
+        job = Job.objects.create(
+            kind=kind,
+            who=actor.name,
+            token_id=actor.token_id,
+            request_id=actor.request_id,
+            reason=reason,
+            parameters=parameters,
+            total=len(objects),
+        )
+        JobItem.objects.bulk_create(
+            [JobItem(job=job, number=n, object=each) for n, each in enumerate(objects, 1)],
+            batch_size=_ROWS_PER_INSERT,
+        )
+    wake_jobs()
+    return find(job.pk)
+
+
+def find(job_id: int) -> Job:
+    """A job as it stands.
+
+    Raises:
+        JobNotFound: there is none.
+    """
+    job = Job.objects.filter(pk=job_id).first()
+    if job is None:
+        raise JobNotFound(f"There is no job {job_id}.")
+    return job
+
+
+def cancel(job_id: int, who: str) -> Job:
+    """Have a job stop after the step that is under way; what is done stays done.
+
+    Asked again, it changes nothing.
+
+    Raises:
+        JobNotFound: there is none.
+        InvalidJobState: it is done or failed.
+    """
+    with transaction.atomic():
+        job = Job.objects.select_for_update().filter(pk=job_id).first()
+        if job is None:
+            raise JobNotFound(f"There is no job {job_id}.")
+        if job.state not in UNFINISHED:
+            if job.state == JobState.CANCELLED:
+                return job
+            raise InvalidJobState(
+                f"Job {job_id} is {job.state}; there is nothing left to cancel.",
+                current_state=str(job.state),
+            )
+        changes: dict[str, Any] = {}
+        if job.cancel_requested_at is None:
+            changes = {"cancel_requested_at": Now(), "cancel_requested_by": who}
+        if job.begun == job.position:  # Nothing is under way; else who finishes the step ends it.
+            changes |= {"state": JobState.CANCELLED, "ended_at": Now()}
+        if changes:
+            Job.objects.filter(pk=job_id).update(**changes)
+    return find(job_id)
