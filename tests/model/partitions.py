@@ -196,7 +196,10 @@ class MarkerPartition:
             aborted=[
                 (row.txn_id, row.first)
                 for row in self.index
-                if row.action is TxnAction.ABORT and row.last >= lower and row.first < upper
+                if row.action is TxnAction.ABORT
+                and lower < upper  # of what was read
+                and row.last >= lower
+                and row.first < upper
             ]
             if committed
             else None,
