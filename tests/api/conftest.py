@@ -75,7 +75,8 @@ class Caller:
             content_type=content_type,
             headers=self._headers | named,
         )
-        return Answer(response.status_code, dict(response.items()), response.content)
+        content = b"".join(response) if response.streaming else response.content
+        return Answer(response.status_code, dict(response.items()), content)
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.send("GET", path, **headers)

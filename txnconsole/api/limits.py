@@ -20,6 +20,8 @@ FETCH_BYTES = 16 * MEBIBYTE
 RECEIVE_MESSAGES = 10_000
 ACK_MESSAGES = 10_000
 GROUP_TRANSACTIONS = 1_000
+#: Entries of the audit log that one call verifies.
+AUDIT_ENTRIES = 20_000
 
 #: How long a call may wait for something to happen.
 WAIT_MS = 30_000

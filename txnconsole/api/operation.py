@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
@@ -22,6 +23,7 @@ from txnconsole.access.requests import django_request, principal_of_request
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import JSON, MSGPACK, BodyDecoder, QueryDecoder
 from txnconsole.api.errors import PROBLEM_JSON
+from txnconsole.api.json_lines import JSON_LINES, Lines, stream
 from txnconsole.api.limits import BODY_BYTES
 from txnconsole.api.structs.fields import Body, Query
 from txnconsole.api.structs.problem import Problem
@@ -72,6 +74,7 @@ class Shape:
     ``packed_body`` is the MessagePack form of ``body``; a call that has one, or whose
     ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape but
     204, which has none. A ``body`` that is no struct is for Pulsar's paths alone.
+    With ``lines`` the answer is JSON lines, each an ``answer``.
     """
 
     body: type[Any] = NoBody
@@ -81,10 +84,13 @@ class Shape:
     answer: type[msgspec.Struct] | None = None
     packed_answer: type[msgspec.Struct] | None = None
     statuses: tuple[int, ...] = (200,)
+    lines: bool = False
 
 
 #: What an operation may return; maps and lists of structs are for Pulsar's paths alone.
-Result = msgspec.Struct | Reply | Mapping[str, msgspec.Struct] | Sequence[msgspec.Struct] | None
+Result = (
+    msgspec.Struct | Reply | Lines | Mapping[str, msgspec.Struct] | Sequence[msgspec.Struct] | None
+)
 Handler = Callable[[Any, Call[Any, Any]], Result]
 
 
@@ -99,14 +105,14 @@ class Operation:
 
 def operation(
     name: str, needs: Permission, shape: Shape, *, summary: str
-) -> Callable[[Handler], Callable[..., HttpResponse]]:
+) -> Callable[[Handler], Callable[..., HttpResponseBase]]:
     """Make an endpoint's method an operation; its docstring becomes the description."""
     read_body = BodyDecoder(shape.body, packed=shape.packed_body, limit=shape.body_limit).decode
     read_query = QueryDecoder(shape.query).decode
 
-    def decorate(handler: Handler) -> Callable[..., HttpResponse]:
+    def decorate(handler: Handler) -> Callable[..., HttpResponseBase]:
         @wraps(handler)
-        def run(view: Any, request: Request, **_path: object) -> HttpResponse:
+        def run(view: Any, request: Request, **_path: object) -> HttpResponseBase:
             http = django_request(request)
             body = None if http.method in ("GET", "HEAD") else read_body(http)
             call = Call(request, principal_of_request(request), body, read_query(http.GET))
@@ -124,9 +130,11 @@ def operation(
     return decorate
 
 
-def _answer(result: Result, *, packed: bool) -> HttpResponse:
+def _answer(result: Result, *, packed: bool) -> HttpResponseBase:
     if result is None:
         return HttpResponse(status=204)
+    if isinstance(result, Lines):
+        return stream(result)
     body, status = (result.body, result.status) if isinstance(result, Reply) else (result, 200)
     encode = msgspec.msgpack.encode if packed else msgspec.json.encode
     return HttpResponse(encode(body), status=status, content_type=MSGPACK if packed else JSON)
@@ -156,7 +164,7 @@ def _responses(shape: Shape) -> dict[Any, Any]:
             if status == 204:
                 responses[204] = None
                 continue
-            responses[(status, JSON)] = shape.answer
+            responses[(status, JSON_LINES if shape.lines else JSON)] = shape.answer
             if shape.packed_answer is not None:
                 responses[(status, MSGPACK)] = shape.packed_answer
     return responses

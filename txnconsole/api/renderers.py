@@ -8,6 +8,7 @@ import msgspec
 from rest_framework.renderers import BaseRenderer
 
 from txnconsole.api.decoding import JSON, MSGPACK
+from txnconsole.api.json_lines import JSON_LINES
 
 
 class JSONRenderer(BaseRenderer):
@@ -35,6 +36,11 @@ class MessagePackRenderer(JSONRenderer):
         renderer_context: Mapping[str, object] | None = None,
     ) -> bytes:
         return msgspec.msgpack.encode(data)
+
+
+class JSONLinesRenderer(JSONRenderer):
+    media_type = JSON_LINES
+    format = "ndjson"
 
 
 class HTMLRenderer(BaseRenderer):

@@ -82,6 +82,8 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:job_id>/items", jobs.ItemsOfJob.as_view()),
     path("jobs/<int:job_id>/cancel", jobs.CancellationOfJob.as_view()),
     path("audit", audit.AuditLog.as_view()),
+    path("audit/export", audit.AuditExport.as_view()),
+    path("audit/verify", audit.AuditProof.as_view()),
     path("schema", Schema.as_view()),
     path("docs", Docs.as_view()),
     re_path(r"", Nowhere.as_view()),

@@ -127,22 +127,56 @@ def head() -> tuple[int, str]:
     return (0, "") if newest is None else (newest.sequence, bytes(newest.hash).hex())
 
 
-def verify_chain() -> ChainFault | None:
-    """Recompute every hash from the first entry on; None when all of them hold.
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Entries that were looked at: how many follow from one another, up to which number and hash
+    (hex), and the first one that does not, if any."""
+
+    entries: int
+    sequence: int
+    hash: str
+    fault: ChainFault | None
+
+
+def verify(*, after: int = 0, known_hash: str | None = None, limit: int | None = None) -> Verified:
+    """Recompute the hashes of entries from number ``after`` + 1 on, at most ``limit`` of them.
+
+    ``known_hash`` is the hash (hex) that entry ``after`` had when somebody noted it: with it a log
+    whose end was cut off, or that was rewritten as a whole, is found too.
 
     The computation repeats sql/audit_entry.sql in another language on purpose. It reads the log
     as a stream, so its memory does not grow with the log.
     """
-    previous_sequence, previous_hash = 0, b""
-    for entry in AuditEntry.objects.order_by("sequence").iterator(chunk_size=2000):
-        if entry.sequence != previous_sequence + 1:
-            return ChainFault(entry.sequence, f"entry {previous_sequence + 1} is missing")
-        if bytes(entry.previous_hash) != previous_hash:
-            return ChainFault(entry.sequence, "does not follow the entry before it")
-        if bytes(entry.hash) != entry_hash(entry):
-            return ChainFault(entry.sequence, "was changed")
-        previous_sequence, previous_hash = entry.sequence, bytes(entry.hash)
-    return None
+    sequence, previous = after, b""
+    if after:
+        start = AuditEntry.objects.filter(sequence=after).first()
+        if start is None:
+            return Verified(0, after, "", ChainFault(after, f"entry {after} is missing"))
+        previous = bytes(start.hash)
+        if previous != entry_hash(start) or known_hash not in (None, previous.hex()):
+            return Verified(0, after, previous.hex(), ChainFault(after, "was changed"))
+    entries = AuditEntry.objects.filter(sequence__gt=after).order_by("sequence")[:limit]
+    for entry in entries.iterator(chunk_size=2000):
+        problem = _problem_of(entry, sequence, previous)
+        if problem:
+            fault = ChainFault(entry.sequence, problem)
+            return Verified(sequence - after, sequence, previous.hex(), fault)
+        sequence, previous = entry.sequence, bytes(entry.hash)
+    return Verified(sequence - after, sequence, previous.hex(), None)
+
+
+def verify_chain() -> ChainFault | None:
+    """Recompute every hash from the first entry on; None when all of them hold."""
+    return verify().fault
+
+
+def _problem_of(entry: AuditEntry, sequence: int, previous: bytes) -> str | None:
+    """Why the entry does not follow the one of that number and hash, if so."""
+    if entry.sequence != sequence + 1:
+        return f"entry {sequence + 1} is missing"
+    if bytes(entry.previous_hash) != previous:
+        return "does not follow the entry before it"
+    return None if bytes(entry.hash) == entry_hash(entry) else "was changed"
 
 
 def entry_hash(entry: AuditEntry) -> bytes:

@@ -2,18 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from txnconsole.api.structs.fields import Answer, Name, PageQuery, Text, Time, time_text
+from txnconsole.api.limits import AUDIT_ENTRIES
+from txnconsole.api.structs.fields import (
+    Answer,
+    Cursor,
+    Limit,
+    Moment,
+    Name,
+    Offset,
+    Query,
+    Text,
+    Time,
+    time_text,
+)
+from txnconsole.audit.chain import Verified
 from txnconsole.audit.models import AuditEntry as StoredEntry
+from txnconsole.audit.reading import AuditFilter
 
 
-class ListAudit(PageQuery):
+class ExportAudit(Query):
+    """``after`` is inclusive, ``before`` is not."""
+
     who: Name | None = None
     action: Name | None = None
     object: Text | None = None
+    after: Moment | None = None
+    before: Moment | None = None
+
+    def filter(self) -> AuditFilter:
+        return AuditFilter(
+            who=self.who,
+            action=self.action,
+            object=self.object,
+            after=self.after,
+            before=self.before,
+        )
+
+
+class ListAudit(ExportAudit):
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class VerifyAudit(Query):
+    """Goes on after the entry of that number; ``hash`` is what that entry's was when noted."""
+
+    after_sequence: Offset = 0
+    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=AUDIT_ENTRIES)] = 10_000
+
+
+class AuditFault(Answer):
+    """The first entry that does not follow from the one before it."""
+
+    sequence: int
+    problem: str
+
+
+class AuditVerification(Answer):
+    """``sequence`` and ``hash`` are of the last entry that holds: note them, and give them with the
+    next call. ``complete``: there is none after it.
+    """
+
+    valid: bool
+    entries: int
+    sequence: int
+    hash: str
+    complete: bool
+    fault: AuditFault | None
+
+    @classmethod
+    def of(cls, verified: Verified, *, head: int) -> AuditVerification:
+        fault = verified.fault
+        return cls(
+            valid=fault is None,
+            entries=verified.entries,
+            sequence=verified.sequence,
+            hash=verified.hash,
+            complete=verified.sequence >= head,
+            fault=None
+            if fault is None
+            else AuditFault(sequence=fault.sequence, problem=fault.problem),
+        )
 
 
 class AuditEntry(Answer):

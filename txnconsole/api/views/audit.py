@@ -6,10 +6,20 @@ from engine.model.page import decode_cursor, encode_cursor
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
+from txnconsole.api.json_lines import Lines
 from txnconsole.api.operation import Call, Shape, operation
-from txnconsole.api.structs.audit import AuditEntry, AuditPage, ListAudit
+from txnconsole.api.renderers import JSONLinesRenderer
+from txnconsole.api.structs.audit import (
+    AuditEntry,
+    AuditPage,
+    AuditVerification,
+    ExportAudit,
+    ListAudit,
+    VerifyAudit,
+)
 from txnconsole.api.structs.fields import INT64_MAX
-from txnconsole.audit.models import AuditEntry as StoredEntry
+from txnconsole.audit import reading
+from txnconsole.audit.chain import head, verify
 
 
 class AuditLog(Endpoint):
@@ -20,20 +30,65 @@ class AuditLog(Endpoint):
         summary="Read the audit log",
     )
     def get(self, call: Call[None, ListAudit]) -> AuditPage:
-        """Newest first: who changed what, why, from what to what, and with what result."""
-        query = call.query
-        entries = StoredEntry.objects.order_by("-sequence")
-        for name in ("who", "action", "object"):
-            if getattr(query, name) is not None:
-                entries = entries.filter(**{name: getattr(query, name)})
-        if query.cursor is not None:
-            entries = entries.filter(sequence__lt=_sequence(query.cursor))
-        found = list(entries[: query.limit + 1])
-        page = found[: query.limit]
-        return AuditPage(
-            items=[AuditEntry.of(entry) for entry in page],
-            next_cursor=encode_cursor(page[-1].sequence) if len(found) > query.limit else None,
+        """Newest first: who changed what, why, from what to what, and with what result.
+
+        A page looks at 20000 entries at most, so a filtered one may be short, even empty, and still
+        have a `next_cursor`.
+        """
+        cursor = call.query.cursor
+        page = reading.newest(
+            call.query.filter(),
+            below=None if cursor is None else _sequence(cursor),
+            limit=call.query.limit,
         )
+        return AuditPage(
+            items=[AuditEntry.of(entry) for entry in page.entries],
+            next_cursor=None if page.below is None else encode_cursor(page.below),
+        )
+
+
+class AuditExport(Endpoint):
+    renderer_classes = (JSONLinesRenderer,)
+
+    @operation(
+        "exportAudit",
+        Permission.AUDIT_READ,
+        Shape(query=ExportAudit, answer=AuditEntry, lines=True),
+        summary="Export the audit log",
+    )
+    def get(self, call: Call[None, ExportAudit]) -> Lines:
+        """Oldest first, one JSON object a line, up to the newest entry at the time of the call.
+
+        The header `Audit-Head` names that one: an export without filters ends with it.
+        """
+        wanted = call.query.filter()
+        numbers = reading.numbers_of(wanted)
+        return Lines(
+            pages=(
+                [AuditEntry.of(entry) for entry in page]
+                for page in reading.in_order(wanted, numbers)
+            ),
+            headers={"Audit-Head": str(numbers.stop - 1)},
+        )
+
+
+class AuditProof(Endpoint):
+    @operation(
+        "verifyAudit",
+        Permission.AUDIT_READ,
+        Shape(query=VerifyAudit, answer=AuditVerification),
+        summary="Verify the audit log",
+    )
+    def get(self, call: Call[None, VerifyAudit]) -> AuditVerification:
+        """Recomputes the chain of hashes after `after_sequence`, some entries a call.
+
+        Go on with the answer's `sequence` and `hash`, until it is `complete`. Keep the last ones
+        elsewhere: with them a later call finds what was cut off or rewritten.
+        """
+        query = call.query
+        newest, _ = head()
+        verified = verify(after=query.after_sequence, known_hash=query.hash, limit=query.limit)
+        return AuditVerification.of(verified, head=newest)
 
 
 def _sequence(cursor: str) -> int:

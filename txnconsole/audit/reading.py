@@ -1,0 +1,98 @@
+"""Reading the audit log: pages of it newest first, all of it oldest first, and its proof.
+
+Entries are numbered without gaps in the order of their times, so a moment's place is found by
+halving, and every step here looks at a bounded number of entries, whatever the filter and however
+long the log. No index beyond the number's and the object's is kept for that: programs write an
+entry with every end, and would pay for each index.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.db.models import Max, QuerySet
+
+from txnconsole.audit.models import AuditEntry
+
+#: How many entries one page, or one step of an export, looks at.
+SCAN_ENTRIES = 20_000
+#: How many entries one step of an export holds in memory.
+EXPORT_ENTRIES = 1_000
+
+_AFTER_ALL = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which entries; None for any. ``after`` is inclusive, ``before`` is not."""
+
+    who: str | None = None
+    action: str | None = None
+    object: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """Some entries, and the number below which the next page goes on (None at the end).
+
+    A page may be short, even empty, and still have a next one.
+    """
+
+    entries: Sequence[AuditEntry]
+    below: int | None
+
+
+def newest(wanted: AuditFilter, *, below: int | None, limit: int) -> EntryPage:
+    """Entries with numbers below ``below``, newest first."""
+    numbers = numbers_of(wanted)
+    stop = numbers.stop if below is None else min(below, numbers.stop)
+    lowest = numbers.start
+    if wanted.object is None and (wanted.who is not None or wanted.action is not None):
+        lowest = max(lowest, stop - SCAN_ENTRIES)
+    entries = _matching(wanted, range(lowest, stop)).order_by("-sequence")
+    found = list(entries[: limit + 1])
+    if len(found) > limit:
+        return EntryPage(found[:limit], found[limit - 1].sequence)
+    return EntryPage(found, lowest if lowest > numbers.start else None)
+
+
+def in_order(wanted: AuditFilter, numbers: range) -> Iterator[Sequence[AuditEntry]]:
+    """The entries among ``numbers`` (:func:`numbers_of`), oldest first, some at a time."""
+    for start in range(numbers.start, numbers.stop, EXPORT_ENTRIES):
+        step = range(start, min(start + EXPORT_ENTRIES, numbers.stop))
+        yield list(_matching(wanted, step).order_by("sequence"))
+
+
+def numbers_of(wanted: AuditFilter) -> range:
+    """The numbers of the entries of the filter's time, as the log stands now."""
+    head: int = AuditEntry.objects.aggregate(newest=Max("sequence"))["newest"] or 0
+    everything = range(1, head + 1)
+    first = 1 if wanted.after is None else _first_at(everything, wanted.after)
+    last = head + 1 if wanted.before is None else _first_at(everything, wanted.before)
+    return range(first, max(first, last))
+
+
+def _first_at(numbers: range, moment: datetime) -> int:
+    """The first number whose entry is not older than the moment."""
+    return numbers.start + bisect_left(numbers, moment, key=_time_of)
+
+
+def _time_of(sequence: int) -> datetime:
+    times = AuditEntry.objects.filter(sequence__gte=sequence).order_by("sequence")
+    return times.values_list("at", flat=True).first() or _AFTER_ALL
+
+
+def _matching(wanted: AuditFilter, numbers: range) -> QuerySet[AuditEntry]:
+    entries = AuditEntry.objects.filter(sequence__gte=numbers.start, sequence__lt=numbers.stop)
+    if wanted.who is not None:
+        entries = entries.filter(who=wanted.who)
+    if wanted.action is not None:
+        entries = entries.filter(action=wanted.action)
+    if wanted.object is not None:
+        entries = entries.filter(object=wanted.object)
+    return entries
