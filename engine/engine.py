@@ -33,7 +33,10 @@ from engine.postgres.database import Database
 from engine.postgres.migrations import migrate
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
+from engine.subscription.cursors import Cursors
+from engine.subscription.dead_letters import DeadLetters
 from engine.subscription.delivery import Delivery
+from engine.subscription.leases import Leases
 from engine.subscription.records import Records
 from engine.subscription.shares import Shares
 from engine.subscription.subscriptions import Subscriptions
@@ -91,16 +94,21 @@ class Engine:
         self.recovery = CoordinatorRecovery(self._database, self.coordinator, self.finalizer)
         records = Records(self._brokers)
         self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
-        shares = Shares(self.topics, self._brokers, records)
+        shares = Shares(self.topics, self._brokers)
+        cursors = Cursors(records, recover)
+        leases = Leases(records, cursors)
+        self._dead_letters = DeadLetters(self.topics, self._brokers, self.log, cursors)
         self._delivery = Delivery(
             self.topics,
             self._brokers,
             self.settings,
-            records=records,
+            cursors=cursors,
             shares=shares,
+            leases=leases,
+            dead_letters=self._dead_letters,
             recover=recover,
         )
-        self._acks = Acknowledgements(shares, recover)
+        self._acks = Acknowledgements(shares, cursors, leases)
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.inspect = Inspector(
             self._database,
@@ -175,6 +183,10 @@ class Engine:
         """Give messages back; see :meth:`engine.subscription.delivery.Delivery.nack`."""
         self._delivery.nack(name, consumer, message_ids)
 
+    def leave(self, name: SubscriptionName, consumer: str) -> None:
+        """A consumer goes; see :meth:`engine.subscription.delivery.Delivery.leave`."""
+        self._delivery.leave(name, consumer)
+
     def acknowledge(
         self,
         name: SubscriptionName,
@@ -192,14 +204,22 @@ class Engine:
             TransactionNotFound, InvalidTxnStatus: not there, not ``owner``'s, or not OPEN.
             Otherwise as :meth:`engine.subscription.acks.Acknowledgements.acknowledge`.
         """
-        del consumer  # any consumer of a SHARED subscription may acknowledge what another received
         if txn_id is not None:
             self.coordinator.join_subscriptions(txn_id, [name], owner=owner)
-        return self._acks.acknowledge(name, message_ids, ack_type=ack_type, txn_id=txn_id)
+        return self._acks.acknowledge(name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id)
 
     def take_snapshots(self) -> int:
         """Snapshot the buffers for which it is time; the workers call this every second."""
         return self._snapshots.sweep()
+
+    def move_dead_letters(self) -> int:
+        """Finish moves to dead-letter topics that were interrupted; the workers call this every few
+        seconds.
+
+        Returns:
+            How many messages have arrived.
+        """
+        return self._dead_letters.sweep()
 
     def apply_retention(self) -> int:
         """Drop what is past its retention, and sweep and compact the sidecar logs; the workers call

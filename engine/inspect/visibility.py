@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from engine.coordinator.coordinator import Coordinator
@@ -11,6 +12,7 @@ from engine.inspect.reading import Reading, View
 from engine.log.entries import kind_of
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
+from engine.model.dispatch import Dispatch, decode
 from engine.model.errors import InvalidRequest, PartitionUnavailable, SubscriptionNotFound
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation
 from engine.model.topic_name import PartitionName, SubscriptionName
@@ -162,7 +164,7 @@ class Explainer:
                     {"txn_id": str(txn_id), "ack_type": row.ack_type},
                 )
                 return
-        yield from _dispatched(view, offset, cursors[0], record)
+        yield from _dispatched(offset, cursors[0])
 
     def _with_header(self, reason: Reason) -> Reason:
         """Add what the coordinator knows of the transaction that is named."""
@@ -240,24 +242,23 @@ def _held_back(view: View, own: TxnID | None, evidence: dict[str, object]) -> It
             )
 
 
-def _dispatched(view: View, offset: int, cursor: Row, record: Row) -> Iterator[Reason]:
+def _dispatched(offset: int, cursor: Row) -> Iterator[Reason]:
     """What is neither deleted nor held: on its way, or to be given."""
-    key = {"subscription_id": record.subscription_id}
-    sent = view.one("deliveries_of", **key, offset=offset)
+    dispatch = Dispatch(cursor.mark_delete + 1) if cursor.state is None else decode(cursor.state)
+    sent = next((one for one in dispatch.deliveries if offset in one.ranges), None)
     if sent is not None:
+        until = datetime.fromtimestamp(sent.deadline_ms / 1000, UTC)
         yield Reason(
             ReasonCode.IN_FLIGHT,
             f"Consumer {sent.consumer} has it until it acknowledges it, gives it back, or the"
             " acknowledgement times out.",
-            {"consumer": sent.consumer, "until": sent.deadline.isoformat()},
+            {"consumer": sent.consumer, "until": until.isoformat()},
         )
         return
-    dispatch = view.one("read_dispatch", **key)
-    read_offset = dispatch.read_offset if dispatch else cursor.mark_delete + 1
-    if offset in cursor.redeliver:
+    if offset in dispatch.redeliver:
         yield Reason(ReasonCode.TO_REDELIVER, "It was given back, and is to be delivered again.")
         return
     text = "The subscription has not read as far yet."
-    if offset < read_offset:
+    if offset < dispatch.read_offset:
         text = "It has been passed over: no reader is given it."
-    yield Reason(ReasonCode.UNREAD, text, {"read_offset": read_offset})
+    yield Reason(ReasonCode.UNREAD, text, {"read_offset": dispatch.read_offset})

@@ -57,3 +57,8 @@ def decode(body: bytes) -> list[NewMessage]:
         return _decoder.decode(_codec.decompress(body[1:]))
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
         raise CorruptBatch(f"A stored batch cannot be read back: {error}") from error
+
+
+def size(body: bytes) -> int:
+    """How many bytes a stored batch has when it is opened, without opening it."""
+    return max(0, zstandard.frame_content_size(body[1:19]))

@@ -1,4 +1,4 @@
-"""A subscription's state in one partition, and what acknowledgements do to it (semantics §6).
+"""A subscription's record in one partition, and what acknowledgements do to it (semantics §6).
 
 Pure algebra on ranges of offsets; engine.subscription stores the results.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.model.errors import TransactionConflict
 from engine.model.ranges import Ranges
-from engine.model.subscription import PendingAck
+from engine.model.subscription import AckOp, AckStep, AckType, PendingAck
 from engine.model.txn_id import TxnID
 
 _NAMED_CONFLICTS = 20
@@ -25,14 +25,20 @@ class Cursor:
 
     def delete(self, offsets: Ranges) -> Cursor:
         """Acknowledge for good; a contiguous run above the mark-delete position moves it up."""
-        acked = (self.acked | offsets) - Ranges.of([(0, self.mark_delete + 1)])
+        if not offsets:
+            return self
+        acked = (self.acked | offsets) - Ranges.run(0, self.mark_delete + 1)
         if acked.runs and acked.runs[0][0] == self.mark_delete + 1:
             return Cursor(mark_delete=acked.runs[0][1] - 1, acked=Ranges(acked.runs[1:]))
         return Cursor(mark_delete=self.mark_delete, acked=acked)
 
     def undeleted(self, offsets: Ranges) -> Ranges:
         """Those of ``offsets`` that are not deleted."""
-        return offsets - Ranges.of([(0, self.mark_delete + 1)]) - self.acked
+        return offsets - Ranges.run(0, self.mark_delete + 1) - self.acked
+
+    def undeleted_until(self, offset: int) -> Ranges:
+        """Everything up to ``offset`` that is not deleted: what a cumulative ack is about."""
+        return Ranges.run(self.mark_delete + 1, offset + 1) - self.acked
 
 
 def held(pending: Iterable[PendingAck]) -> Ranges:
@@ -54,10 +60,66 @@ def claim_individual(
     acks = list(pending)
     new = wanted - held(ack for ack in acks if ack.txn_id == txn_id)
     _refuse(new - cursor.undeleted(new), "is acknowledged already")
+    _refuse_held_by_others(acks, txn_id, new)
+    return new
+
+
+def claim_cumulative(
+    cursor: Cursor, pending: Iterable[PendingAck], txn_id: TxnID, until: int
+) -> Ranges:
+    """Decide a transactional cumulative ack up to and with ``until``: all of it or none.
+
+    It claims every undeleted message up to there. The position where it stands already is success
+    without a change; another transaction's cumulative claim, wherever it stands, holds some of
+    these messages and so conflicts.
+
+    Returns:
+        The offsets that the transaction newly holds.
+
+    Raises:
+        TransactionConflict: ``until`` is at or below the mark-delete position, below this
+            transaction's own cumulative claim, or a message is in another's PENDING_ACK.
+    """
+    acks = list(pending)
+    own = held(ack for ack in acks if ack.txn_id == txn_id)
+    if until <= cursor.mark_delete:
+        _refuse(Ranges.run(until, until + 1), "is acknowledged already")
+    for ack in acks:
+        if ack.txn_id == txn_id and ack.ack_type is AckType.CUMULATIVE:
+            last = ack.ranges.last
+            if last is not None and until < last:
+                _refuse(
+                    Ranges.run(until, until + 1),
+                    f"lies before {last}, up to where {txn_id} has acknowledged",
+                    txn_id,
+                )
+    wanted = cursor.undeleted_until(until)
+    _refuse_held_by_others(acks, txn_id, wanted)
+    return wanted - own
+
+
+def replay(steps: Iterable[AckStep], mark_delete: int) -> tuple[PendingAck, ...]:
+    """What transactions hold in one partition, from the pending-ack log alone.
+
+    What lies at or below the mark-delete position counts for nothing: the log is trimmed there.
+    """
+    found: dict[tuple[TxnID, AckType], Ranges] = {}
+    for step in steps:
+        before = found.get((step.txn_id, step.ack_type), Ranges())
+        claims = step.op is AckOp.ACK
+        found[step.txn_id, step.ack_type] = before | step.ranges if claims else before - step.ranges
+    deleted = Ranges.run(0, mark_delete + 1)
+    return tuple(
+        PendingAck(txn_id=txn_id, ack_type=ack_type, ranges=ranges - deleted)
+        for (txn_id, ack_type), ranges in sorted(found.items())
+        if ranges - deleted
+    )
+
+
+def _refuse_held_by_others(acks: Iterable[PendingAck], txn_id: TxnID, wanted: Ranges) -> None:
     for ack in acks:
         if ack.txn_id != txn_id:
-            _refuse(new & ack.ranges, f"is held by transaction {ack.txn_id}", ack.txn_id)
-    return new
+            _refuse(wanted & ack.ranges, f"is held by transaction {ack.txn_id}", ack.txn_id)
 
 
 def _refuse(conflicts: Ranges, why: str, holder: TxnID | None = None) -> None:

@@ -122,6 +122,12 @@ class SubscriptionConflict(EngineError):
     code = "SubscriptionConflict"
 
 
+class ConsumerBusy(EngineError):
+    """Another consumer is the active one of this subscription."""
+
+    code = "ConsumerBusy"
+
+
 class MessageNotFound(EngineError):
     """No such message."""
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 #: One contiguous run of offsets, half open: ``(lower, upper)`` holds ``lower … upper - 1``.
 Run = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
+class Ranges(msgspec.Struct, frozen=True, array_like=True):
     """An immutable set of offsets, kept as sorted, disjoint, non-adjacent half-open runs."""
 
     runs: tuple[Run, ...] = ()
@@ -33,7 +33,24 @@ class Ranges:
 
     @classmethod
     def of_offsets(cls, offsets: Iterable[int]) -> Self:
-        return cls.of((offset, offset + 1) for offset in offsets)
+        """Build a set from single offsets in any order."""
+        merged: list[Run] = []
+        lower = upper = -1
+        for offset in sorted(offsets):
+            if offset > upper:
+                if lower < upper:
+                    merged.append((lower, upper))
+                lower, upper = offset, offset + 1
+            elif offset == upper:
+                upper += 1
+        if lower < upper:
+            merged.append((lower, upper))
+        return cls(tuple(merged))
+
+    @classmethod
+    def run(cls, lower: int, upper: int) -> Self:
+        """The offsets from ``lower`` to ``upper - 1``; none when there are none between."""
+        return cls(((lower, upper),) if lower < upper else ())
 
     def __bool__(self) -> bool:
         return bool(self.runs)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
-from engine.model.topic_name import SubscriptionName
+from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 
 
@@ -17,6 +17,11 @@ class SubscriptionType(StrEnum):
     FAILOVER = "FAILOVER"
     SHARED = "SHARED"
     KEY_SHARED = "KEY_SHARED"
+
+    @property
+    def has_one_consumer(self) -> bool:
+        """One consumer is active at a time; only then a cumulative ack has a meaning."""
+        return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
 
 
 class InitialPosition(StrEnum):
@@ -29,11 +34,29 @@ class AckType(StrEnum):
     CUMULATIVE = "CUMULATIVE"
 
 
+class AckOp(StrEnum):
+    """What a step of the pending-ack log does with its ranges."""
+
+    ACK = "ACK"
+    COMMIT = "COMMIT"
+    ABORT = "ABORT"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSettings:
+    """How a subscription delivers.
+
+    ``consumer_lease_ms``: how long a consumer is taken to be there after its last call.
+    ``max_redeliveries`` and ``dead_letter_topic`` go together: a message that was given back more
+    often goes there instead of to a consumer.
+    """
+
     type: SubscriptionType = SubscriptionType.SHARED
     initial_position: InitialPosition = InitialPosition.EARLIEST
     ack_timeout_ms: int = 30_000
+    consumer_lease_ms: int = 30_000
+    max_redeliveries: int | None = None
+    dead_letter_topic: TopicName | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +70,16 @@ class PendingAck:
     """A transaction's undecided acknowledgements in one partition."""
 
     txn_id: TxnID
+    ack_type: AckType
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckStep:
+    """One record of the pending-ack log, of one partition."""
+
+    txn_id: TxnID
+    op: AckOp
     ack_type: AckType
     ranges: Ranges
 

@@ -1,28 +1,54 @@
-"""Delivering messages to consumers: receive, nack, and what times out (semantics §6)."""
+"""Delivering messages to consumers: receive, nack, what times out, who leaves (semantics §6)."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import msgspec
 
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.errors import PartitionUnavailable
 from engine.model.message import MessageID, StoredMessage
 from engine.model.ranges import Ranges
-from engine.model.topic import Topic
+from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Row, Session
 from engine.settings import EngineSettings
-from engine.subscription import state
-from engine.subscription.reading import Reading
-from engine.subscription.records import Records, Recover, ensure_cursors
-from engine.subscription.shares import Share, Shares
-from engine.subscription.state import Locked, Place
+from engine.subscription.cursors import Cursors, Place
+from engine.subscription.dead_letters import DeadLetters, dying
+from engine.subscription.key_reading import KeyReading
+from engine.subscription.leases import Leases, Turn
+from engine.subscription.reading import Piece, Reading
+from engine.subscription.records import Recover
+from engine.subscription.shares import Shares
+from engine.subscription.state import Change, State
 
 _T = TypeVar("_T")
+#: How long a process goes on with what it has found deliverable while that gives it enough: so much
+#: later than others may a partition come in that has had nothing to deliver.
+_DUE_SECONDS = 0.02
+_KEPT_LOOKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    """What one call got of one partition, not opened yet."""
+
+    state: State
+    pieces: Sequence[Piece]
+    dead: bool
+
+    def messages(self) -> Iterator[StoredMessage]:
+        dispatch = self.state.dispatch
+        for piece in self.pieces:
+            for message in piece.messages(self.state.number):
+                count = dispatch.count(message.offset) if dispatch.counts else 0
+                yield msgspec.structs.replace(message, redelivery_count=count) if count else message
 
 
 class Delivery:
@@ -38,17 +64,22 @@ class Delivery:
         brokers: Brokers,
         settings: EngineSettings,
         *,
-        records: Records,
+        cursors: Cursors,
         shares: Shares,
+        leases: Leases,
+        dead_letters: DeadLetters,
         recover: Recover,
     ) -> None:
         self._topics = topics
         self._brokers = brokers
         self._settings = settings
-        self._records = records
+        self._cursors = cursors
         self._shares = shares
+        self._leases = leases
+        self._dead_letters = dead_letters
         self._recover = recover
         self._turn = itertools.count()
+        self._due: dict[tuple[str, int], tuple[float, Sequence[Row]]] = {}
 
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
@@ -56,32 +87,39 @@ class Delivery:
         """Deliver up to ``max_messages``: first what must be redelivered, then what comes next.
 
         They are PENDING for the consumer until acknowledged, given back or timed out. A broker
-        that cannot be reached delays only its own messages.
+        that cannot be reached delays only its own messages. On a FAILOVER subscription a consumer
+        that is not the active one gets none until that one is gone.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
+            ConsumerBusy: another consumer is the active one of an EXCLUSIVE subscription.
             PartitionUnavailable: no broker of the topic can be reached.
         """
         topic = self._topics.get(name.topic)
-        databases = self._brokers.of_topic(topic)
-        turn = next(self._turn)
+        databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
         received: list[StoredMessage] = []
-        failures: list[PartitionUnavailable] = []
-        for database in _rotated(databases, turn):
-            try:
-                record = self._records.find(database, topic, name)
-                due = self._deliverable(database, topic, record)
-                for row in _rotated(due, turn // len(databases)):
-                    if len(received) >= max_messages:
-                        return tuple(received)
-                    place = Place(record.subscription_id, row.partition_id)
-                    received += self._receive_from(
-                        database, place, consumer, record, max_messages - len(received)
+        failures: dict[str, PartitionUnavailable] = {}
+        # What was deliverable a moment ago first; only when that is not enough, what is by now.
+        now = time.monotonic()
+        for since in (now - _DUE_SECONDS, now):
+            for database in databases:
+                if database.name in failures:
+                    continue
+                try:
+                    place = self._cursors.place(database, topic, name)
+                    called = self._turn_of(place, consumer)
+                    if called is None:
+                        return ()
+                    room = max_messages - len(received)
+                    received += self._receive_on(
+                        place, called, room, turn // len(databases), (since, now)
                     )
-            except PartitionUnavailable as error:
-                failures.append(error)
+                except PartitionUnavailable as error:
+                    failures[database.name] = error
+                if len(received) >= max_messages:
+                    return tuple(received)
         if len(failures) == len(databases):
-            raise failures[0]
+            raise failures[databases[0].name]
         return tuple(received)
 
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
@@ -89,70 +127,175 @@ class Delivery:
 
         Raises:
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
+            ConsumerBusy: another consumer is the active one.
         """
-        for share in self._shares.of(name, message_ids):
+        for share in self._shares.of(name.topic, message_ids):
+            place = self._cursors.place(share.database, share.topic, name)
+            turn = self._leases.require(place, consumer)
 
-            def work(session: Session, share: Share = share) -> None:
-                locked = state.lock(session, share.place)
-                if locked is not None:
-                    back = share.offsets & locked.in_flight(consumer)
-                    state.take_back(session, locked, back)
+            def named(state: State, offsets: dict[int, Ranges] = share.offsets) -> Ranges:
+                return offsets[state.partition_id]
 
-            share.database.retrying(work)
+            self._give_back(place, list(share.offsets), named, consumer, turn)
 
-    def _deliverable(self, database: Database, topic: Topic, record: Row) -> list[Row]:
-        """Partitions of one broker that may have something to deliver, ready to be read."""
-        with database.session() as session:
-            rows = session.all(
-                "deliverable", subscription_id=record.subscription_id, topic_id=topic.topic_id
-            )
-            if any(row.needs_cursor for row in rows):
-                ensure_cursors(session, record)
+    def leave(self, name: SubscriptionName, consumer: str) -> None:
+        """A consumer goes: what it has is given back, and another may take its place at once.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+            PartitionUnavailable: a broker cannot be reached; the same call again goes on.
+        """
+        topic = self._topics.get(name.topic)
+        for database in self._brokers.of_topic(topic):
+            place = self._cursors.place(database, topic, name)
+            with database.session() as session:
+                rows = session.all("cursors", subscription_id=place.subscription_id)
+            for row in rows:
+                self._give_back(place, [row.partition_id], _everything, consumer)
+        home = self._brokers.get(topic.brokers[0])
+        self._leases.leave(self._cursors.place(home, topic, name), consumer)
+
+    def _give_back(
+        self,
+        place: Place,
+        partition_ids: Sequence[int],
+        wanted: Callable[[State], Ranges],
+        consumer: str,
+        turn: Turn | None = None,
+    ) -> None:
+        """Give back what the consumer has of it; without a turn it goes for good."""
+
+        def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
+            del session
+            changes = []
+            for state in states:
+                after = state
+                if turn is not None:
+                    after = self._leases.enter(place, state, turn)
+                back = wanted(state) & after.dispatch.in_flight(consumer)
+                after = after.give_back(back)
+                if turn is None:
+                    after = _without(after, consumer)
+                if after.dispatch != state.dispatch:
+                    changes.append(Change(before=state, after=after))
+            return changes, None
+
+        self._cursors.change(place, partition_ids, decide, durable=False)
+
+    def _turn_of(self, place: Place, consumer: str) -> Turn | None:
+        if place.record.type == SubscriptionType.EXCLUSIVE:
+            return self._leases.require(place, consumer)
+        return self._leases.hold(place, consumer)
+
+    def _receive_on(
+        self, place: Place, called: Turn, room: int, turn: int, when: tuple[float, float]
+    ) -> list[StoredMessage]:
+        """Deliver from one broker's partitions that were found deliverable at ``when[0]`` or later;
+        nothing when this very call, which began at ``when[1]``, has done so already."""
+        since, began = when
+        found, due = self._due.get(_key(place), (0.0, ()))
+        if since == began and found >= began:
+            return []
+        if found < since:
+            place, due = self._look(place)
+        received: list[StoredMessage] = []
+        for row in _rotated(due, turn):
+            received += self._receive_from(place, row.partition_id, called, room - len(received))
+            if len(received) >= room:
+                break
+        return received
+
+    def _look(self, place: Place) -> tuple[Place, Sequence[Row]]:
+        """Find the partitions of one broker that may have something to deliver, and make them ready
+        to be read."""
+        rows = self._ask(place)
+        if any(row.needs_cursor for row in rows):
+            place = self._cursors.refreshed(place)
+            rows = self._ask(place)
         for row in rows:
             if row.needs_recovery:
-                partition = PartitionName(topic.name, row.number)
-                self._recover(Location(database, row.partition_id), partition)
-        return rows
+                partition = PartitionName(place.topic.name, row.number)
+                self._recover(Location(place.database, row.partition_id), partition)
+        if len(self._due) > _KEPT_LOOKS:
+            self._due.clear()
+        self._due[_key(place)] = (time.monotonic(), rows)
+        return place, rows
+
+    def _ask(self, place: Place) -> Sequence[Row]:
+        with place.database.session() as session:
+            return session.all(
+                "deliverable",
+                subscription_id=place.subscription_id,
+                topic_id=place.topic.topic_id,
+            )
 
     def _receive_from(
-        self, database: Database, place: Place, consumer: str, record: Row, room: int
+        self, place: Place, partition_id: int, turn: Turn, room: int
     ) -> list[StoredMessage]:
-        def work(session: Session) -> list[StoredMessage]:
-            locked = state.lock(session, place)
-            if locked is None or locked.head is None or not locked.head.online:
-                return []
-            head = locked.head
-            locked = _take_overdue(session, locked)
-            reading = Reading(
-                session,
-                locked,
-                buffer=head.buffer,
-                end=head.stable_position + 1,
-                max_bytes=self._settings.max_fetch_bytes,
+        def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], _Received]:
+            [before] = states
+            state = self._leases.enter(place, before, turn)
+            state = state.give_back(state.dispatch.overdue(state.now_ms))
+            dead = dying(place.record, state)
+            if dead:
+                state = replace(state.withdraw(dead), dead=state.dead | dead)
+            after, pieces = self._deliver(session, place, state, turn.consumer, room)
+            received = _Received(after, pieces, bool(dead))
+            if after.dispatch == before.dispatch and after.cursor == before.cursor:
+                return [], received
+            target = self._dead_letters.target(place.record, before.number) if dead else 0
+            return [Change(before=before, after=after, dead=dead, target=target)], received
+
+        received = self._cursors.change(
+            place,
+            [partition_id],
+            decide,
+            durable=False,
+            room=room,
+            max_bytes=self._settings.max_fetch_bytes,
+        )
+        if received.dead:
+            self._dead_letters.move(place, partition_id)
+        return list(received.messages())
+
+    def _deliver(
+        self, session: Session, place: Place, state: State, consumer: str, room: int
+    ) -> tuple[State, Sequence[Piece]]:
+        """Pick messages and put them on their way."""
+        max_bytes = self._settings.max_fetch_bytes
+        dispatch = state.dispatch
+        if place.record.type == SubscriptionType.KEY_SHARED:
+            keyed = KeyReading(session, state, room=room, max_bytes=max_bytes, consumer=consumer)
+            keyed.collect()
+            reading: Reading = keyed
+            queued = Ranges.of_offsets(keyed.queued)
+            dispatch = msgspec.structs.replace(
+                dispatch, redeliver=dispatch.redeliver | queued, slots=keyed.slots
             )
-            messages, skipped, dispatch = reading.collect(room)
-            state.write_cursor(session, locked, locked.cursor.delete(skipped))
-            state.write_dispatch(session, place, dispatch)
-            if messages:
-                session.run(
-                    "add_delivery",
-                    **place.key(),
-                    consumer=consumer,
-                    ranges=Ranges.of_offsets(message.offset for message in messages),
-                    ack_timeout_ms=record.ack_timeout_ms,
-                )
-            return messages
-
-        return database.retrying(work)
+        else:
+            reading = Reading(session, state, room=room, max_bytes=max_bytes)
+            reading.collect()
+        delivered = Ranges.of((piece.lower, piece.upper) for piece in reading.pieces)
+        dispatch = msgspec.structs.replace(dispatch, read_offset=reading.read_offset).deliver(
+            delivered, consumer, now_ms=state.now_ms, ack_timeout_ms=place.record.ack_timeout_ms
+        )
+        after = replace(state, dispatch=dispatch)
+        if reading.skipped:
+            after = after.delete(Ranges.of(reading.skipped))
+        return after, reading.pieces
 
 
-def _take_overdue(session: Session, locked: Locked) -> Locked:
-    """Put what was not acknowledged in time back in the queue."""
-    overdue = Ranges.of(run for row in locked.deliveries if row.overdue for run in row.ranges.runs)
-    if not overdue:
-        return locked
-    in_time = tuple(row for row in locked.deliveries if not row.overdue)
-    return replace(state.take_back(session, locked, overdue), deliveries=in_time)
+def _key(place: Place) -> tuple[str, int]:
+    return place.database.name, place.subscription_id
+
+
+def _everything(state: State) -> Ranges:
+    return state.dispatch.in_flight()
+
+
+def _without(state: State, consumer: str) -> State:
+    present = {who: until for who, until in state.dispatch.present.items() if who != consumer}
+    return replace(state, dispatch=msgspec.structs.replace(state.dispatch, present=present))
 
 
 def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:

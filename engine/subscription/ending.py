@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from engine.model.ranges import Ranges
+from engine.model.cursor import held
+from engine.model.subscription import AckOp, AckStep, AckType, PendingAck
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Row, Session
 from engine.subscription import state
-from engine.subscription.state import Place
+from engine.subscription.state import Change, State
 
 
 def end_acks(
@@ -79,9 +81,10 @@ def _apply(
     for row in session.all("pending_acks_of", subscription_id=subscription_id, **ids):
         by_partition[row.partition_id].append(row)
         messages[TxnID(row.tc_id, row.sequence)] += len(row.ranges)
-    session.run("drop_pending_acks", subscription_id=subscription_id, **ids)
-    for partition_id, rows in sorted(by_partition.items()):
-        _apply_in_partition(session, Place(subscription_id, partition_id), rows, actions)
+    if by_partition:
+        states = state.read(session, subscription_id, list(by_partition), lock=True)
+        changes = [_ended(each, by_partition[each.partition_id], actions) for each in states]
+        state.store(session, subscription_id, changes, durable=True)
     session.run(
         "remember_ended_acks",
         subscription_id=subscription_id,
@@ -92,26 +95,24 @@ def _apply(
     return messages
 
 
-def _apply_in_partition(
-    session: Session, place: Place, rows: list[Row], actions: Mapping[TxnID, TxnAction]
-) -> None:
-    locked = state.lock(session, place)
-    if locked is None:
-        return
-    final = back = Ranges()
-    for row in rows:
-        action = actions[TxnID(row.tc_id, row.sequence)]
-        session.run(
-            "log_pending_ack",
-            **place.key(),
-            tc_id=row.tc_id,
-            sequence=row.sequence,
-            op=action,
-            ack_type=row.ack_type,
+def _ended(before: State, rows: Sequence[Row], actions: Mapping[TxnID, TxnAction]) -> Change:
+    """What transactions hold in one partition becomes final, or is given back."""
+    steps = [
+        AckStep(
+            txn_id=TxnID(row.tc_id, row.sequence),
+            op=AckOp(actions[TxnID(row.tc_id, row.sequence)]),
+            ack_type=AckType(row.ack_type),
             ranges=row.ranges,
         )
-        if action is TxnAction.COMMIT:
-            final = final | row.ranges
-        else:
-            back = back | row.ranges
-    state.give_back(session, state.delete(session, locked, final), back)
+        for row in rows
+    ]
+    ended = {step.txn_id for step in steps}
+    final = held(_as_pending(step) for step in steps if step.op is AckOp.COMMIT)
+    back = held(_as_pending(step) for step in steps if step.op is AckOp.ABORT)
+    left = tuple(ack for ack in before.pending if ack.txn_id not in ended)
+    after = replace(before, pending=left).delete(final).give_back(back)
+    return Change(before=before, after=after, steps=steps)
+
+
+def _as_pending(step: AckStep) -> PendingAck:
+    return PendingAck(txn_id=step.txn_id, ack_type=step.ack_type, ranges=step.ranges)

@@ -1,108 +1,124 @@
-"""What one partition gives to one receive call, under the cursor's lock."""
+"""Which messages of one partition one receive call gets."""
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from engine.log.entries import AbortedSpans, entries_of, kind_of, messages_of
-from engine.model.cursor import held
+from engine.log.entries import kind_of, messages_of
+from engine.model import batch
 from engine.model.message import EntryKind, StoredMessage
-from engine.model.ranges import Ranges
+from engine.model.ranges import Ranges, Run
 from engine.postgres.database import Row, Session
-from engine.subscription.state import Dispatch, Locked
+from engine.subscription.state import State
+from engine.subscription.window import Window
 
 #: Windows of offsets read in one call. A window that gives nothing doubles the next, so that a long
 #: stretch of aborted messages is passed whatever the number of messages asked for.
 _WINDOWS = 50
 
 
+class Piece(NamedTuple):
+    """A run of an entry's messages."""
+
+    entry: Row
+    lower: int
+    upper: int
+
+    def messages(self, number: int) -> Iterator[StoredMessage]:
+        return messages_of(self.entry, number, within=(self.lower, self.upper))
+
+
 class Reading:
-    """One receive call's look at one partition.
+    """One receive call's look at one partition: it picks messages without opening their batches.
 
     Args:
-        buffer: the partition's, marker or sidecar.
-        end: one past the last offset that readers may see.
-        max_bytes: of payloads, about; one batch may go beyond.
+        state: what is deleted, in flight, held.
+        room: how many messages at most.
+        max_bytes: of their batches, about; one may go beyond.
+
+    Attributes:
+        skipped: what no reader ever gets: markers and aborted messages.
+        read_offset: all below it has been looked at.
     """
 
-    def __init__(
-        self, session: Session, locked: Locked, *, buffer: str, end: int, max_bytes: int
-    ) -> None:
+    def __init__(self, session: Session, state: State, *, room: int, max_bytes: int) -> None:
         self._session = session
-        self._locked = locked
-        self._end = end
-        self._entries = entries_of(buffer)
+        self._state = state
+        self._end = 0 if state.stable_position is None else state.stable_position + 1
         self._bytes_left = max_bytes
-        self._busy = locked.in_flight() | held(locked.pending)
-        self._messages: list[StoredMessage] = []
-        self._skipped = Ranges()
+        self.room = room
+        self.pieces: list[Piece] = []
+        self.skipped: list[Run] = []
+        self.read_offset = state.dispatch.read_offset
 
-    def collect(self, room: int) -> tuple[list[StoredMessage], Ranges, Dispatch]:
-        """Up to ``room`` messages, what was skipped because no reader ever gets it (markers and
-        aborted messages), and the dispatch state to go on with."""
-        dispatch, cursor = self._locked.dispatch, self._locked.cursor
-        redeliver = cursor.undeleted(dispatch.redeliver) - self._busy
-        self._walk(redeliver, room)
+    def collect(self) -> None:
+        """First what must be redelivered, then what comes next."""
+        cursor, dispatch, busy = self._state.cursor, self._state.dispatch, self._state.busy
+        if dispatch.redeliver:
+            self.walk(cursor.undeleted(dispatch.redeliver) - busy)
         start = max(dispatch.read_offset, cursor.mark_delete + 1)
-        ahead = cursor.undeleted(Ranges.of([(start, self._end)]))
-        unread = self._walk(ahead - self._busy - dispatch.redeliver, room)
-        delivered = Ranges.of_offsets(message.offset for message in self._messages)
+        ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy
+        unread = self.walk(ahead)
         # All below the first unread offset is delivered, deleted, busy or to be redelivered.
-        read_offset = max(start, self._end) if unread.first is None else unread.first
-        rest = Dispatch(read_offset, redeliver - delivered - self._skipped)
-        return self._messages, self._skipped, rest
+        self.read_offset = max(start, self._end) if unread.first is None else unread.first
 
-    def _walk(self, wanted: Ranges, room: int) -> Ranges:
-        """Collect wanted messages window by window; answers what was not looked at."""
-        width = room
+    def walk(self, wanted: Ranges) -> Ranges:
+        """Pick wanted messages window by window; answers what was not looked at."""
+        width = self.room
         for _ in range(_WINDOWS):
-            if wanted.first is None or len(self._messages) >= room or self._bytes_left <= 0:
+            if wanted.first is None or self.room <= 0 or self._bytes_left <= 0:
                 break
-            before = len(self._messages)
-            upper = min(self._end, wanted.first + width)
-            position = self._read(wanted.first, upper, wanted, room)
-            if len(self._messages) == before:
+            before = self.room
+            position = self.pick(self._window(wanted.first, width), wanted)
+            if self.room == before:
                 width *= 2
-            wanted = wanted - Ranges.of([(0, position)])
+            wanted = wanted - Ranges.run(0, position)
         return wanted
 
-    def _read(self, lower: int, upper: int, wanted: Ranges, room: int) -> int:
-        """Collect from one window of offsets; answers the offset from which to read on."""
-        span: dict[str, object] = {
-            "partition_id": self._locked.place.partition_id,
-            "from_offset": lower,
-            "upper": upper,
-        }
-        entries, spans = self._session.batch(
-            (self._entries, span | {"max_bytes": self._bytes_left}),
-            ("aborted_overlapping", span),
-        )
-        aborted = AbortedSpans(spans)
-        for entry in entries:
-            if kind_of(entry) is not EntryKind.DATA or aborted.cover(entry):
-                gone = Ranges.of([(entry.first_offset, entry.last_offset + 1)])
-                self._skipped = self._skipped | gone
+    def pick(self, window: Window, wanted: Ranges) -> int:
+        """Pick from one window; answers the offset from which to read on."""
+        runs, at = wanted.runs, 0
+        for entry in window.entries:
+            lower, upper = entry.first_offset, entry.last_offset + 1
+            while at < len(runs) and runs[at][1] <= lower:
+                at += 1
+            if at == len(runs) or runs[at][0] >= upper:
                 continue
-            position = self._take(entry, (lower, upper), wanted, room)
-            if position is not None:
-                return position
-        # Fewer entries than the window has: they were cut by their bytes.
-        return min(upper, entries[-1].last_offset + 1) if entries else upper
+            if kind_of(entry) is not EntryKind.DATA or window.aborted.cover(entry):
+                self.skipped.append((lower, upper))
+                continue
+            stop = self.take(entry, runs, at)
+            if stop is not None:
+                return stop
+        return window.end
 
-    def _take(self, entry: Row, within: tuple[int, int], wanted: Ranges, room: int) -> int | None:
-        """Take an entry's wanted messages; answers where there was no room for one any more."""
-        for message in messages_of(
-            entry, self._locked.number, within=within, wanted=wanted.__contains__
-        ):
-            if len(self._messages) >= room:
-                return message.offset
-            self._bytes_left -= len(message.payload)
-            count = self._count(message.offset)
-            self._messages.append(
-                msgspec.structs.replace(message, redelivery_count=count) if count else message
-            )
+    def take(self, entry: Row, runs: Sequence[Run], at: int) -> int | None:
+        """Take an entry's messages within the runs from ``at`` on; answers where there was no room
+        for one any more."""
+        first, end = int(entry.first_offset), int(entry.last_offset) + 1
+        while at < len(runs) and runs[at][0] < end:
+            lower, upper = max(first, runs[at][0]), min(end, runs[at][1])
+            if self.room <= 0 or self._bytes_left <= 0:
+                return lower
+            taken = min(upper, lower + self.room)
+            self.pieces.append(Piece(entry, lower, taken))
+            self.room -= taken - lower
+            self._bytes_left -= batch.size(entry.body) * (taken - lower) // (end - first)
+            if taken < upper:
+                return taken
+            at += 1
         return None
 
-    def _count(self, offset: int) -> int:
-        counts = self._locked.redelivered.items()
-        return next((times for times, ranges in counts if offset in ranges), 0)
+    def _window(self, lower: int, width: int) -> Window:
+        known = self._state.window
+        if known is not None and known.lower <= lower < known.end:
+            return known
+        return Window.read(
+            self._session,
+            self._state.partition_id,
+            lower,
+            min(self._end, lower + width),
+            buffer=self._state.buffer,
+            max_bytes=self._bytes_left,
+        )

@@ -14,21 +14,33 @@ from engine.log.brokers import Brokers, Location
 from engine.model.errors import SubscriptionNotFound
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import Topic
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
 
 Recover = Callable[[Location, PartitionName], None]
 
+_KEPT_RECORDS = 10_000
+
 
 class Records:
-    """Finds and makes subscriptions' records."""
+    """Finds and makes subscriptions' records.
+
+    What a record says of its settings never changes while its subscription lives, and whoever works
+    on the cursors of one that has been deleted finds them gone; so a process may remember it.
+    """
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
+        self._known: dict[tuple[str, int, str], Row] = {}
 
     def home(self, topic: Topic) -> Database:
         """The broker that decides whether a topic's subscriptions exist."""
         return self._brokers.get(topic.brokers[0])
+
+    def recall(self, database: Database, topic: Topic, name: SubscriptionName) -> Row:
+        """As :meth:`find`, from memory if it is there; the record may have been deleted since."""
+        key = (database.name, topic.topic_id, name.name)
+        return self._known.get(key) or self.find(database, topic, name)
 
     def find(self, database: Database, topic: Topic, name: SubscriptionName) -> Row:
         """A subscription's record on one broker, made there when only its home has it.
@@ -36,6 +48,8 @@ class Records:
         Raises:
             SubscriptionNotFound: there is no such subscription.
         """
+        key = (database.name, topic.topic_id, name.name)
+        self._known.pop(key, None)
         row = _get(database, topic, name)
         home = self.home(topic)
         if row is None and database is not home:
@@ -44,6 +58,9 @@ class Records:
                 row, _ = make(database, topic, name, settings_of(known), since=known.created_at)
         if row is None:
             raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
+        if len(self._known) >= _KEPT_RECORDS:
+            self._known.clear()
+        self._known[key] = row
         return row
 
 
@@ -73,6 +90,11 @@ def make(
             type=settings.type,
             initial_position=settings.initial_position,
             ack_timeout_ms=settings.ack_timeout_ms,
+            consumer_lease_ms=settings.consumer_lease_ms,
+            max_redeliveries=settings.max_redeliveries,
+            dead_letter_topic=str(settings.dead_letter_topic)
+            if settings.dead_letter_topic
+            else None,
             created_at=since,
         )
         row = session.one("get_subscription", **key)
@@ -100,6 +122,9 @@ def settings_of(row: Row) -> SubscriptionSettings:
         type=SubscriptionType(row.type),
         initial_position=InitialPosition(row.initial_position),
         ack_timeout_ms=row.ack_timeout_ms,
+        consumer_lease_ms=row.consumer_lease_ms,
+        max_redeliveries=row.max_redeliveries,
+        dead_letter_topic=TopicName.parse(row.dead_letter_topic) if row.dead_letter_topic else None,
     )
 
 

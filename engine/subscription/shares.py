@@ -3,64 +3,50 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers
 from engine.log.topics import Topics
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.topic import Topic
+from engine.model.topic_name import TopicName
 from engine.postgres.database import Database
-from engine.subscription.records import Records
-from engine.subscription.state import Place
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A call's offsets in one partition."""
+    """What a call names on one broker: offsets by the partition's id there."""
 
-    location: Location
-    partition: PartitionName
-    place: Place
-    offsets: Ranges
-
-    @property
-    def database(self) -> Database:
-        return self.location.database
+    database: Database
+    topic: Topic
+    offsets: dict[int, Ranges]
 
 
 class Shares:
-    """Groups message ids by partition."""
+    """Groups message ids by broker and partition."""
 
-    def __init__(self, topics: Topics, brokers: Brokers, records: Records) -> None:
+    def __init__(self, topics: Topics, brokers: Brokers) -> None:
         self._topics = topics
         self._brokers = brokers
-        self._records = records
 
-    def of(self, name: SubscriptionName, message_ids: Sequence[MessageID]) -> list[Share]:
-        """The shares of a call, in the order in which cursors are locked.
+    def of(self, topic_name: TopicName, message_ids: Iterable[MessageID]) -> list[Share]:
+        """The shares of a call, in the order of their brokers' names.
 
         Raises:
-            TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
+            TopicNotFound, PartitionNotFound: there is none.
             PartitionUnavailable: a broker cannot be reached.
         """
-        topic = self._topics.get(name.topic)
+        topic = self._topics.get(topic_name)
         by_partition: dict[int, list[int]] = defaultdict(list)
         for message_id in message_ids:
-            by_partition[message_id.partition].append(message_id.offset)
+            by_partition[message_id.partition].append(message_id.entry_id + message_id.batch_index)
         if max(by_partition, default=0) >= len(topic.brokers):
-            topic = self._topics.get(name.topic, fresh=True)
-        shares = []
+            topic = self._topics.get(topic_name, fresh=True)
+        shares: dict[str, Share] = {}
         for number, offsets in by_partition.items():
             location = self._brokers.locate(topic, number)
-            record = self._records.find(location.database, topic, name)
-            shares.append(
-                Share(
-                    location,
-                    PartitionName(name.topic, number),
-                    Place(record.subscription_id, location.partition_id),
-                    Ranges.of_offsets(offsets),
-                )
-            )
-        return sorted(shares, key=lambda share: (share.database.name, share.place.partition_id))
+            share = shares.setdefault(location.database.name, Share(location.database, topic, {}))
+            share.offsets[location.partition_id] = Ranges.of_offsets(offsets)
+        return [shares[name] for name in sorted(shares)]

@@ -1,91 +1,174 @@
-"""Reads and writes of one subscription's state in one partition, under its cursor's lock."""
+"""One subscription's state in one partition: a value that is read, decided on, and stored.
+
+Reading waits for nobody. Storing takes the cursors' locks and is a compare-and-set on what was
+read; who was too late decides again under the locks. Many consumers of one subscription so wait for
+each other only while they store, and one call is two round trips.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from engine.model.cursor import Cursor, held
+from engine.model.dispatch import Dispatch, decode, encode
+from engine.model.errors import InvalidTxnStatus
 from engine.model.ranges import Ranges
-from engine.model.subscription import AckType, PendingAck
+from engine.model.subscription import AckStep, AckType, PendingAck
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row, Session
+from engine.postgres.database import Database, Row, Session
+from engine.subscription.window import Window
+
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One subscription in one partition."""
-
-    subscription_id: int
-    partition_id: int
-
-    def key(self) -> dict[str, object]:
-        return {"subscription_id": self.subscription_id, "partition_id": self.partition_id}
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """From where to read on, and what to deliver again first."""
-
-    read_offset: int
-    redeliver: Ranges
+class CursorGone(Exception):
+    """A cursor that was to be changed is not there (any more)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Locked:
-    """Everything of one subscription in one partition, as it stands under the cursor's lock.
+class State:
+    """What stands about one subscription in one partition.
 
-    ``head`` is None while the partition has to be rebuilt; ``redelivered`` tells the messages by
-    how often they have been given again.
+    ``stable_position`` is None while the partition has to be rebuilt. ``dead``: on their way to the
+    dead-letter topic. ``window``: the entries that were read along, when some were asked for.
     """
 
-    place: Place
+    partition_id: int
     number: int
+    buffer: str
+    online: bool
+    stable_position: int | None
+    now_ms: int
     cursor: Cursor
-    head: Row | None
-    dispatch: Dispatch
-    deliveries: tuple[Row, ...]
     pending: tuple[PendingAck, ...]
-    redelivered: Mapping[int, Ranges]
+    dead: Ranges
+    dispatch: Dispatch
+    window: Window | None
+    versions: tuple[int, int | None]
 
-    def in_flight(self, consumer: str | None = None) -> Ranges:
-        """What is on its way to a consumer, or to any."""
-        return Ranges.of(
-            run
-            for row in self.deliveries
-            if consumer in (None, row.consumer)
-            for run in row.ranges.runs
+    @property
+    def held(self) -> Ranges:
+        """What is acknowledged by nobody but may not be delivered nor claimed."""
+        return held(self.pending) | self.dead
+
+    @property
+    def busy(self) -> Ranges:
+        """What may not be delivered now."""
+        return self.dispatch.in_flight() | self.held
+
+    def delete(self, offsets: Ranges) -> State:
+        """Acknowledge messages for good."""
+        return replace(
+            self, cursor=self.cursor.delete(offsets), dispatch=self.dispatch.forget(offsets)
         )
 
+    def withdraw(self, offsets: Ranges) -> State:
+        """Take messages out of flight without giving them back."""
+        return replace(self, dispatch=self.dispatch.withdraw(offsets))
 
-def lock(session: Session, place: Place) -> Locked | None:
-    """Lock a cursor and read what it covers, in one round trip; None when it has been deleted."""
-    key = place.key()
-    cursors, heads, dispatches, deliveries, pending, redelivered = session.batch(
-        ("lock_cursor", key),
-        ("head", {"partition_id": place.partition_id}),
-        ("read_dispatch", key),
-        ("read_deliveries", key),
-        ("pending_acks", key),
-        ("read_redelivered", key),
+    def give_back(self, offsets: Ranges) -> State:
+        """Queue messages for redelivery, those that are neither deleted nor held."""
+        if not offsets:
+            return self
+        again = self.cursor.undeleted(offsets) - self.held
+        return replace(self, dispatch=self.dispatch.withdraw(offsets).give_back(again))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What becomes of a state.
+
+    ``dead`` are new dead letters, for partition ``target`` of the dead-letter topic; ``undead``
+    have arrived there. ``steps`` go to the pending-ack log.
+    """
+
+    before: State
+    after: State
+    steps: Sequence[AckStep] = ()
+    dead: Ranges = field(default_factory=Ranges)
+    target: int = 0
+    undead: Ranges = field(default_factory=Ranges)
+
+
+def read(
+    session: Session,
+    subscription_id: int,
+    partition_ids: Sequence[int],
+    *,
+    lock: bool,
+    room: int = 0,
+    max_bytes: int = 0,
+) -> list[State]:
+    """Read states, ascending by partition; a partition whose cursor is not there is left out."""
+    rows = session.all(
+        "read_cursors",
+        subscription_id=subscription_id,
+        partition_ids=list(partition_ids),
+        lock=lock,
+        room=room,
+        max_bytes=max_bytes,
     )
-    if not cursors:
-        return None
-    cursor = Cursor(mark_delete=cursors[0].mark_delete, acked=cursors[0].acked)
-    # Without a dispatch state (new, or after a crash) all that is undeleted is due.
-    dispatch = Dispatch(cursor.mark_delete + 1, Ranges())
-    if dispatches:
-        dispatch = Dispatch(dispatches[0].read_offset, dispatches[0].redeliver)
-    return Locked(
-        place=place,
-        number=cursors[0].number,
-        cursor=cursor,
-        head=heads[0] if heads else None,
-        dispatch=dispatch,
-        deliveries=tuple(deliveries),
-        pending=tuple(map(pending_ack, pending)),
-        redelivered={row.times: row.ranges for row in redelivered},
+    return sorted(map(_state, rows), key=lambda state: state.partition_id)
+
+
+def store(
+    session: Session, subscription_id: int, changes: Sequence[Change], *, durable: bool
+) -> bool:
+    """Store changes, all or none; False when a state is not any more what it was.
+
+    Raises:
+        CursorGone: a cursor has been deleted.
+        InvalidTxnStatus: a transaction that claims something has ended for this subscription.
+    """
+    steps = [(change.before.partition_id, step) for change in changes for step in change.steps]
+    row = session.one(
+        "store_cursors",
+        subscription_id=subscription_id,
+        partition_ids=[change.before.partition_id for change in changes],
+        cursor_versions=[change.before.versions[0] for change in changes],
+        dispatch_versions=[change.before.versions[1] for change in changes],
+        mark_deletes=[_moved_to(change) for change in changes],
+        acked=[change.after.cursor.acked for change in changes],
+        due_offsets=[change.after.dispatch.due_offset for change in changes],
+        next_deadlines=[change.after.dispatch.next_deadline_ms for change in changes],
+        states=[encode(change.after.dispatch) for change in changes],
+        dead=[change.dead or None for change in changes],
+        undead=[change.undead or None for change in changes],
+        targets=[change.target for change in changes],
+        step_partitions=[partition_id for partition_id, _ in steps],
+        step_tcs=[step.txn_id.tc_id for _, step in steps],
+        step_sequences=[step.txn_id.sequence for _, step in steps],
+        step_ops=[step.op.value for _, step in steps],
+        step_types=[step.ack_type.value for _, step in steps],
+        step_ranges=[step.ranges for _, step in steps],
+        durable=durable,
     )
+    result = row.result if row is not None else "gone"
+    if result == "gone":
+        raise CursorGone
+    if result == "ended":
+        raise InvalidTxnStatus(
+            f"{steps[0][1].txn_id} has ended for this subscription; nothing was recorded."
+        )
+    return bool(result == "stored")
+
+
+def change(database: Database, attempt: Callable[[Session, bool], tuple[bool, _T]]) -> _T:
+    """Run an attempt that reads, decides and stores: without waiting first, and when someone else
+    was faster, under the locks. ``attempt`` is given whether to lock, and answers whether it
+    stored."""
+    with database.session() as session:
+        stored, answer = attempt(session, False)
+    if stored:
+        return answer
+
+    def work(session: Session) -> _T:
+        _, answer = attempt(session, True)  # nobody else can have changed what is locked
+        return answer
+
+    return database.retrying(work)
 
 
 def pending_ack(row: Row) -> PendingAck:
@@ -94,72 +177,35 @@ def pending_ack(row: Row) -> PendingAck:
     )
 
 
-def write_cursor(session: Session, locked: Locked, after: Cursor) -> None:
-    if after != locked.cursor:
-        session.run(
-            "write_cursor",
-            **locked.place.key(),
-            mark_delete=after.mark_delete,
-            acked=after.acked,
-        )
+def _moved_to(change: Change) -> int | None:
+    after = change.after.cursor
+    return after.mark_delete if after != change.before.cursor else None
 
 
-def write_dispatch(session: Session, place: Place, dispatch: Dispatch) -> None:
-    session.run(
-        "write_dispatch",
-        **place.key(),
-        read_offset=dispatch.read_offset,
-        redeliver=dispatch.redeliver,
+def _state(row: Row) -> State:
+    # Without a dispatch state (new, or after a crash) all that is undeleted is due.
+    dispatch = Dispatch(row.mark_delete + 1) if row.state is None else decode(row.state)
+    pending = zip(
+        row.pending_tcs or (),
+        row.pending_sequences or (),
+        row.pending_types or (),
+        row.pending_ranges or (),
+        strict=True,
     )
-
-
-def delete(session: Session, locked: Locked, offsets: Ranges) -> Locked:
-    """Acknowledge messages for good, and forget how often they were given again."""
-    after = locked.cursor.delete(offsets)
-    write_cursor(session, locked, after)
-    counts = {times: ranges - offsets for times, ranges in locked.redelivered.items()}
-    _write_counts(session, locked, counts)
-    return replace(locked, cursor=after, redelivered=counts)
-
-
-def take_back(session: Session, locked: Locked, offsets: Ranges) -> Locked:
-    """Take messages out of flight and queue for redelivery, counting it, those that are neither
-    deleted nor held by a transaction."""
-    if offsets:
-        session.run("shrink_deliveries", **locked.place.key(), ranges=offsets)
-    again = locked.cursor.undeleted(offsets) - held(locked.pending)
-    return give_back(session, locked, again)
-
-
-def give_back(session: Session, locked: Locked, offsets: Ranges) -> Locked:
-    """Queue messages for redelivery, counting it; they are in flight no more."""
-    again = locked.cursor.undeleted(offsets)
-    if not again:
-        return locked
-    counts = _counted(locked.redelivered, again)
-    _write_counts(session, locked, counts)
-    dispatch = Dispatch(locked.dispatch.read_offset, locked.dispatch.redeliver | again)
-    write_dispatch(session, locked.place, dispatch)
-    return replace(locked, dispatch=dispatch, redelivered=counts)
-
-
-def _counted(before: Mapping[int, Ranges], offsets: Ranges) -> dict[int, Ranges]:
-    """Raise the redelivery count of messages by one; counts are kept as ranges per count."""
-    counts = dict(before)
-    for times in sorted(before, reverse=True):
-        moved = before[times] & offsets
-        if moved:
-            counts[times] = counts[times] - moved
-            counts[times + 1] = counts.get(times + 1, Ranges()) | moved
-    seen = Ranges.of(run for ranges in before.values() for run in ranges.runs)
-    counts[1] = counts.get(1, Ranges()) | (offsets - seen)
-    return counts
-
-
-def _write_counts(session: Session, locked: Locked, after: Mapping[int, Ranges]) -> None:
-    before = locked.redelivered
-    for times, ranges in after.items():
-        if not ranges and times in before:
-            session.run("drop_redelivered", **locked.place.key(), times=times)
-        elif ranges and ranges != before.get(times):
-            session.run("write_redelivered", **locked.place.key(), times=times, ranges=ranges)
+    return State(
+        partition_id=row.partition_id,
+        number=row.number,
+        buffer=row.buffer,
+        online=row.online,
+        stable_position=row.stable_position,
+        now_ms=row.now_ms,
+        cursor=Cursor(mark_delete=row.mark_delete, acked=row.acked),
+        pending=tuple(
+            PendingAck(txn_id=TxnID(tc_id, sequence), ack_type=AckType(kind), ranges=ranges)
+            for tc_id, sequence, kind, ranges in pending
+        ),
+        dead=row.dead or Ranges(),
+        dispatch=dispatch,
+        window=Window.of(row) if row.kinds is not None else None,
+        versions=(row.cursor_version, row.dispatch_version),
+    )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
+from engine.model.dispatch import decode
 from engine.model.errors import InvalidRequest, SubscriptionConflict
 from engine.model.ranges import Ranges
 from engine.model.subscription import (
@@ -40,13 +41,12 @@ class Subscriptions:
         """Create a subscription, or return the one that exists.
 
         Raises:
-            InvalidRequest: a type that this version does not have.
-            TopicNotFound: there is no such topic.
+            InvalidRequest: settings that cannot be.
+            TopicNotFound: there is no such topic, or dead-letter topic.
             SubscriptionConflict: it exists with another type.
             PartitionUnavailable: a broker cannot be reached; the same call again goes on.
         """
-        if settings.type is not SubscriptionType.SHARED:
-            raise InvalidRequest(f"{settings.type} is not part of this version; use type=SHARED.")
+        self._check(name, settings)
         topic = self._topics.get(name.topic, fresh=True)
         home = self._records.home(topic)
         row, created = make(home, topic, name, settings)
@@ -134,6 +134,22 @@ class Subscriptions:
             with database.session() as session:
                 session.run("delete_subscription", topic_id=topic.topic_id, name=name.name)
 
+    def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
+        target = settings.dead_letter_topic
+        if (target is None) != (settings.max_redeliveries is None):
+            raise InvalidRequest("max_redeliveries and dead_letter_topic go together.")
+        if target is None:
+            return
+        if target == name.topic or target.is_system:
+            raise InvalidRequest(
+                f"{target} cannot take dead letters of {name}; name another topic."
+            )
+        if not self._topics.get(target, fresh=True).settings.deduplication:
+            raise InvalidRequest(
+                f"{target} does not deduplicate, so that a dead letter could stand there twice;"
+                " name a topic with deduplication=true."
+            )
+
     def _describe_on(self, database: Database, subscription: Row) -> Sequence[CursorStatus]:
         key = {"subscription_id": subscription.subscription_id}
         with database.session() as session:
@@ -144,14 +160,11 @@ class Subscriptions:
                 Location(database, row.partition_id),
                 PartitionName(TopicName.parse(subscription.topic), row.number),
             )
-        cursors, pending, deliveries = database.snapshot(
-            ("cursors", key), ("all_pending_acks", key), ("all_deliveries", key)
-        )
+        cursors, pending = database.snapshot(("cursors", key), ("all_pending_acks", key))
         return [
             _cursor_status(
                 row,
                 [ack for ack in pending if ack.partition_id == row.partition_id],
-                [sent for sent in deliveries if sent.partition_id == row.partition_id],
                 self._invisible(database, row),
             )
             for row in cursors
@@ -170,19 +183,23 @@ class Subscriptions:
         return found.ranges if found else Ranges()
 
 
-def _cursor_status(
-    row: Row, pending: list[Row], deliveries: list[Row], invisible: Ranges
-) -> CursorStatus:
+def _cursor_status(row: Row, pending: list[Row], invisible: Ranges) -> CursorStatus:
     cursor = Cursor(mark_delete=row.mark_delete, acked=row.acked)
     stable = -1 if row.stable_position is None else row.stable_position
     last = -1 if row.last_offset is None else row.last_offset
+    deliveries = () if row.state is None else decode(row.state).deliveries
     unread = cursor.undeleted(Ranges.of([(0, stable + 1)])) - invisible
     return CursorStatus(
         partition=row.number,
         mark_delete_offset=row.mark_delete,
         acked=row.acked,
         pending_acks=tuple(map(pending_ack, pending)),
-        delivered={sent.consumer: sent.ranges for sent in deliveries},
+        delivered={
+            consumer: Ranges.of(
+                run for sent in deliveries if sent.consumer == consumer for run in sent.ranges.runs
+            )
+            for consumer in sorted({sent.consumer for sent in deliveries})
+        },
         backlog=len(unread),
         blocked=last - stable,
     )

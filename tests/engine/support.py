@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
+import msgspec
+
 from engine import Engine
+from engine.model import dispatch
 from engine.model.message import NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import TopicSettings
@@ -112,6 +115,24 @@ def overdue(engine: Engine, txn_id: TxnID) -> None:
     )
 
 
+def time_out_deliveries(engine: Engine) -> None:
+    """Let the deadline of everything in flight pass."""
+    for database in engine._brokers:
+        for row in sql(
+            database, "SELECT subscription_id, partition_id, state FROM broker.dispatch"
+        ):
+            state = dispatch.decode(row.state)
+            late = tuple(msgspec.structs.replace(one, deadline_ms=0) for one in state.deliveries)
+            sql(
+                database,
+                "UPDATE broker.dispatch SET next_deadline = 'epoch', state = %s"
+                " WHERE subscription_id = %s AND partition_id = %s",
+                dispatch.encode(msgspec.structs.replace(state, deliveries=late)),
+                row.subscription_id,
+                row.partition_id,
+            )
+
+
 def due_now(engine: Engine) -> None:
     """Let every back-off of the finalizer pass."""
     coordinator_sql(
@@ -126,8 +147,7 @@ def lose_derived_state(engine: Engine) -> None:
     for database in engine._brokers:
         sql(
             database,
-            "TRUNCATE broker.partition_live, broker.ongoing_txn, broker.dispatch,"
-            " broker.delivery, broker.redelivered",
+            "TRUNCATE broker.partition_live, broker.ongoing_txn, broker.dispatch",
         )
 
 

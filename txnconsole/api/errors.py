@@ -48,6 +48,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "TopicInUse": 409,
     "InvalidPartitionState": 409,
     "SubscriptionConflict": 409,
+    "ConsumerBusy": 409,
     "ProducerFenced": 409,
     "SequenceOutOfOrder": 409,
     "CountChanged": 409,

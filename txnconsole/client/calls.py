@@ -214,6 +214,11 @@ def negative_acknowledge(
     return _post(f"{_subscription_path(topic, subscription)}/nack", body, Nothing)
 
 
+def leave(topic: str, subscription: str, *, consumer: str) -> Call[Nothing]:
+    path = f"{_subscription_path(topic, subscription)}/leave"
+    return _post(path, {"consumer": consumer}, Nothing)
+
+
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 

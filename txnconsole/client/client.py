@@ -196,7 +196,8 @@ class Client:
     def create_subscription(
         self, topic: str, subscription: str, **settings: Any
     ) -> SubscriptionInfo:
-        """Create a subscription or find it: ``type``, ``initial_position``, ``ack_timeout_ms``.
+        """Create a subscription or find it: ``type``, ``initial_position``, ``ack_timeout_ms``,
+        ``consumer_lease_ms``, ``max_redeliveries`` with ``dead_letter_topic``.
 
         Raises:
             SubscriptionConflict: it exists with another type.

@@ -62,6 +62,10 @@ class Consumer:
                 )
             )
 
+    def leave(self) -> None:
+        """Give back what was received and not acknowledged; another may take over at once."""
+        self._transport.perform(calls.leave(self._topic, self._subscription, consumer=self.name))
+
     def _acknowledge(
         self, messages: Sequence[Message | str], ack_type: str, txn: Transaction | None
     ) -> Acknowledged:

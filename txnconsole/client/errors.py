@@ -140,6 +140,10 @@ class SubscriptionConflict(TxnConsoleError):
     """The subscription exists with another type."""
 
 
+class ConsumerBusy(TxnConsoleError):
+    """Another consumer is the active one of this subscription."""
+
+
 class MessageNotFound(TxnConsoleError):
     """No such message."""
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-_EVERY_FIVE_SECONDS = ("apply_retention", "archive", "check_invariants")
-_EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions", "drive_jobs")
+_EVERY_FIVE_SECONDS = (
+    "apply_retention",
+    "archive",
+    "check_invariants",
+    "sweep",
+    "expire",
+    "take_snapshots",
+    "sample_positions",
+    "drive_jobs",
+    "move_dead_letters",
+)
 
 SCHEDULE: dict[str, dict[str, Any]] = (
     {

@@ -106,6 +106,14 @@ def archive() -> None:
         _log.info("archived", transactions=moved)
 
 
+@app.task(name="txnconsole.move_dead_letters")
+def move_dead_letters() -> None:
+    """Finish moves to dead-letter topics that were interrupted."""
+    moved = engine().move_dead_letters()
+    if moved:
+        _log.info("dead letters moved", messages=moved)
+
+
 @app.task(name="txnconsole.sample_positions")
 def sample_positions() -> None:
     """Record each partition's positions, for their history."""

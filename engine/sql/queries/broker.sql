@@ -67,10 +67,6 @@ WITH gone AS (
     DELETE FROM broker.ongoing_txn o USING gone WHERE o.partition_id = gone.partition_id
 ), dispatched AS (
     DELETE FROM broker.dispatch d USING gone WHERE d.partition_id = gone.partition_id
-), delivered AS (
-    DELETE FROM broker.delivery d USING gone WHERE d.partition_id = gone.partition_id
-), counted AS (
-    DELETE FROM broker.redelivered r USING gone WHERE r.partition_id = gone.partition_id
 ), subscribed AS (
     DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s
 )

@@ -202,12 +202,6 @@ SELECT first_offset, last_offset FROM broker.txn_index
 WHERE partition_id = %(partition_id)s AND tc_id = %(tc_id)s AND sequence = %(sequence)s AND aborted
 AND %(offset)s BETWEEN first_offset AND last_offset - 1 LIMIT 1
 
--- deliveries_of --
--- What is on its way to consumers, with an offset.
-SELECT consumer, deadline FROM broker.delivery
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-AND ranges @> %(offset)s::bigint ORDER BY deadline LIMIT 1
-
 -- distance --
 -- What a recovery would read from a position on; no more than limit entries are counted.
 SELECT count(*) AS entries, coalesce(sum(length(body)), 0)::bigint AS bytes,

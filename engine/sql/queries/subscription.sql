@@ -1,9 +1,11 @@
 -- create_subscription --
 -- Does nothing to one that exists.
 INSERT INTO broker.subscription
-    (topic_id, topic, name, type, initial_position, ack_timeout_ms, created_at)
+    (topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
+    max_redeliveries, dead_letter_topic, created_at)
 VALUES (
     %(topic_id)s, %(topic)s, %(name)s, %(type)s, %(initial_position)s, %(ack_timeout_ms)s,
+    %(consumer_lease_ms)s, %(max_redeliveries)s, %(dead_letter_topic)s,
     coalesce(%(created_at)s::timestamptz, clock_timestamp())
 )
 ON CONFLICT (topic_id, name) DO NOTHING
@@ -20,12 +22,23 @@ WHERE (%(topic_id)s::bigint IS NULL OR topic_id = %(topic_id)s) ORDER BY topic, 
 WITH gone AS (
     DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
     RETURNING subscription_id
-), dispatched AS (
-    DELETE FROM broker.dispatch d USING gone WHERE d.subscription_id = gone.subscription_id
-), delivered AS (
-    DELETE FROM broker.delivery d USING gone WHERE d.subscription_id = gone.subscription_id
 )
-DELETE FROM broker.redelivered r USING gone WHERE r.subscription_id = gone.subscription_id
+DELETE FROM broker.dispatch d USING gone WHERE d.subscription_id = gone.subscription_id
+
+-- hold_lease --
+-- Makes a consumer the active one of an EXCLUSIVE or FAILOVER subscription, or keeps it so: it is,
+-- or nobody is any more. No row: another one is. The epoch tells one turn from the next.
+UPDATE broker.subscription SET
+    consumer = %(consumer)s,
+    consumer_epoch = consumer_epoch + (consumer IS DISTINCT FROM %(consumer)s)::integer,
+    consumer_until = clock_timestamp() + consumer_lease_ms * interval '1 millisecond'
+WHERE subscription_id = %(subscription_id)s
+AND (consumer IS NULL OR consumer = %(consumer)s OR consumer_until < clock_timestamp())
+RETURNING consumer_epoch
+
+-- end_lease --
+UPDATE broker.subscription SET consumer = NULL, consumer_until = NULL
+WHERE subscription_id = %(subscription_id)s AND consumer = %(consumer)s
 
 -- ensure_cursors --
 -- One cursor for each partition of the topic; one that came after the subscription is read from its
@@ -56,120 +69,43 @@ LEFT JOIN broker.dispatch d
 WHERE p.topic_id = %(topic_id)s AND p.online AND (
     c.partition_id IS NULL
     OR l.partition_id IS NULL
-    OR coalesce(d.read_offset, c.mark_delete + 1) < coalesce(l.first_ongoing_offset, l.next_offset)
-    OR d.redeliver <> '{}'
-    OR EXISTS (
-        SELECT FROM broker.delivery o
-        WHERE o.subscription_id = %(subscription_id)s AND o.partition_id = p.partition_id
-        AND o.deadline < statement_timestamp()
-    )
+    OR greatest(d.due_offset, c.mark_delete + 1) < coalesce(l.first_ongoing_offset, l.next_offset)
+    OR d.next_deadline < statement_timestamp()
 )
 ORDER BY p.number
 
--- lock_cursor --
--- The cursor's lock covers everything of one subscription in one partition.
-SELECT c.mark_delete, c.acked, p.number, p.partition_id FROM broker.cursor c
+-- read_cursors --
+-- See functions/broker/read_cursors.sql.
+SELECT * FROM broker.read_cursors(
+    %(subscription_id)s, %(partition_ids)s, %(lock)s, %(room)s, %(max_bytes)s
+)
+
+-- store_cursors --
+-- See functions/broker/store_cursors.sql.
+SELECT broker.store_cursors(
+    %(subscription_id)s, %(partition_ids)s, %(cursor_versions)s::bigint[],
+    %(dispatch_versions)s::bigint[], %(mark_deletes)s::bigint[], %(acked)s::int8multirange[],
+    %(due_offsets)s, %(next_deadlines)s::bigint[], %(states)s::bytea[],
+    %(dead)s::int8multirange[], %(undead)s::int8multirange[], %(targets)s::integer[],
+    %(step_partitions)s::bigint[], %(step_tcs)s::integer[], %(step_sequences)s::bigint[],
+    %(step_ops)s::text[], %(step_types)s::text[], %(step_ranges)s::int8multirange[], %(durable)s
+) AS result
+
+-- dead_letters --
+-- Messages on their way to a dead-letter topic, by partition in their order.
+SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
+FROM broker.dead_letter b
+JOIN broker.subscription s USING (subscription_id)
 JOIN broker.partition p USING (partition_id)
-WHERE c.subscription_id = %(subscription_id)s AND c.partition_id = %(partition_id)s
-FOR UPDATE OF c
+ORDER BY b.subscription_id, b.partition_id, b.sequence_id LIMIT %(limit)s
 
--- write_cursor --
-UPDATE broker.cursor SET mark_delete = %(mark_delete)s, acked = %(acked)s::int8multirange
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-
--- read_dispatch --
-SELECT read_offset, redeliver FROM broker.dispatch
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-
--- write_dispatch --
-INSERT INTO broker.dispatch (subscription_id, partition_id, read_offset, redeliver)
-VALUES (%(subscription_id)s, %(partition_id)s, %(read_offset)s, %(redeliver)s::int8multirange)
-ON CONFLICT (subscription_id, partition_id) DO UPDATE
-    SET read_offset = excluded.read_offset, redeliver = excluded.redeliver
-
--- read_deliveries --
-SELECT delivery_id, consumer, ranges, deadline < clock_timestamp() AS overdue
-FROM broker.delivery
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-ORDER BY delivery_id
-
--- add_delivery --
-INSERT INTO broker.delivery (subscription_id, partition_id, consumer, ranges, deadline)
-VALUES (
-    %(subscription_id)s, %(partition_id)s, %(consumer)s, %(ranges)s::int8multirange,
-    clock_timestamp() + %(ack_timeout_ms)s * interval '1 millisecond'
-)
-
--- shrink_deliveries --
--- Takes offsets out of what is in flight.
-WITH shrunk AS (
-    UPDATE broker.delivery SET ranges = ranges - %(ranges)s::int8multirange
-    WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-    AND ranges && %(ranges)s::int8multirange AND NOT ranges <@ %(ranges)s::int8multirange
-)
-DELETE FROM broker.delivery
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-AND ranges <@ %(ranges)s::int8multirange
-
--- read_redelivered --
-SELECT times, ranges FROM broker.redelivered
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s ORDER BY times
-
--- write_redelivered --
-INSERT INTO broker.redelivered (subscription_id, partition_id, times, ranges)
-VALUES (%(subscription_id)s, %(partition_id)s, %(times)s, %(ranges)s::int8multirange)
-ON CONFLICT (subscription_id, partition_id, times) DO UPDATE SET ranges = excluded.ranges
-
--- drop_redelivered --
-DELETE FROM broker.redelivered
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-AND times = %(times)s
-
--- pending_acks --
-SELECT tc_id, sequence, ack_type, ranges FROM broker.pending_ack
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-ORDER BY tc_id, sequence
-
--- write_pending_ack --
-INSERT INTO broker.pending_ack
-    (subscription_id, partition_id, tc_id, sequence, ack_type, ranges)
-VALUES (
-    %(subscription_id)s, %(partition_id)s, %(tc_id)s, %(sequence)s, %(ack_type)s,
-    %(ranges)s::int8multirange
-)
-ON CONFLICT (subscription_id, partition_id, tc_id, sequence, ack_type) DO UPDATE
-    SET ranges = excluded.ranges
-
--- shrink_pending_acks --
--- Gives back what a refused call had claimed on this broker.
-WITH shrunk AS (
-    UPDATE broker.pending_ack SET ranges = ranges - %(ranges)s::int8multirange
-    WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-    AND tc_id = %(tc_id)s AND sequence = %(sequence)s AND ack_type = %(ack_type)s
-    AND NOT ranges <@ %(ranges)s::int8multirange
-)
-DELETE FROM broker.pending_ack
-WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-AND tc_id = %(tc_id)s AND sequence = %(sequence)s AND ack_type = %(ack_type)s
-AND ranges <@ %(ranges)s::int8multirange
-
--- log_pending_ack --
-INSERT INTO broker.pending_ack_log
-    (subscription_id, partition_id, tc_id, sequence, op, ack_type, ranges)
-VALUES (
-    %(subscription_id)s, %(partition_id)s, %(tc_id)s, %(sequence)s, %(op)s, %(ack_type)s,
-    %(ranges)s::int8multirange
-)
-
--- ack_fence --
--- Has the transaction ended for this subscription?
-SELECT EXISTS (
-    SELECT FROM broker.ended_ack_txn WHERE subscription_id = %(subscription_id)s
-    AND tc_id = %(tc_id)s AND sequence = %(sequence)s
-) OR EXISTS (
-    SELECT FROM broker.ack_low_water_mark WHERE subscription_id = %(subscription_id)s
-    AND tc_id = %(tc_id)s AND low_water_mark >= %(sequence)s
-) AS ended
+-- dead_letters_of --
+SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
+FROM broker.dead_letter b
+JOIN broker.subscription s USING (subscription_id)
+JOIN broker.partition p USING (partition_id)
+WHERE b.subscription_id = %(subscription_id)s AND b.partition_id = %(partition_id)s
+ORDER BY b.sequence_id LIMIT %(limit)s
 
 -- ended_acks --
 SELECT tc_id, sequence, aborted, messages FROM broker.ended_ack_txn
@@ -197,12 +133,6 @@ JOIN broker.ack_low_water_mark w
     AND a.sequence <= w.low_water_mark
 WHERE a.subscription_id = %(subscription_id)s
 
--- drop_pending_acks --
-DELETE FROM broker.pending_ack
-WHERE subscription_id = %(subscription_id)s AND (tc_id, sequence) IN (
-    SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
-)
-
 -- remember_ended_acks --
 INSERT INTO broker.ended_ack_txn (subscription_id, tc_id, sequence, aborted, messages)
 SELECT %(subscription_id)s, * FROM unnest(
@@ -228,8 +158,7 @@ AND w.tc_id = e.tc_id AND e.sequence <= w.low_water_mark
 
 -- cursors --
 -- State of a subscription in all partitions of this broker.
-SELECT c.partition_id, p.number, c.mark_delete, c.acked,
-    coalesce(d.redeliver, '{}') AS redeliver,
+SELECT c.partition_id, p.number, c.mark_delete, c.acked, d.state,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     l.next_offset - 1 AS last_offset
 FROM broker.cursor c
@@ -239,15 +168,14 @@ LEFT JOIN broker.dispatch d
     ON d.subscription_id = c.subscription_id AND d.partition_id = c.partition_id
 WHERE c.subscription_id = %(subscription_id)s ORDER BY p.number
 
+-- pending_acks --
+SELECT tc_id, sequence, ack_type, ranges FROM broker.pending_ack
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+ORDER BY tc_id, sequence
+
 -- all_pending_acks --
 SELECT partition_id, tc_id, sequence, ack_type, ranges FROM broker.pending_ack
 WHERE subscription_id = %(subscription_id)s ORDER BY partition_id, tc_id, sequence
-
--- all_deliveries --
-SELECT partition_id, consumer, range_agg(r) AS ranges
-FROM broker.delivery, unnest(ranges) AS r
-WHERE subscription_id = %(subscription_id)s GROUP BY partition_id, consumer
-ORDER BY partition_id, consumer
 
 -- invisible --
 -- Offsets in (mark_delete, stable] that no reader ever gets: markers, but for those that stand for

@@ -20,13 +20,14 @@ from engine import Engine
 from engine.buffer import marker
 from engine.model.errors import InvalidTxnStatus, TransactionConflict
 from engine.model.message import StoredMessage
-from engine.model.subscription import AckType
+from engine.model.ranges import Ranges
+from engine.model.subscription import AckOp, AckStep, AckType
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database
-from engine.subscription import ending
+from engine.subscription import ending, state
 from tests.engine.support import (
     P0,
     P1,
@@ -378,17 +379,12 @@ def test_an_end_that_waits_for_an_ack_covers_it(engine: Engine) -> None:
         )
 
     with broker(engine).transaction() as session:
-        session.one(
-            "lock_cursor", subscription_id=row.subscription_id, partition_id=row.partition_id
+        [before] = state.read(session, row.subscription_id, [row.partition_id], lock=True)
+        step = AckStep(
+            txn_id=txn, op=AckOp.ACK, ack_type=AckType.INDIVIDUAL, ranges=Ranges.run(0, 1)
         )
-        session.run(
-            "write_pending_ack",
-            **row._asdict(),
-            tc_id=0,
-            sequence=0,
-            ack_type=AckType.INDIVIDUAL,
-            ranges="{[0,1)}",
-        )
+        change = state.Change(before=before, after=before, steps=[step])
+        assert state.store(session, row.subscription_id, [change], durable=True)
         ended = Background(broker(engine), end)
         ended.waits()
     ended.result()

@@ -244,10 +244,10 @@ def test_cursors_move_back_with_the_log_and_new_messages_are_delivered(engine: E
     engine.partitions.bring_online(P0)
     [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
     assert (cursor.mark_delete_offset, cursor.acked.runs) == (0, ((2, 3),))
-    assert cursor.delivered["c"].runs == ((1, 2), (3, 4))
+    assert cursor.delivered == {}  # as after a crash
     for text in "xy":
         engine.produce(P0, batch(text))
-    assert received(engine, "d") == ["x", "y"]
+    assert received(engine, "d") == ["b", "d", "x", "y"]
     engine.acknowledge(SUBSCRIPTION, "c", [ids["b"], ids["d"]])
     truncate(engine, 1)
     engine.partitions.bring_online(P0)

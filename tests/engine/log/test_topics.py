@@ -169,7 +169,7 @@ def test_a_deleted_topic_is_gone_with_all_that_it_had(engine: Engine) -> None:
         with pytest.raises(TopicNotFound):
             question()
     left = ("partition", "partition_live", "segment", "snapshot", "entry", "low_water_mark")
-    gone = ("ongoing_txn", "ended_txn", "txn_index", "cursor", "dispatch", "delivery")
+    gone = ("ongoing_txn", "ended_txn", "txn_index", "cursor", "dispatch")
     for database in engine._brokers:
         for table in gone:
             assert sql(database, f"SELECT FROM broker.{table}") == []

@@ -32,7 +32,7 @@ from tests.engine.support import (
 )
 
 _TABLES = [
-    *("entry", "txn_index", "ongoing_txn", "ended_txn", "delivery"),
+    *("entry", "txn_index", "ongoing_txn", "ended_txn", "dispatch"),
     *("transaction", "txn_partition"),
 ]
 

@@ -224,12 +224,12 @@ def test_an_ack_that_comes_after_the_end_is_refused_by_the_subscription_itself(
     engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
     ending(engine, txn)  # type: ignore[operator]
     with pytest.raises(InvalidTxnStatus):
-        engine._acks.acknowledge(SUBSCRIPTION, [a.message_id], txn_id=txn)
+        engine._acks.acknowledge(SUBSCRIPTION, "c1", [a.message_id], txn_id=txn)
     ack(engine, b, txn_id=later)
     commit(engine, later)
     assert broker_sql(engine, "SELECT sequence FROM broker.ended_ack_txn") == [(1,)]
     with pytest.raises(InvalidTxnStatus):
-        engine._acks.acknowledge(SUBSCRIPTION, [a.message_id], txn_id=txn)
+        engine._acks.acknowledge(SUBSCRIPTION, "c1", [a.message_id], txn_id=txn)
     assert pending(engine) == {}
 
 

@@ -26,6 +26,7 @@ from tests.engine.support import (
     open_txn,
     received,
     subscribe,
+    time_out_deliveries,
 )
 
 COMMIT, ABORT = TxnAction
@@ -40,7 +41,7 @@ def ready(engine: Engine, *payloads: str) -> tuple[StoredMessage, ...]:
 
 def claim(engine: Engine, txn_id: TxnID, *messages: StoredMessage) -> None:
     """The broker's side alone."""
-    engine._acks.acknowledge(SUBSCRIPTION, [m.message_id for m in messages], txn_id=txn_id)
+    engine._acks.acknowledge(SUBSCRIPTION, "c1", [m.message_id for m in messages], txn_id=txn_id)
 
 
 def ended(
@@ -122,7 +123,7 @@ def test_a_held_message_is_given_back_by_neither_nack_nor_timeout(engine: Engine
     txn = open_txn(engine)
     engine.acknowledge(SUBSCRIPTION, "c1", [a.message_id], txn_id=txn)
     engine.nack(SUBSCRIPTION, "c1", [a.message_id])
-    broker_sql(engine, "UPDATE broker.delivery SET deadline = clock_timestamp()")
+    time_out_deliveries(engine)
     assert received(engine, "c2") == ["b"]
 
 

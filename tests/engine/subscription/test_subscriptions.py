@@ -6,13 +6,12 @@ import pytest
 
 from engine import Engine
 from engine.model.errors import (
-    InvalidRequest,
     SubscriptionConflict,
     SubscriptionNotFound,
     TopicInUse,
     TopicNotFound,
 )
-from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
+from engine.model.subscription import InitialPosition, SubscriptionSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from tests.engine.support import (
@@ -42,13 +41,6 @@ def test_creating_again_returns_the_one_that_exists(engine: Engine) -> None:
     again, created = engine.subscriptions.create(SUBSCRIPTION, SubscriptionSettings())
     assert (again, created) == (made, False)
     assert engine.subscriptions.get(SUBSCRIPTION) == made
-
-
-@pytest.mark.parametrize("kind", [kind for kind in SubscriptionType if kind != "SHARED"])
-def test_other_types_are_refused_in_this_version(engine: Engine, kind: SubscriptionType) -> None:
-    make_topic(engine)
-    with pytest.raises(InvalidRequest):
-        engine.subscriptions.create(SUBSCRIPTION, SubscriptionSettings(type=kind))
 
 
 def test_another_type_conflicts(engine: Engine) -> None:
@@ -139,7 +131,7 @@ def test_a_deleted_subscription_is_gone_from_every_broker(engine: Engine) -> Non
         with pytest.raises(SubscriptionNotFound):
             question()
     for database in engine._brokers:
-        for table in ("cursor", "dispatch", "delivery", "redelivered", "pending_ack_log"):
+        for table in ("cursor", "dispatch", "pending_ack_log"):
             assert sql(database, f"SELECT FROM broker.{table}") == []
 
 

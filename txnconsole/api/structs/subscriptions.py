@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,6 +18,8 @@ from engine.model.subscription import (
     SubscriptionType,
 )
 from engine.model.subscription import Subscription as EngineSubscription
+from engine.model.topic_name import SubscriptionName, TopicName
+from txnconsole.api.decoding import named
 from txnconsole.api.limits import ACK_MESSAGES, RECEIVE_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
@@ -36,12 +38,33 @@ class PutSubscription(Body):
     type: Literal["EXCLUSIVE", "FAILOVER", "SHARED", "KEY_SHARED"] = "SHARED"
     initial_position: Literal["earliest", "latest"] = "earliest"
     ack_timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=86_400_000)] = 30_000
+    consumer_lease_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=100,
+            le=86_400_000,
+            description="How long a consumer is taken to be there after its last call.",
+        ),
+    ] = 30_000
+    max_redeliveries: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None,
+        msgspec.Meta(
+            description="A message that was given back more often goes to `dead_letter_topic`."
+        ),
+    ] = None
+    dead_letter_topic: TopicText | None = None
 
     def settings(self) -> SubscriptionSettings:
+        target = self.dead_letter_topic
         return SubscriptionSettings(
             type=SubscriptionType(self.type),
             initial_position=InitialPosition(self.initial_position),
             ack_timeout_ms=self.ack_timeout_ms,
+            consumer_lease_ms=self.consumer_lease_ms,
+            max_redeliveries=self.max_redeliveries,
+            dead_letter_topic=None
+            if target is None
+            else named("dead_letter_topic", TopicName.parse, target),
         )
 
 
@@ -60,6 +83,10 @@ class Acknowledge(Body):
     @property
     def engine_ack_type(self) -> AckType:
         return AckType(self.ack_type)
+
+
+class Leave(Body):
+    consumer: Name
 
 
 class NegativeAcknowledge(Body):
@@ -119,16 +146,13 @@ class SubscriptionSummary(Answer):
     type: SubscriptionType
     initial_position: InitialPosition
     ack_timeout_ms: int
+    consumer_lease_ms: int
+    max_redeliveries: int | None
+    dead_letter_topic: TopicText | None
 
     @classmethod
     def of(cls, subscription: EngineSubscription) -> SubscriptionSummary:
-        return cls(
-            topic=str(subscription.name.topic),
-            subscription=subscription.name.name,
-            type=subscription.settings.type,
-            initial_position=subscription.settings.initial_position,
-            ack_timeout_ms=subscription.settings.ack_timeout_ms,
-        )
+        return cls(**_summary(subscription.name, subscription.settings))
 
 
 class SubscriptionSummaries(Answer):
@@ -141,11 +165,7 @@ class Subscription(SubscriptionSummary):
     @classmethod
     def whole(cls, status: SubscriptionStatus) -> Subscription:
         return cls(
-            topic=str(status.name.topic),
-            subscription=status.name.name,
-            type=status.settings.type,
-            initial_position=status.settings.initial_position,
-            ack_timeout_ms=status.settings.ack_timeout_ms,
+            **_summary(status.name, status.settings),
             partitions=[Cursor.of(each) for each in status.partitions],
         )
 
@@ -164,6 +184,20 @@ class Acknowledged(Answer):
             pending=_texts(answer.pending),
             dropped=_texts(answer.dropped),
         )
+
+
+def _summary(name: SubscriptionName, settings: SubscriptionSettings) -> dict[str, Any]:
+    target = settings.dead_letter_topic
+    return {
+        "topic": str(name.topic),
+        "subscription": name.name,
+        "type": settings.type,
+        "initial_position": settings.initial_position,
+        "ack_timeout_ms": settings.ack_timeout_ms,
+        "consumer_lease_ms": settings.consumer_lease_ms,
+        "max_redeliveries": settings.max_redeliveries,
+        "dead_letter_topic": None if target is None else str(target),
+    }
 
 
 def _texts(message_ids: tuple[MessageID, ...]) -> list[str]:

@@ -14,6 +14,7 @@ from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMess
 from txnconsole.api.structs.subscriptions import (
     Acknowledge,
     Acknowledged,
+    Leave,
     NegativeAcknowledge,
     PutSubscription,
     Receive,
@@ -93,7 +94,9 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
     def post(self, call: Call[Receive, NoQuery]) -> Answer:
         """They are the consumer's until acknowledged, given back, or timed out.
 
-        With `wait_ms` the call waits until there is at least one.
+        With `wait_ms` the call waits until there is at least one. On an EXCLUSIVE subscription
+        another than the active consumer gets 409 `ConsumerBusy`; on a FAILOVER one, no messages,
+        until the active one leaves or has not called for `consumer_lease_ms`.
         """
         body = call.body
         messages = wait_until(
@@ -120,7 +123,8 @@ class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
     )
     def post(self, call: Call[Acknowledge, NoQuery]) -> Acknowledged:
         """At once, or with `txn_id` when that transaction commits. All of them or none: 409
-        `TransactionConflict` names the messages that another transaction holds."""
+        `TransactionConflict` names the messages that another transaction holds. `CUMULATIVE`, on
+        EXCLUSIVE and FAILOVER: one message, and every one of its partition before it."""
         body = call.body
         return Acknowledged.of(
             engine().acknowledge(
@@ -148,3 +152,15 @@ class NegativeAcknowledgements(SubscriptionEndpoint):
             call.body.consumer,
             all_named("message_ids", MessageID.parse, call.body.message_ids),
         )
+
+
+class Departures(SubscriptionEndpoint):
+    @operation(
+        "leaveSubscription",
+        Permission.MESSAGE_CONSUME,
+        Shape(body=Leave),
+        summary="Leave a subscription",
+    )
+    def post(self, call: Call[Leave, NoQuery]) -> None:
+        """What the consumer has is given back, and another may take its place at once."""
+        engine().leave(self.subscription, call.body.consumer)

@@ -100,13 +100,10 @@ BEGIN
     UPDATE broker.cursor c SET
         mark_delete = least(c.mark_delete, truncate.next_offset - 1), acked = c.acked * kept
         WHERE c.partition_id = p_partition;
-    UPDATE broker.dispatch d SET
-        read_offset = least(d.read_offset, truncate.next_offset), redeliver = d.redeliver * kept
-        WHERE d.partition_id = p_partition;
-    UPDATE broker.delivery d SET ranges = d.ranges * kept WHERE d.partition_id = p_partition;
-    DELETE FROM broker.delivery d WHERE d.partition_id = p_partition AND isempty(d.ranges);
-    UPDATE broker.redelivered r SET ranges = r.ranges * kept WHERE r.partition_id = p_partition;
-    DELETE FROM broker.redelivered r WHERE r.partition_id = p_partition AND isempty(r.ranges);
+    -- As after a crash: what was in flight is delivered again, what is left of it.
+    DELETE FROM broker.dispatch d WHERE d.partition_id = p_partition;
+    DELETE FROM broker.dead_letter b
+        WHERE b.partition_id = p_partition AND b.message_offset >= truncate.next_offset;
     UPDATE broker.pending_ack a SET ranges = a.ranges * kept WHERE a.partition_id = p_partition;
     DELETE FROM broker.pending_ack a WHERE a.partition_id = p_partition AND isempty(a.ranges);
     UPDATE broker.pending_ack_log g SET ranges = g.ranges * kept

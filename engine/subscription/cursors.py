@@ -1,0 +1,141 @@
+"""Working on a subscription's cursors: finds the record, reads, decides, stores.
+
+What stands in the way of a decision is cleared away here: a record that was remembered and is gone,
+a cursor that a new partition has yet to get, a partition that has to be rebuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from engine.log.brokers import Location
+from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.postgres.database import Database, Row, Session
+from engine.subscription import state
+from engine.subscription.records import Records, Recover, ensure_cursors
+from engine.subscription.state import Change, CursorGone, State
+
+_T = TypeVar("_T")
+#: Given the states, answers what changes and what the caller is told.
+Decide = Callable[[Session, Sequence[State]], tuple[Sequence[Change], _T]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A subscription on one broker, with its record there."""
+
+    database: Database
+    topic: Topic
+    name: SubscriptionName
+    record: Row
+
+    @property
+    def subscription_id(self) -> int:
+        return int(self.record.subscription_id)
+
+
+class Cursors:
+    """Changes cursors, and what goes with them.
+
+    Args:
+        recover: rebuilds a partition that is found without its derived state.
+    """
+
+    def __init__(self, records: Records, recover: Recover) -> None:
+        self._records = records
+        self._recover = recover
+
+    def place(self, database: Database, topic: Topic, name: SubscriptionName) -> Place:
+        """A subscription on one broker.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+        """
+        return Place(database, topic, name, self._records.recall(database, topic, name))
+
+    def refreshed(self, place: Place) -> Place:
+        """The same place, with what its record is now, and with a cursor in each partition."""
+        record = self._records.find(place.database, place.topic, place.name)
+        with place.database.session() as session:
+            ensure_cursors(session, record)
+        return Place(place.database, place.topic, place.name, record)
+
+    def change(
+        self,
+        place: Place,
+        partition_ids: Sequence[int],
+        decide: Decide[_T],
+        *,
+        durable: bool = True,
+        room: int = 0,
+        max_bytes: int = 0,
+        offline_too: bool = False,
+    ) -> _T:
+        """Read, decide, store; ``decide`` runs again when someone else was faster.
+
+        Args:
+            durable: what is stored must outlive a crash. Dead letters and steps of the pending-ack
+                log do in any case.
+            room, max_bytes: read that many messages along.
+
+        Raises:
+            SubscriptionNotFound: it has been deleted.
+            PartitionUnavailable: a partition is offline or cannot be rebuilt now.
+            Whatever ``decide`` raises.
+        """
+
+        def attempt(session: Session, lock: bool) -> tuple[bool, _T]:
+            states = state.read(
+                session,
+                place.subscription_id,
+                partition_ids,
+                lock=lock,
+                room=room,
+                max_bytes=max_bytes,
+            )
+            if len(states) < len(partition_ids):
+                raise CursorGone
+            for each in states:
+                if each.stable_position is None or not (each.online or offline_too):
+                    raise _Unserved(each)
+            changes, answer = decide(session, states)
+            if not changes:
+                return True, answer
+            must = durable or any(change.steps or change.dead for change in changes)
+            stored = state.store(session, place.subscription_id, changes, durable=must)
+            return stored, answer
+
+        try:
+            return state.change(place.database, attempt)
+        except CursorGone:
+            place = self.refreshed(place)
+        except _Unserved as found:
+            self._bring_back(place, found.state)
+        try:
+            return state.change(place.database, attempt)
+        except CursorGone:
+            raise SubscriptionNotFound(f"{place.name} has been deleted.") from None
+        except _Unserved as found:
+            raise self._unavailable(place, found.state) from None
+
+    def _bring_back(self, place: Place, found: State) -> None:
+        if not found.online:
+            raise self._unavailable(place, found)
+        location = Location(place.database, found.partition_id)
+        self._recover(location, PartitionName(place.topic.name, found.number))
+
+    def _unavailable(self, place: Place, found: State) -> PartitionUnavailable:
+        partition = PartitionName(place.topic.name, found.number)
+        return PartitionUnavailable(f"{partition} cannot serve this now; try again.")
+
+
+class _Unserved(Exception):
+    """A partition is offline, or has to be rebuilt first."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.state = state

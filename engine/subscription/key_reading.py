@@ -1,0 +1,106 @@
+"""Which messages of one partition a consumer of a KEY_SHARED subscription gets.
+
+Messages of others' keys are looked past and queued (``Dispatch.redeliver``), with their slots, so
+that each is opened once before it is delivered; at most ``LOOKAHEAD`` of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from engine.model.dispatch import Slot
+from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
+from engine.model.ranges import Ranges, Run
+from engine.postgres.database import Row, Session
+from engine.subscription.reading import Piece, Reading
+from engine.subscription.state import State
+
+
+class KeyReading(Reading):
+    """As :class:`Reading`, for one consumer among those that are there.
+
+    Attributes:
+        queued: looked past now, for others.
+    """
+
+    def __init__(
+        self, session: Session, state: State, *, room: int, max_bytes: int, consumer: str
+    ) -> None:
+        super().__init__(session, state, room=room, max_bytes=max_bytes)
+        dispatch = state.dispatch
+        self._consumer = consumer
+        self._outstanding = dispatch.in_flight() | state.held - state.dead
+        self._assigned = assignment(frozenset(dispatch.present) | {consumer})
+        undeleted = {
+            number: Slot(slot.consumer, state.cursor.undeleted(slot.ranges))
+            for number, slot in dispatch.slots.items()
+        }
+        self._slots = {number: slot for number, slot in undeleted.items() if slot.ranges}
+        self._mine: dict[int, bool] = {}
+        self._seen: dict[int, list[int]] = defaultdict(list)
+        self._taken: set[int] = set()
+        self.queued: list[int] = []
+
+    def collect(self) -> None:
+        """First what is queued for this consumer, then what nobody has looked at."""
+        cursor, dispatch, busy = self._state.cursor, self._state.dispatch, self._state.busy
+        due = cursor.undeleted(dispatch.redeliver) - busy
+        known = Ranges.of(run for slot in self._slots.values() for run in slot.ranges.runs)
+        mine = Ranges.of(
+            run
+            for number, slot in self._slots.items()
+            if self._is_mine(number)
+            for run in slot.ranges.runs
+        )
+        self.walk((mine & due) | (due - known))
+        start = max(dispatch.read_offset, cursor.mark_delete + 1)
+        ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy
+        if len(due) >= LOOKAHEAD:
+            self.room = 0  # others have enough waiting
+        unread = self.walk(ahead)
+        self.read_offset = max(start, self._end) if unread.first is None else unread.first
+
+    def take(self, entry: Row, runs: Sequence[Run], at: int) -> int | None:
+        first, end = entry.first_offset, entry.last_offset + 1
+        while at < len(runs) and runs[at][0] < end:
+            piece = Piece(entry, max(first, runs[at][0]), min(end, runs[at][1]))
+            for message in piece.messages(self._state.number):
+                offset = message.offset
+                if self.room <= 0 or self._bytes_left <= 0 or len(self.queued) >= LOOKAHEAD:
+                    self.room = 0
+                    return offset
+                slot = slot_of(message.key, offset)
+                self._seen[slot].append(offset)
+                if self._is_mine(slot):
+                    self._taken.add(slot)
+                    self.room -= 1
+                    self._bytes_left -= len(message.payload)
+                    self._append(entry, offset)
+                else:
+                    self.queued.append(offset)
+            at += 1
+        return None
+
+    @property
+    def slots(self) -> dict[int, Slot]:
+        """What is known of the slots now."""
+        slots = dict(self._slots)
+        for number, offsets in self._seen.items():
+            before = slots.get(number, Slot("", Ranges()))
+            who = self._consumer if number in self._taken else before.consumer
+            slots[number] = Slot(who, before.ranges | Ranges.of_offsets(offsets))
+        return slots
+
+    def _append(self, entry: Row, offset: int) -> None:
+        if self.pieces and self.pieces[-1].entry is entry and self.pieces[-1].upper == offset:
+            self.pieces[-1] = Piece(entry, self.pieces[-1].lower, offset + 1)
+        else:
+            self.pieces.append(Piece(entry, offset, offset + 1))
+
+    def _is_mine(self, slot: int) -> bool:
+        known = self._mine.get(slot)
+        if known is None:
+            holder = owner(self._slots, slot, self._outstanding, self._assigned)
+            known = self._mine[slot] = holder == self._consumer
+        return known

@@ -1,0 +1,147 @@
+"""Which consumers are there, over calls that hold no connection (docs/decisions/0009).
+
+A consumer is taken to be there for ``consumer_lease_ms`` after its last call. On an EXCLUSIVE or
+FAILOVER subscription one consumer is the active one while its lease lasts. The lease stands in the
+subscription's record at its home broker, durable and by that database's clock, and is renewed when
+a third of it is over; in between a process relies on what it knows. Its epoch fences: a partition
+that has seen a later active consumer refuses an earlier one, whatever some process believes, and
+gives back what the earlier one had. On KEY_SHARED each partition remembers who is there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import msgspec
+
+from engine.model.errors import ConsumerBusy
+from engine.model.subscription import SubscriptionType
+from engine.subscription.cursors import Cursors, Place
+from engine.subscription.records import Records
+from engine.subscription.state import State
+
+_KEPT_LEASES = 10_000
+
+
+class Turn(NamedTuple):
+    """Who calls, and in which epoch it is the active consumer: 0 on types that have no such one."""
+
+    consumer: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """By this process's monotonic clock, from before the database was asked."""
+
+    turn: Turn
+    since: float
+
+
+class Leases:
+    """Who may consume."""
+
+    def __init__(self, records: Records, cursors: Cursors) -> None:
+        self._records = records
+        self._cursors = cursors
+        self._held: dict[tuple[str, int], _Held] = {}
+
+    def hold(self, place: Place, consumer: str) -> Turn | None:
+        """The consumer's turn, as the active one if the type has one and nobody else is; None:
+        another is.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+            PartitionUnavailable: its home broker cannot be reached.
+        """
+        if not SubscriptionType(place.record.type).has_one_consumer:
+            return Turn(consumer, 0)
+        home = self._records.home(place.topic)
+        if home is not place.database:
+            place = self._cursors.place(home, place.topic, place.name)
+        key = (home.name, place.subscription_id)
+        now = time.monotonic()
+        known = self._held.get(key)
+        renewed = place.record.consumer_lease_ms / 3000
+        if known is not None and known.turn.consumer == consumer and now < known.since + renewed:
+            return known.turn
+        turn = self._ask(place, consumer)
+        if turn is None:
+            place = self._cursors.refreshed(place)
+            key = (home.name, place.subscription_id)
+            turn = self._ask(place, consumer)
+        if len(self._held) >= _KEPT_LEASES:
+            self._held.clear()
+        if turn is None:
+            self._held.pop(key, None)
+        else:
+            self._held[key] = _Held(turn, now)
+        return turn
+
+    def require(self, place: Place, consumer: str) -> Turn:
+        """As :meth:`hold`.
+
+        Raises:
+            ConsumerBusy: another consumer is the active one.
+        """
+        turn = self.hold(place, consumer)
+        if turn is None:
+            raise self._busy(place)
+        return turn
+
+    def enter(self, place: Place, state: State, turn: Turn) -> State:
+        """A partition's state as the consumer finds it: what an earlier active consumer still had
+        is given back, and who is there is noted.
+
+        Raises:
+            ConsumerBusy: a later active consumer has been here.
+        """
+        dispatch = state.dispatch
+        if turn.epoch < dispatch.epoch:
+            self.forget(place)
+            raise self._busy(place)
+        if turn.epoch > dispatch.epoch:
+            fenced = msgspec.structs.replace(dispatch, epoch=turn.epoch)
+            return replace(state, dispatch=fenced).give_back(fenced.in_flight())
+        if place.record.type == SubscriptionType.KEY_SHARED:
+            return self._present(place, state, turn.consumer)
+        return state
+
+    def leave(self, place: Place, consumer: str) -> None:
+        """End a consumer's lease, if it has one."""
+        if SubscriptionType(place.record.type).has_one_consumer:
+            self.forget(place)
+            with place.database.session() as session:
+                session.run("end_lease", subscription_id=place.subscription_id, consumer=consumer)
+
+    def forget(self, place: Place) -> None:
+        """Ask the database next time."""
+        home = self._records.home(place.topic)
+        if home is not place.database:
+            place = self._cursors.place(home, place.topic, place.name)
+        self._held.pop((home.name, place.subscription_id), None)
+
+    def _ask(self, place: Place, consumer: str) -> Turn | None:
+        with place.database.session() as session:
+            row = session.one(
+                "hold_lease", subscription_id=place.subscription_id, consumer=consumer
+            )
+        return None if row is None else Turn(consumer, row.consumer_epoch)
+
+    def _present(self, place: Place, state: State, consumer: str) -> State:
+        """Noted at most three times a lease, so that not every call has something to store."""
+        lease = place.record.consumer_lease_ms
+        until, now = state.now_ms + lease, state.now_ms
+        before = state.dispatch.present
+        if before.get(consumer, 0) > until - lease // 3:
+            return state
+        present = {who: end for who, end in before.items() if end > now} | {consumer: until}
+        return replace(state, dispatch=msgspec.structs.replace(state.dispatch, present=present))
+
+    def _busy(self, place: Place) -> ConsumerBusy:
+        return ConsumerBusy(
+            f"Another consumer is the active one of {place.name}, a {place.record.type}"
+            " subscription; it stays so until it leaves or its lease runs out."
+        )
