@@ -120,13 +120,12 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self.withdraw(offsets), counts=counts)
 
     def give_back(self, offsets: Ranges) -> Dispatch:
-        """Queue messages for redelivery, counting it. What was not read yet is just ahead."""
-        again = offsets & Ranges.run(0, self.read_offset)
+        """Queue messages for redelivery, counting it."""
         return msgspec.structs.replace(
             self,
             deliveries=_without(self.deliveries, offsets),
-            redeliver=self.redeliver | again,
-            counts=_counted(self.counts, again),
+            redeliver=self.redeliver | offsets,
+            counts=_counted(self.counts, offsets),
         )
 
 

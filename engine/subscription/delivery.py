@@ -273,7 +273,8 @@ class Delivery:
                 dispatch, redeliver=dispatch.redeliver | queued, slots=keyed.slots
             )
         else:
-            reading = Reading(session, state, room=room, max_bytes=max_bytes)
+            in_order = SubscriptionType(place.record.type).has_one_consumer
+            reading = Reading(session, state, room=room, max_bytes=max_bytes, in_order=in_order)
             reading.collect()
         delivered = Ranges.of((piece.lower, piece.upper) for piece in reading.pieces)
         dispatch = msgspec.structs.replace(dispatch, read_offset=reading.read_offset).deliver(

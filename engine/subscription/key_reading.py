@@ -55,11 +55,11 @@ class KeyReading(Reading):
         )
         self.walk((mine & due) | (due - known))
         start = max(dispatch.read_offset, cursor.mark_delete + 1)
-        ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy
+        ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy - due
         if len(due) >= LOOKAHEAD:
             self.room = 0  # others have enough waiting
         unread = self.walk(ahead)
-        self.read_offset = max(start, self._end) if unread.first is None else unread.first
+        self.read_offset = max(start, self._end if unread.first is None else unread.first)
 
     def take(self, entry: Row, runs: Sequence[Run], at: int) -> int | None:
         first, end = entry.first_offset, entry.last_offset + 1

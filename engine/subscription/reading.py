@@ -36,14 +36,24 @@ class Reading:
         state: what is deleted, in flight, held.
         room: how many messages at most.
         max_bytes: of their batches, about; one may go beyond.
+        in_order: what must be redelivered waits for what was before it.
 
     Attributes:
         skipped: what no reader ever gets: markers and aborted messages.
         read_offset: all below it has been looked at.
     """
 
-    def __init__(self, session: Session, state: State, *, room: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        state: State,
+        *,
+        room: int,
+        max_bytes: int,
+        in_order: bool = False,
+    ) -> None:
         self._session = session
+        self._in_order = in_order
         self._state = state
         self._end = 0 if state.stable_position is None else state.stable_position + 1
         self._bytes_left = max_bytes
@@ -53,15 +63,18 @@ class Reading:
         self.read_offset = state.dispatch.read_offset
 
     def collect(self) -> None:
-        """First what must be redelivered, then what comes next."""
+        """First what must be redelivered, then what comes next; all in order for one consumer."""
         cursor, dispatch, busy = self._state.cursor, self._state.dispatch, self._state.busy
-        if dispatch.redeliver:
-            self.walk(cursor.undeleted(dispatch.redeliver) - busy)
+        again = cursor.undeleted(dispatch.redeliver) - busy
         start = max(dispatch.read_offset, cursor.mark_delete + 1)
-        ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy
+        ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy - again
+        if self._in_order:
+            ahead = ahead | again & Ranges.run(0, self._end)
+        elif again:
+            self.walk(again)
         unread = self.walk(ahead)
         # All below the first unread offset is delivered, deleted, busy or to be redelivered.
-        self.read_offset = max(start, self._end) if unread.first is None else unread.first
+        self.read_offset = max(start, self._end if unread.first is None else unread.first)
 
     def walk(self, wanted: Ranges) -> Ranges:
         """Pick wanted messages window by window; answers what was not looked at."""

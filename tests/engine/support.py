@@ -115,14 +115,25 @@ def overdue(engine: Engine, txn_id: TxnID) -> None:
     )
 
 
-def time_out_deliveries(engine: Engine) -> None:
-    """Let the deadline of everything in flight pass."""
+def time_out_deliveries(
+    engine: Engine, name: SubscriptionName | None = None, consumer: str | None = None
+) -> None:
+    """Let the deadline of everything in flight pass, or of what one consumer has."""
     for database in engine._brokers:
         for row in sql(
-            database, "SELECT subscription_id, partition_id, state FROM broker.dispatch"
+            database,
+            "SELECT d.subscription_id, d.partition_id, d.state, s.topic, s.name"
+            " FROM broker.dispatch d JOIN broker.subscription s USING (subscription_id)",
         ):
+            if name is not None and (row.topic, row.name) != (str(name.topic), name.name):
+                continue
             state = dispatch.decode(row.state)
-            late = tuple(msgspec.structs.replace(one, deadline_ms=0) for one in state.deliveries)
+            late = tuple(
+                msgspec.structs.replace(one, deadline_ms=0)
+                if consumer in (None, one.consumer)
+                else one
+                for one in state.deliveries
+            )
             sql(
                 database,
                 "UPDATE broker.dispatch SET next_deadline = 'epoch', state = %s"

@@ -10,7 +10,7 @@ from hypothesis.stateful import rule
 from engine.model.message import MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
-from tests.engine.support import batch, sql
+from tests.engine.support import batch, time_out_deliveries
 from tests.model import looking
 from tests.model.reference import Place
 from tests.model.world import (
@@ -185,16 +185,7 @@ class Messages(World):
 
     def time_out(self, name: SubscriptionName, consumer: str) -> None:
         """Let the time to acknowledge run out for all that a consumer has."""
-        for database in self.engine._brokers:
-            sql(
-                database,
-                "UPDATE broker.delivery d SET deadline = clock_timestamp() - interval '1 s'"
-                " FROM broker.subscription s WHERE s.subscription_id = d.subscription_id"
-                " AND s.topic = %s AND s.name = %s AND d.consumer = %s",
-                str(name.topic),
-                name.name,
-                consumer,
-            )
+        time_out_deliveries(self.engine, name, consumer)
         if name in self.subscriptions:
             for cursor in self.reference.subscription(name).cursors.values():
                 cursor.overdue |= {o for o, c in cursor.in_flight.items() if c == consumer}

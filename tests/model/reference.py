@@ -246,7 +246,7 @@ class Reference:
             raise TopicInUse
         before = {*partition.ongoing()}
         entries = partition.cut(partition.cut_at(offset))
-        for cursor in cursors:
+        for cursor in cursors if entries else ():
             cursor.cut(partition.end)
         return partition.end, entries, {*partition.ongoing()} - before
 

@@ -87,11 +87,8 @@ class Cursor:
     def cut(self, upper: int) -> None:
         """The log ends at ``upper`` now (§4.2)."""
         self.deleted = {o for o in self.deleted if o < upper}
-        self.overdue = {o for o in self.overdue if o < upper}
-        self.again = {o for o in self.again if o < upper}
         self.held = {o: t for o, t in self.held.items() if o < upper}
-        self.in_flight = {o: c for o, c in self.in_flight.items() if o < upper}
-        self.given = {o: n for o, n in self.given.items() if o < upper}
+        self.forget_deliveries()
 
     def _take(self, offset: int) -> None:
         self.in_flight.pop(offset, None)

@@ -182,7 +182,7 @@ def test_acks_of_different_transactions_never_swallow_one_another(
         assert received(engine) == ["a", "b", "c"]
 
 
-def test_what_was_claimed_before_it_was_delivered_is_given_back_without_a_count(
+def test_what_was_claimed_before_it_was_delivered_is_given_back_in_order(
     engine: Engine,
 ) -> None:
     make_topic(engine)
@@ -196,10 +196,20 @@ def test_what_was_claimed_before_it_was_delivered_is_given_back_without_a_count(
     again = engine.receive(SUBSCRIPTION, "c1")
     assert [(m.payload, m.redelivery_count) for m in again] == [
         (b"a", 1),
-        (b"b", 0),
-        (b"c", 0),
+        (b"b", 1),
+        (b"c", 1),
         (b"d", 0),
     ]
+
+
+def test_after_a_crash_what_is_given_back_waits_for_what_was_before_it(engine: Engine) -> None:
+    messages = ready(engine, *"abcd")
+    txn = open_txn(engine)
+    one(engine, messages[2], txn)
+    lose_derived_state(engine)
+    abort(engine, txn)
+    again = engine.receive(SUBSCRIPTION, "c1")
+    assert [message.payload for message in again] == [b"a", b"b", b"c", b"d"]
 
 
 def test_each_partition_has_its_own(engine: Engine) -> None:
