@@ -18,6 +18,7 @@ from engine.coordinator.partitions import PartitionOperations
 from engine.coordinator.recovery import CoordinatorRecovery
 from engine.coordinator.remedies import Remedies
 from engine.coordinator.scaling import Coordinators
+from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -38,6 +39,7 @@ from engine.subscription.dead_letters import DeadLetters
 from engine.subscription.delivery import Delivery
 from engine.subscription.leases import Leases
 from engine.subscription.records import Records
+from engine.subscription.seeking import Seeking
 from engine.subscription.shares import Shares
 from engine.subscription.subscriptions import Subscriptions
 
@@ -110,6 +112,9 @@ class Engine:
         )
         self._acks = Acknowledgements(shares, cursors, leases)
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
+        self.subscription_operations = SubscriptionOperations(
+            Seeking(self.topics, self._brokers, cursors), self.coordinator, self.remedies
+        )
         self.inspect = Inspector(
             self._database,
             self.coordinator,

@@ -23,6 +23,7 @@ from engine.postgres.database import Database, Row
 
 MAX_PARTITIONS = 10_000
 _ABANDONED = "topic deleted by force; this part is aborted"
+_ABANDONED_SUBSCRIPTION = "subscription deleted by force; this part is aborted"
 #: How long a process may go on with what it knows of a topic. Growth is noticed on the first use of
 #: a new partition, deletion by the broker.
 _REMEMBERED_SECONDS = 5.0
@@ -129,12 +130,19 @@ class Topics:
             with suppress(PartitionUnavailable), database.session() as session:
                 delete_dropped(session, steps=2)
         self._brokers.forget(topic.topic_id)
-        # A subscription takes part once on each broker.
-        parts = {(TxnID(row.tc_id, row.sequence), str(row.participant)) for row in rows}
-        return tuple(
-            AbortedParticipation(txn_id=txn_id, participant=participant)
-            for txn_id, participant in sorted(parts)
-        )
+        return _participations(rows)
+
+    def abandon(self, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
+        """Abort the part that transactions have in a subscription, which is then deleted; the rest
+        of them goes on."""
+        with self._catalog.transaction() as session:
+            rows = session.all(
+                "abandon_subscription",
+                topic_id=topic.topic_id,
+                subscription=subscription,
+                error=_ABANDONED_SUBSCRIPTION,
+            )
+        return _participations(rows)
 
     def require_unheld(self, topic: Topic, *, subscription: str | None = None) -> None:
         """Check that no transaction that has not ended holds a topic, or its subscription.
@@ -254,6 +262,15 @@ class Topics:
         with self._lock:
             self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
         return topic
+
+
+def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:
+    # A subscription takes part once on each broker.
+    parts = {(TxnID(row.tc_id, row.sequence), str(row.participant)) for row in rows}
+    return tuple(
+        AbortedParticipation(txn_id=txn_id, participant=participant)
+        for txn_id, participant in sorted(parts)
+    )
 
 
 def _fixed(settings: TopicSettings) -> tuple[object, ...]:

@@ -73,7 +73,7 @@ class Cursors:
         durable: bool = True,
         room: int = 0,
         max_bytes: int = 0,
-        offline_too: bool = False,
+        locked: bool = False,
     ) -> _T:
         """Read, decide, store; ``decide`` runs again when someone else was faster.
 
@@ -81,6 +81,7 @@ class Cursors:
             durable: what is stored must outlive a crash. Dead letters and steps of the pending-ack
                 log do in any case.
             room, max_bytes: read that many messages along.
+            locked: ``decide`` writes something itself, so it is run under the locks alone.
 
         Raises:
             SubscriptionNotFound: it has been deleted.
@@ -100,7 +101,7 @@ class Cursors:
             if len(states) < len(partition_ids):
                 raise CursorGone
             for each in states:
-                if each.stable_position is None or not (each.online or offline_too):
+                if each.stable_position is None or not each.online:
                     raise _Unserved(each)
             changes, answer = decide(session, states)
             if not changes:
@@ -110,13 +111,13 @@ class Cursors:
             return stored, answer
 
         try:
-            return state.change(place.database, attempt)
+            return state.change(place.database, attempt, locked=locked)
         except CursorGone:
             place = self.refreshed(place)
         except _Unserved as found:
             self._bring_back(place, found.state)
         try:
-            return state.change(place.database, attempt)
+            return state.change(place.database, attempt, locked=locked)
         except CursorGone:
             raise SubscriptionNotFound(f"{place.name} has been deleted.") from None
         except _Unserved as found:

@@ -155,14 +155,20 @@ def store(
     return bool(result == "stored")
 
 
-def change(database: Database, attempt: Callable[[Session, bool], tuple[bool, _T]]) -> _T:
+def change(
+    database: Database,
+    attempt: Callable[[Session, bool], tuple[bool, _T]],
+    *,
+    locked: bool = False,
+) -> _T:
     """Run an attempt that reads, decides and stores: without waiting first, and when someone else
     was faster, under the locks. ``attempt`` is given whether to lock, and answers whether it
-    stored."""
-    with database.session() as session:
-        stored, answer = attempt(session, False)
-    if stored:
-        return answer
+    stored. ``locked``: under the locks at once."""
+    if not locked:
+        with database.session() as session:
+            stored, answer = attempt(session, False)
+        if stored:
+            return answer
 
     def work(session: Session) -> _T:
         _, answer = attempt(session, True)  # nobody else can have changed what is locked

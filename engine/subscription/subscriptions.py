@@ -17,6 +17,7 @@ from engine.model.subscription import (
     SubscriptionStatus,
     SubscriptionType,
 )
+from engine.model.topic import AbortedParticipation
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row
 from engine.subscription.records import Records, Recover, ensure_cursors, make, settings_of
@@ -118,21 +119,30 @@ class Subscriptions:
             rows = session.all("ack_low_water_marks", subscription_id=record.subscription_id)
         return {row.tc_id: row.low_water_mark for row in rows}
 
-    def delete(self, name: SubscriptionName) -> None:
+    def delete(
+        self, name: SubscriptionName, *, force: bool = False
+    ) -> tuple[AbortedParticipation, ...]:
         """Delete a subscription on every broker.
+
+        Returns:
+            With ``force``, what transactions had in it: that part of them is aborted, the rest
+            goes on.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
-            TopicInUse: a transaction that has not ended holds it.
+            TopicInUse: a transaction that has not ended holds it, and ``force`` is not set.
         """
         topic = self._topics.get(name.topic)
-        self._topics.require_unheld(topic, subscription=name.name)
         home = self._records.home(topic)
         self._records.find(home, topic, name)
+        if not force:
+            self._topics.require_unheld(topic, subscription=name.name)
+        parts = self._topics.abandon(topic, name.name) if force else ()
         others = [other for other in self._brokers.of_topic(topic) if other is not home]
         for database in (home, *others):
             with database.session() as session:
                 session.run("delete_subscription", topic_id=topic.topic_id, name=name.name)
+        return parts
 
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
         target = settings.dead_letter_topic

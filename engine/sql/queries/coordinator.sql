@@ -496,6 +496,12 @@ UPDATE coordinator.txn_subscription SET state = 'aborted', last_error = %(error)
 WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 RETURNING tc_id, sequence, topic || '/' || subscription AS participant
 
+-- abandon_subscription --
+-- As abandon_subscriptions, of one that is deleted by force.
+UPDATE coordinator.txn_subscription SET state = 'aborted', last_error = %(error)s
+WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state = 'pending'
+RETURNING tc_id, sequence, topic || '/' || subscription AS participant
+
 -- subscription_in_use --
 SELECT tc_id, sequence FROM coordinator.txn_subscription
 WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state || '' = 'pending'

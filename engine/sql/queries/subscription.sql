@@ -107,6 +107,28 @@ JOIN broker.partition p USING (partition_id)
 WHERE b.subscription_id = %(subscription_id)s AND b.partition_id = %(partition_id)s
 ORDER BY b.sequence_id LIMIT %(limit)s
 
+-- seek_bounds --
+-- What a partition keeps, and the last offset that stood in it at a moment.
+SELECT log_start_offset, next_offset,
+    CASE WHEN %(at)s::timestamptz IS NOT NULL
+        THEN broker.offset_at(partition_id, %(at)s::timestamptz) END AS last_before
+FROM broker.partition_live WHERE partition_id = %(partition_id)s
+
+-- clear_pending_ack_log --
+DELETE FROM broker.pending_ack_log
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+
+-- all_ack_steps --
+-- The pending-ack log of all cursors, with what each holds by it; a cross-check, in a snapshot.
+SELECT g.subscription_id, g.partition_id, g.tc_id, g.sequence, g.op, g.ack_type, g.ranges,
+    c.mark_delete
+FROM broker.pending_ack_log g
+JOIN broker.cursor c USING (subscription_id, partition_id)
+ORDER BY g.subscription_id, g.partition_id, g.log_id
+
+-- every_pending_ack --
+SELECT subscription_id, partition_id, tc_id, sequence, ack_type, ranges FROM broker.pending_ack
+
 -- ended_acks --
 SELECT tc_id, sequence, aborted, messages FROM broker.ended_ack_txn
 WHERE subscription_id = %(subscription_id)s AND (tc_id, sequence) IN (

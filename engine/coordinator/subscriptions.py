@@ -1,0 +1,78 @@
+"""Operators' commands on subscriptions that transactions hold."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import structlog
+
+from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.remedies import Remedies
+from engine.model.errors import InvalidTxnStatus, TopicInUse, TransactionNotFound
+from engine.model.topic_name import SubscriptionName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import EndReason, TxnAction
+from engine.subscription.seeking import Seeking, Target
+
+logger = structlog.get_logger(__name__)
+
+_ROUNDS = 3
+
+
+class SubscriptionOperations:
+    """Seek, also where acknowledgements are pending."""
+
+    def __init__(self, seeking: Seeking, coordinator: Coordinator, remedies: Remedies) -> None:
+        self._seeking = seeking
+        self._coordinator = coordinator
+        self._remedies = remedies
+
+    def seek(
+        self,
+        name: SubscriptionName,
+        target: Target,
+        *,
+        partition: int | None = None,
+        force: bool = False,
+    ) -> tuple[TxnID, ...]:
+        """See :meth:`engine.subscription.seeking.Seeking.seek`. With ``force`` the transactions
+        that hold acknowledgements are aborted first, each as a whole, so that no half of one is
+        ever committed; one that is being committed is, and then its acknowledgements are gone with
+        the seek like any other.
+
+        Returns:
+            The transactions that were ended for it.
+
+        Raises:
+            TopicInUse: transactions hold acknowledgements, and ``force`` is not set, or new ones
+                came again and again.
+        """
+        ended: list[TxnID] = []
+        for _ in range(_ROUNDS if force else 0):
+            try:
+                self._seeking.seek(name, target, partition=partition)
+            except TopicInUse as held:
+                holders = held.data["holders"]
+                for holder in holders if isinstance(holders, list) else ():
+                    ended.append(TxnID.parse(holder))
+                    self._end(name, ended[-1])
+            else:
+                return tuple(dict.fromkeys(ended))
+        self._seeking.seek(name, target, partition=partition)
+        return tuple(dict.fromkeys(ended))
+
+    def _end(self, name: SubscriptionName, txn_id: TxnID) -> None:
+        """End a transaction here, the way that was decided if one was."""
+        logger.warning("transaction ended for a seek", name=str(name), txn_id=str(txn_id))
+        try:
+            with suppress(InvalidTxnStatus):
+                self._coordinator.end(
+                    txn_id,
+                    TxnAction.ABORT,
+                    reason=EndReason.OPERATOR,
+                    detail=f"seek of {name} by force",
+                )
+            self._remedies.retry(txn_id)
+        except TransactionNotFound:
+            with suppress(TransactionNotFound):
+                self._remedies.force_abort_acks(name, txn_id)

@@ -1,0 +1,120 @@
+"""Moving a subscription to another place in its topic (semantics §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from engine.log.brokers import Brokers
+from engine.log.topics import Topics
+from engine.model.cursor import Cursor
+from engine.model.dispatch import Dispatch
+from engine.model.errors import (
+    InvalidRequest,
+    MessageNotFound,
+    PartitionNotFound,
+    PartitionUnavailable,
+    TopicInUse,
+)
+from engine.model.subscription import InitialPosition
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.postgres.database import Row, Session
+from engine.subscription.cursors import Cursors, Place
+from engine.subscription.state import Change, State
+
+#: Where to go on: an offset, what was published first at or after a moment, or an end of the log.
+Target = int | datetime | InitialPosition
+
+
+class Seeking:
+    """Seek."""
+
+    def __init__(self, topics: Topics, brokers: Brokers, cursors: Cursors) -> None:
+        self._topics = topics
+        self._brokers = brokers
+        self._cursors = cursors
+
+    def seek(self, name: SubscriptionName, target: Target, *, partition: int | None = None) -> None:
+        """Let a subscription go on from ``target``: in one partition, or in all of its topic.
+
+        What lies before it is acknowledged, what lies behind it is not, whatever was before;
+        deliveries and redelivery counts are forgotten. Dead letters on their way go on.
+
+        Raises:
+            InvalidRequest: an offset without a partition in a topic that has several.
+            TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
+            MessageNotFound: an offset that is not in the log.
+            TopicInUse: transactions hold acknowledgements; ``holders`` names them. Nothing was
+                moved on that broker; on another it may have been, and the same call again goes on.
+        """
+        topic = self._topics.get(name.topic, fresh=True)
+        if partition is None and isinstance(target, int):
+            if len(topic.brokers) > 1:
+                raise InvalidRequest(
+                    f"{name.topic} has {len(topic.brokers)} partitions: say which one's offset"
+                    " this is."
+                )
+            partition = 0
+        if partition is not None and not 0 <= partition < len(topic.brokers):
+            raise PartitionNotFound(f"{name.topic} has no partition {partition}.")
+        for database in self._brokers.of_topic(topic):
+            place = self._cursors.refreshed(self._cursors.place(database, topic, name))
+            with database.session() as session:
+                rows = session.all("cursors", subscription_id=place.subscription_id)
+            ids = [row.partition_id for row in rows if partition in (None, row.number)]
+            if ids:
+                self._seek_on(place, ids, target)
+
+    def _seek_on(self, place: Place, partition_ids: Sequence[int], target: Target) -> None:
+        def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
+            _require_unheld(place, states)
+            changes = []
+            for state in states:
+                before = _offset(session, place, state, target)
+                dispatch = msgspec.structs.replace(
+                    Dispatch(before), epoch=state.dispatch.epoch, present=state.dispatch.present
+                )
+                after = replace(state, cursor=Cursor(mark_delete=before - 1), dispatch=dispatch)
+                changes.append(Change(before=state, after=after))
+                # Nobody holds anything: what the log says of earlier holders is over.
+                session.run(
+                    "clear_pending_ack_log",
+                    subscription_id=place.subscription_id,
+                    partition_id=state.partition_id,
+                )
+            return changes, None
+
+        self._cursors.change(place, partition_ids, decide, locked=True)
+
+
+def _require_unheld(place: Place, states: Sequence[State]) -> None:
+    holders = sorted({ack.txn_id for state in states for ack in state.pending})
+    if holders:
+        named = [str(txn_id) for txn_id in holders]
+        raise TopicInUse(
+            f"{place.name} is held by {', '.join(named[:5])}; end them first, or force.",
+            holders=named,
+        )
+
+
+def _offset(session: Session, place: Place, state: State, target: Target) -> int:
+    """The first offset that is not acknowledged afterwards."""
+    at = target - timedelta(microseconds=1) if isinstance(target, datetime) else None
+    row: Row | None = session.one("seek_bounds", partition_id=state.partition_id, at=at)
+    partition = PartitionName(place.topic.name, state.number)
+    if row is None:
+        raise PartitionUnavailable(f"{partition} cannot serve this now; try again.")
+    if isinstance(target, InitialPosition):
+        earliest = target is InitialPosition.EARLIEST
+        return int(row.log_start_offset if earliest else row.next_offset)
+    if isinstance(target, datetime):
+        return max(int(row.log_start_offset), int(row.last_before) + 1)
+    if not row.log_start_offset <= target <= row.next_offset:
+        raise MessageNotFound(
+            f"{partition} keeps offsets {row.log_start_offset} to {row.next_offset - 1};"
+            f" {target} is not among them."
+        )
+    return target

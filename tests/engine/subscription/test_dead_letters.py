@@ -1,0 +1,163 @@
+"""Dead letters: moved once, whatever happens in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.model.errors import (
+    EngineError,
+    InvalidRequest,
+    TopicNotFound,
+    TransactionConflict,
+)
+from engine.model.message import StoredMessage
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from tests.engine.support import (
+    P0,
+    SUBSCRIPTION,
+    TOPIC,
+    batch,
+    broker_sql,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+    received,
+    subscribe,
+    unreachable,
+)
+
+DEAD = TopicName("public", "default", "dead")
+
+
+def ready(engine: Engine, *payloads: str, redeliveries: int = 1) -> None:
+    make_topic(engine)
+    engine.topics.create(DEAD, TopicSettings(partitions=2))
+    subscribe(engine, max_redeliveries=redeliveries, dead_letter_topic=DEAD)
+    engine.produce(P0, batch(*payloads))
+
+
+def give_back(engine: Engine, *payloads: str) -> list[StoredMessage]:
+    messages = [m for m in engine.receive(SUBSCRIPTION, "c") if m.payload.decode() in payloads]
+    engine.nack(SUBSCRIPTION, "c", [message.message_id for message in messages])
+    return messages
+
+
+def letters(engine: Engine) -> list[StoredMessage]:
+    return [
+        message
+        for number in (0, 1)
+        for message in engine.log.fetch(PartitionName(DEAD, number)).messages
+    ]
+
+
+def test_what_was_given_back_too_often_goes_to_the_dead_letter_topic(engine: Engine) -> None:
+    ready(engine, "good", "bad", redeliveries=2)
+    counts = [give_back(engine, "bad")[0].redelivery_count for _ in range(3)]
+    assert counts == [0, 1, 2]
+    assert received(engine) == []
+    [letter] = letters(engine)
+    assert letter.payload == b"bad"
+    assert letter.properties["REAL_TOPIC"] == f"{TOPIC}:0"
+    assert letter.properties["REAL_SUBSCRIPTION"] == "monitor"
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (list(cursor.acked), cursor.backlog) == ([1], 1)
+    assert engine.move_dead_letters() == 0
+
+
+def test_without_a_limit_a_message_comes_for_ever(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    assert [give_back(engine, "a")[0].redelivery_count for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("moment", ["before it is produced", "before it is acknowledged"])
+def test_a_move_that_is_interrupted_is_finished_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    ready(engine, "a", "b", redeliveries=0)
+    give_back(engine, "a", "b")
+
+    def dies(*_: object, **__: object) -> None:
+        raise RuntimeError("killed")
+
+    step = "_produce" if moment == "before it is produced" else "_settle"
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._dead_letters, step, dies)
+        with pytest.raises(RuntimeError):
+            engine.receive(SUBSCRIPTION, "c")
+    lose_derived_state(engine)
+    assert received(engine) == []
+    assert engine.move_dead_letters() == 2
+    assert [letter.payload for letter in letters(engine)] == [b"a", b"b"]
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.backlog) == (1, 0)
+    assert broker_sql(engine, "SELECT FROM broker.dead_letter") == []
+
+
+def test_while_the_other_broker_is_down_dead_letters_wait(engine: Engine) -> None:
+    ready(engine, "a", redeliveries=0)
+    home = engine.topics.get(TOPIC).brokers[0]
+    other = next(broker for broker in ("broker-1", "broker-2") if broker != home)
+    target = engine.topics.get(DEAD).brokers[0]
+    give_back(engine, "a")
+    if target == other:
+        with unreachable(engine, other):
+            assert received(engine) == []
+        assert letters(engine) == []
+        assert engine.move_dead_letters() == 1
+    else:
+        assert received(engine) == []
+    assert [letter.payload for letter in letters(engine)] == [b"a"]
+
+
+def test_a_dead_letter_is_acknowledged_by_nobody(engine: Engine) -> None:
+    ready(engine, "a", redeliveries=0)
+    [message] = give_back(engine, "a")
+    engine.topics.delete(DEAD)
+    assert received(engine) == []
+    with pytest.raises(TransactionConflict):
+        engine.acknowledge(SUBSCRIPTION, "c", [message.message_id], txn_id=open_txn(engine))
+    answer = engine.acknowledge(SUBSCRIPTION, "c", [message.message_id])
+    assert answer.dropped == (message.message_id,)
+    engine.topics.create(DEAD, TopicSettings(partitions=2))
+    assert engine.move_dead_letters() == 1
+    assert [letter.payload for letter in letters(engine)] == [b"a"]
+
+
+def test_a_subscription_of_the_same_name_that_comes_later_begins_anew(engine: Engine) -> None:
+    ready(engine, "a", redeliveries=0)
+    give_back(engine, "a")
+    received(engine)
+    engine.subscriptions.delete(SUBSCRIPTION)
+    subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
+    give_back(engine, "a")
+    received(engine)
+    assert [letter.payload for letter in letters(engine)] == [b"a", b"a"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"max_redeliveries": 1}, InvalidRequest),
+        ({"dead_letter_topic": DEAD}, InvalidRequest),
+        ({"max_redeliveries": 1, "dead_letter_topic": TOPIC}, InvalidRequest),
+        ({"max_redeliveries": 1, "dead_letter_topic": DEAD.snapshot_topic()}, InvalidRequest),
+        ({"max_redeliveries": 1, "dead_letter_topic": DEAD}, TopicNotFound),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    engine: Engine, settings: dict[str, object], error: type[EngineError]
+) -> None:
+    make_topic(engine)
+    with pytest.raises(error):
+        subscribe(engine, SubscriptionName(TOPIC, "s"), **settings)
+
+
+def test_a_topic_that_does_not_deduplicate_takes_no_dead_letters(engine: Engine) -> None:
+    make_topic(engine)
+    engine.topics.create(DEAD, TopicSettings(deduplication=False))
+    with pytest.raises(InvalidRequest):
+        subscribe(engine, max_redeliveries=1, dead_letter_topic=DEAD)

@@ -1,0 +1,164 @@
+"""Seek, deletion by force, and what becomes of what transactions hold."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from engine import Engine
+from engine.model.errors import (
+    InvalidRequest,
+    MessageNotFound,
+    PartitionNotFound,
+    SubscriptionNotFound,
+    TopicInUse,
+)
+from engine.model.message import StoredMessage
+from engine.model.subscription import InitialPosition
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from engine.subscription.pending_ack_log import differences
+from engine.subscription.seeking import Target
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    batch,
+    broker_sql,
+    commit,
+    finalize,
+    make_topic,
+    open_txn,
+    received,
+    subscribe,
+    texts,
+)
+
+EARLIEST, LATEST = InitialPosition
+
+
+def ready(engine: Engine, *payloads: str, partitions: int = 1) -> tuple[StoredMessage, ...]:
+    make_topic(engine, partitions=partitions)
+    subscribe(engine)
+    for payload in payloads:
+        for partition in (P0, P1)[:partitions]:
+            engine.produce(partition, batch(payload))
+    return engine.receive(SUBSCRIPTION, "c1")
+
+
+def seek(engine: Engine, target: Target, **options: object) -> tuple[TxnID, ...]:
+    return engine.subscription_operations.seek(SUBSCRIPTION, target, **options)  # type: ignore[arg-type]
+
+
+def claim(engine: Engine, *messages: StoredMessage) -> TxnID:
+    txn_id = open_txn(engine)
+    ids = [message.message_id for message in messages]
+    engine.acknowledge(SUBSCRIPTION, "c1", ids, txn_id=txn_id)
+    return txn_id
+
+
+@pytest.mark.parametrize(
+    ("target", "left"), [(EARLIEST, "abc"), (0, "abc"), (2, "c"), (3, ""), (LATEST, "")]
+)
+def test_a_subscription_goes_on_from_where_it_is_put(
+    engine: Engine, target: Target, left: str
+) -> None:
+    messages = ready(engine, *"abc")
+    engine.acknowledge(SUBSCRIPTION, "c1", [messages[0].message_id, messages[2].message_id])
+    assert seek(engine, target) == ()
+    again = engine.receive(SUBSCRIPTION, "c2")
+    assert texts(again) == list(left)
+    assert {message.redelivery_count for message in again} <= {0}
+    engine.produce(P0, batch("new"))
+    assert received(engine, "c2") == ["new"]
+
+
+def test_a_moment_names_the_first_message_published_at_or_after_it(engine: Engine) -> None:
+    messages = ready(engine, *"abc")
+    for target, left in (
+        (messages[1].publish_time, "bc"),
+        (messages[1].publish_time + timedelta(microseconds=1), "c"),
+        (messages[0].publish_time - timedelta(days=1), "abc"),
+        (messages[2].publish_time + timedelta(days=1), ""),
+    ):
+        assert isinstance(target, datetime)
+        seek(engine, target)
+        assert texts(engine.receive(SUBSCRIPTION, "c1")) == list(left)
+
+
+def test_one_partition_or_all_are_moved(engine: Engine) -> None:
+    ready(engine, "a", "b", partitions=2)
+    with pytest.raises(InvalidRequest):
+        seek(engine, 0)
+    seek(engine, 1, partition=1)
+    assert [(m.partition, m.offset) for m in engine.receive(SUBSCRIPTION, "c1")] == [(1, 1)]
+    seek(engine, EARLIEST)
+    assert len(engine.receive(SUBSCRIPTION, "c1")) == 4
+
+
+def test_what_is_not_there_is_not_sought(engine: Engine) -> None:
+    ready(engine, "a")
+    for offset in (-1, 2):
+        with pytest.raises(MessageNotFound):
+            seek(engine, offset)
+    with pytest.raises(PartitionNotFound):
+        seek(engine, EARLIEST, partition=1)
+    engine.subscriptions.delete(SUBSCRIPTION)
+    with pytest.raises(SubscriptionNotFound):
+        seek(engine, EARLIEST)
+
+
+def test_pending_acknowledgements_refuse_a_seek(engine: Engine) -> None:
+    a, b = ready(engine, "a", "b")
+    txn = claim(engine, a)
+    with pytest.raises(TopicInUse) as refused:
+        seek(engine, LATEST)
+    assert refused.value.data["holders"] == [str(txn)]
+    assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].mark_delete_offset == -1
+    commit(engine, txn)
+    seek(engine, EARLIEST)
+    assert received(engine) == ["a", "b"]
+    assert broker_sql(engine, "SELECT FROM broker.pending_ack_log") == []
+    assert b.offset == 1
+
+
+@pytest.mark.parametrize("committing", [False, True])
+def test_by_force_the_transaction_ends_as_a_whole(engine: Engine, committing: bool) -> None:
+    messages = ready(engine, "a", "b")
+    txn = claim(engine, *messages)
+    engine.produce(P0, batch("output"), txn_id=txn)
+    if committing:
+        engine.coordinator.end(txn, TxnAction.COMMIT)
+    assert seek(engine, EARLIEST, force=True) == (txn,)
+    finalize(engine)
+    status = engine.coordinator.get(txn).status
+    assert status is (TxnStatus.COMMITTED if committing else TxnStatus.ABORTED)
+    assert received(engine) == (["a", "b", "output"] if committing else ["a", "b"])
+    for database in engine._brokers:
+        assert differences(database) == ()
+
+
+def test_by_force_an_orphans_acknowledgements_are_given_back(engine: Engine) -> None:
+    [a] = ready(engine, "a")
+    engine._acks.acknowledge(SUBSCRIPTION, "c1", [a.message_id], txn_id=TxnID(0, 4711))
+    assert seek(engine, EARLIEST, force=True) == (TxnID(0, 4711),)
+    assert received(engine) == ["a"]
+
+
+def test_a_subscription_is_deleted_by_force_and_the_rest_of_the_transaction_goes_on(
+    engine: Engine,
+) -> None:
+    messages = ready(engine, "a")
+    txn = claim(engine, *messages)
+    engine.produce(P0, batch("output"), txn_id=txn)
+    with pytest.raises(TopicInUse):
+        engine.subscriptions.delete(SUBSCRIPTION)
+    [part] = engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    assert (part.txn_id, part.participant) == (txn, "public/default/flights/monitor")
+    commit(engine, txn)
+    found = engine.coordinator.get(txn)
+    assert found.status is TxnStatus.COMMITTED
+    assert "force" in str(found.subscriptions[0].last_error)
+    subscribe(engine)
+    assert received(engine) == ["a", "output"]
