@@ -222,7 +222,7 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     engine.log.append(orphaned, [NewMessage(payload=b"orphan")], txn_id=_ORPHAN)
     as_role("viewer", user="spare")
     held = SubscriptionName(orphaned.topic, "s")
-    engine._acks.acknowledge(held, [MessageID(0, 0, 0, 0)], txn_id=_ORPHAN)
+    engine._acks.acknowledge(held, "c", [MessageID(0, 0, 0, 0)], txn_id=_ORPHAN)
     decided = engine.coordinator.open(owner="root", tc_id=_DECIDED.tc_id).txn_id
     assert engine.coordinator.end(decided, TxnAction.COMMIT).txn_id == _DECIDED
     Job.objects.create(pk=_JOB, kind="bulk_abort", who="root", parameters={}, total=0)

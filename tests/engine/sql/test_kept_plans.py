@@ -27,6 +27,7 @@ _GROWING = {
     *("transaction_log", "archive"),
 }
 EXEMPT = {
+    "all_ack_steps": "rebuilds all that is held, for a cross-check",
     "coordinator_stats": "counts what is live, for a page; limits bound how much that is",
 }
 
