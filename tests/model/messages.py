@@ -157,7 +157,7 @@ class Messages(World):
         def real() -> set[Place]:
             ids = [_message_id(place) for place in places]
             if late:
-                answer = self.engine._acks.acknowledge(name, ids, txn_id=txn_id)
+                answer = self.engine._acks.acknowledge(name, "c1", ids, txn_id=txn_id)
             else:
                 answer = self.engine.acknowledge(name, "c1", ids, txn_id=txn_id, owner=owner)
             named = {*answer.acked, *answer.pending, *answer.dropped}
