@@ -10,14 +10,20 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.db.models.functions import Now
 
 from engine import Engine
 from engine.model.message import NewMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
+from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.support.databases import Databases
+from txnconsole.audit.chain import Actor
+from txnconsole.audit.models import AuditEntry
+from txnconsole.jobs.bulk_abort import start_bulk_abort
+from txnconsole.jobs.models import Job, JobState
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.programs import serving
@@ -129,3 +135,35 @@ def test_a_killed_worker_leaves_work_that_the_next_one_does(engine: Engine, star
 
     start("worker")
     assert committed(engine, txn_id)
+
+
+@pytest.mark.crash
+@pytest.mark.django_db(transaction=True)
+def test_a_job_of_a_killed_worker_is_finished_by_the_next(engine: Engine, start: Start) -> None:
+    """Nothing is done twice, nothing left out."""
+    count = 500
+    opened = [engine.coordinator.open(owner="p").txn_id for _ in range(count)]
+    (worker, _) = start("worker", "beat")
+    every = TransactionFilter(owner="p")
+    job = start_bulk_abort(Actor("ann"), "stuck", every, expected_count=count, parameters={})
+    assert until(lambda: Job.objects.get(pk=job.pk).done > 0)
+    worker_process = worker._process
+    assert worker_process is not None
+    os.killpg(worker_process.pid, signal.SIGKILL)
+    worker_process.wait()
+    left = Job.objects.get(pk=job.pk)
+    assert (left.state, left.position < count) == (JobState.RUNNING, True)
+    Job.objects.filter(pk=job.pk).update(leased_until=Now())  # As if the lease's time had passed.
+
+    start("worker")
+    assert until(lambda: Job.objects.get(pk=job.pk).state == JobState.DONE)
+    job.refresh_from_db()
+    assert (job.done, job.failed) == (count, 0)
+    assert set(job.items.values_list("result", flat=True)) == {"aborted"}
+    aborts = AuditEntry.objects.filter(
+        action="transaction.abort", after__contains=f'"job":{job.pk}'
+    )
+    assert aborts.count() == count
+    for txn_id in opened:
+        decided = [entry.new_status for entry in engine.coordinator.log(txn_id)]
+        assert decided.count(TxnStatus.ABORTING) == 1

@@ -154,3 +154,15 @@ class ProducerFenced(TxnConsoleError):
 
 class SequenceOutOfOrder(TxnConsoleError):
     """A sequence id below the producer's last one that is no known duplicate."""
+
+
+class CountChanged(TxnConsoleError):
+    """The filter of a bulk abort matches another number than expected; ``data["count"]`` tells."""
+
+
+class JobNotFound(TxnConsoleError):
+    """No such background job."""
+
+
+class InvalidJobState(TxnConsoleError):
+    """The job has ended; ``data["current_state"]`` tells how."""

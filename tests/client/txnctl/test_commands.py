@@ -140,6 +140,37 @@ def test_coordinators_are_listed(txnctl: Txnctl) -> None:
     assert "LOW WATER MARK" in txnctl("coordinators", "list").out
 
 
+def test_coordinators_are_added_and_never_taken_away(txnctl: Txnctl) -> None:
+    there = len(txnctl("-o", "json", "coordinators", "list").json)
+    grown = txnctl("coordinators", "scale", str(there + 1), "--reason", "more")
+    assert (grown.code, str(there + 1) in grown.out) == (0, True)
+    shrunk = txnctl("coordinators", "scale", str(there))
+    assert (shrunk.code, "never shrinks" in shrunk.err) == (2, True)
+
+
+def test_an_explanation_and_a_history_tell_who_holds_a_message_back(
+    txnctl: Txnctl, server: Served
+) -> None:
+    name = server.topic()
+    partition = f"{name}:0"
+    with server.client("producer") as program:
+        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        body = {"txn_id": txn_id, "messages": [{"payload": "x"}]}
+        program.post(f"/topics/{name}/partitions/0/messages", json=body).raise_for_status()
+    (explained,) = txnctl("-o", "json", "partitions", "explain", partition, "0").json
+    assert explained["readable"] is False
+    shown = txnctl("partitions", "explain", partition, "0").out
+    assert explained["reasons"][0]["text"] in shown
+    assert txn_id in shown
+    points = txnctl("-o", "json", "partitions", "history", partition, "--offset", "0").json
+    assert [(each["stable_position"], each["holder"]) for each in points] == [(-1, txn_id)]
+    assert "HELD BY" in txnctl("partitions", "history", partition).out
+    late = txnctl("-o", "json", "transactions", "find-hanging", "--late", "0").json
+    assert txn_id in {each["txn_id"] for each in late}
+    assert "REMEDY" in txnctl("transactions", "find-hanging", "--late", "0").out
+    txnctl("transactions", "abort", txn_id, "--yes", "--reason", "end")
+
+
 def test_control_characters_of_users_do_not_reach_the_terminal(
     txnctl: Txnctl, server: Served
 ) -> None:

@@ -14,7 +14,9 @@ from txnconsole.client.errors import TxnConsoleError, Unreachable
 from txnconsole.client.retries import RetryPolicy
 from txnconsole.client.transport import TransportOptions
 from txnconsole.client.txnctl import (
+    bulk_abort,
     coordinators,
+    jobs,
     messages,
     partitions,
     subscriptions,
@@ -39,11 +41,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+transactions.app.command("bulk-abort")(bulk_abort.bulk_abort)
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(coordinators.app, name="coordinators")
 app.add_typer(topics.app, name="topics")
+app.add_typer(jobs.app, name="jobs")
 app.command("produce")(messages.produce)
 app.command("consume")(messages.consume)
 app.command("tail")(messages.tail)

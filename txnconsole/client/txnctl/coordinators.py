@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from txnconsole.client.txnctl.render import Column, duration, exact
+from txnconsole.client.txnctl.render import Column, duration, exact, plain
 from txnconsole.client.txnctl.session import session_of
 
-app = typer.Typer(help="See the coordinators.", no_args_is_help=True)
+app = typer.Typer(help="See the coordinators, and add some.", no_args_is_help=True)
 
 _LIST = (
     Column("ID", "coordinator_id", exact, right=True),
@@ -25,3 +27,15 @@ def list_them(context: typer.Context) -> None:
     """List the coordinators with their counters."""
     session = session_of(context)
     session.show_rows(session.get("/coordinators")["items"], _LIST)
+
+
+@app.command()
+def scale(
+    context: typer.Context,
+    count: Annotated[int, typer.Argument(min=1, help="How many there are to be.")],
+    reason: Annotated[str | None, typer.Option(help="Why; the audit log keeps it.")] = None,
+) -> None:
+    """Grow the number of coordinators; it never shrinks."""
+    session = session_of(context)
+    answer = session.send("POST", "/coordinators/scale", {"count": count, "reason": reason})
+    session.show(answer, (("coordinators", "count", plain), ("before", "before", plain)))

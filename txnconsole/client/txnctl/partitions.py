@@ -65,6 +65,28 @@ _LOG = (
     Column("PAYLOAD", "payload", lambda value: plain(value)[:60]),
 )
 
+_EXPLANATION = (
+    ("partition", "partition", plain),
+    ("offset", "offset", exact),
+    ("isolation", "isolation", plain),
+    ("readable", "readable", plain),
+    ("subscription", "subscription", plain),
+    ("deliverable", "deliverable", plain),
+)
+_REASONS = (
+    Column("REASON", "code"),
+    Column("BECAUSE", "text"),
+    Column("EVIDENCE", "evidence"),
+)
+_HISTORY = (
+    Column("AT", "at", moment),
+    Column("STABLE", "stable_position", exact, right=True),
+    Column("LAST", "last_offset", exact, right=True),
+    Column("EXACT", "exact"),
+    Column("HELD BY", "holder", exact),
+    Column("ENDED", "ended", exact),
+)
+
 
 @app.command()
 def describe(context: typer.Context, partition: PartitionArgument) -> None:
@@ -107,6 +129,48 @@ def log(
         f"stable position {answer['stable_position']}, last offset {answer['last_offset']};"
         f" go on with --from {answer['next_offset']}"
     )
+
+
+@app.command()
+def explain(
+    context: typer.Context,
+    partition: PartitionArgument,
+    offset: Annotated[int, typer.Argument(min=0)],
+    subscription: Annotated[
+        str | None, typer.Option(help="Whether its next receive may get the message, too.")
+    ] = None,
+    isolation: Annotated[
+        str, typer.Option(help="read_committed or read_uncommitted")
+    ] = "read_committed",
+) -> None:
+    """Tell why a message is given to a reader, or is not."""
+    session = session_of(context)
+    path = f"{partition_path(partition)}/explain"
+    answer = session.get(path, offset=offset, subscription=subscription, isolation=isolation)
+    if session.output is Output.JSON:
+        session.show_json(answer)
+        return
+    session.show(answer, _EXPLANATION)
+    session.show_rows(answer["reasons"], _REASONS)
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    partition: PartitionArgument,
+    at: Annotated[str | None, typer.Option(help="Where it stood then (RFC 3339).")] = None,
+    offset: Annotated[
+        int | None, typer.Option(min=0, help="Where it stood when this was the last offset.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339; an hour ago.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="RFC 3339; now.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Show so many at most.")] = 50,
+) -> None:
+    """Show where the stable position stood: at a moment, at an offset, or over a time."""
+    session = session_of(context)
+    query = {"at": at, "offset": offset, "from": since, "to": until, "limit": limit}
+    answer = session.get(f"{partition_path(partition)}/history", **query)
+    session.show_rows(answer["points"], _HISTORY)
 
 
 @app.command()

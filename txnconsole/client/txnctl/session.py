@@ -50,10 +50,19 @@ class Session:
         given = {name: value for name, value in query.items() if value not in (None, [], ())}
         return self.client.perform(Call(method="GET", path=path, query=given, answer=dict))
 
-    def send(self, method: str, path: str, body: Mapping[str, Any]) -> Json:
-        """Change something; members that are None are left out."""
+    def send(
+        self, method: str, path: str, body: Mapping[str, Any], *, idempotent: bool = True
+    ) -> Json:
+        """Change something; members that are None are left out. What is not ``idempotent`` is not
+        sent again when no answer comes."""
         given = {name: value for name, value in body.items() if value is not None}
-        call = Call(method=method, path=path, body=encode(given, JSON), answer=dict)
+        call = Call(
+            method=method,
+            path=path,
+            body=encode(given, JSON),
+            answer=dict,
+            idempotent=idempotent,
+        )
         return self.client.perform(call)
 
     def pages(self, path: str, *, limit: int | None, **query: Any) -> Iterator[Json]:

@@ -16,7 +16,7 @@ TxnID = Annotated[str, typer.Argument(metavar="TXN_ID", help="<coordinator>:<seq
 Limit = Annotated[int, typer.Option(min=1, help="Show so many at most.")]
 Reason = Annotated[str, typer.Option(help="Why; needed for another's transaction, and kept.")]
 
-_LIST = (
+LIST = (
     Column("TRANSACTION", "txn_id", exact),
     Column("STATUS", "status"),
     Column("AGE", "age_ms", duration, right=True),
@@ -74,6 +74,17 @@ _IMPACT = (
     Column("DISCARDED", "messages_discarded", right=True),
     Column("NEXT BLOCKER", "next_blocker", exact),
 )
+_HANGING = (
+    Column("TRANSACTION", "txn_id", exact),
+    Column("HANGS AS", "kind"),
+    Column("STATUS", "status"),
+    Column("WHERE", "_where"),
+    Column("AGE", "age_ms", duration, right=True),
+    Column("HIDES", "hidden_messages", right=True),
+    Column("OWNER", "owner"),
+    Column("REMEDY", "remedy.action"),
+    Column("BECAUSE", "remedy.why"),
+)
 _ACK_IMPACT = (
     Column("TOPIC", "topic"),
     Column("SUBSCRIPTION", "subscription"),
@@ -109,7 +120,7 @@ def list_them(
         overdue="true" if overdue else None,
         order=order,
     )
-    session.show_rows(rows, _LIST)
+    session.show_rows(rows, LIST)
 
 
 @app.command()
@@ -121,7 +132,33 @@ def slow(
     """List transactions that have not ended for long, the oldest first."""
     session = session_of(context)
     age = round(min_age * 1000)
-    session.show_rows(session.pages("/slow-transactions", limit=limit, min_age_ms=age), _LIST)
+    session.show_rows(session.pages("/slow-transactions", limit=limit, min_age_ms=age), LIST)
+
+
+@app.command("find-hanging")
+def find_hanging(
+    context: typer.Context,
+    late: Annotated[
+        float | None, typer.Option(min=0, help="Seconds after which an open one is late.")
+    ] = None,
+    limit: Limit = 50,
+) -> None:
+    """Find what hangs, and what mends it: coordinators, buffers and pending acks cross-checked."""
+    session = session_of(context)
+    late_ms = None if late is None else round(late * 1000)
+    answer = session.get("/hanging-transactions", limit=min(limit, 500), late_ms=late_ms)
+    found, cursor = list(answer["items"]), answer["next_cursor"]
+    unavailable = dict(answer["unavailable"])
+    while cursor is not None and len(found) < limit:
+        answer = session.get("/hanging-transactions", cursor=cursor, late_ms=late_ms)
+        found, cursor = found + answer["items"], answer["next_cursor"]
+        unavailable |= answer["unavailable"]
+    if session.output is Output.TABLE and not found:
+        session.say("Nothing hangs.")
+    else:
+        session.show_rows((each | {"_where": _where(each)} for each in found[:limit]), _HANGING)
+    for name, problem in unavailable.items():
+        session.err.print(f"{name} could not be looked at: {problem}", style="red", markup=False)
 
 
 @app.command()
@@ -197,6 +234,14 @@ def commit(
 ) -> None:
     """Commit a transaction of one's own."""
     _end(context, txn_id, "commit", {}, wait)
+
+
+def _where(found: dict[str, Any]) -> str | None:
+    """The partition or the subscription that a finding is about; none when it is about all."""
+    if found["subscription"] is not None:
+        return f"{found['topic']} {found['subscription']}"
+    where: str | None = found["partition"]
+    return where
 
 
 def _end(

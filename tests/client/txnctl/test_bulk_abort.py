@@ -1,0 +1,61 @@
+"""``txnctl transactions bulk-abort`` and ``txnctl jobs``, against a real worker."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from tests.client.txnctl.conftest import Txnctl
+from tests.server import Served
+
+BULK = ("transactions", "bulk-abort")
+
+
+@pytest.fixture
+def stuck(server: Served) -> tuple[str, list[str]]:
+    """A client's name, and its three open transactions."""
+    name = f"batch-{secrets.token_hex(4)}"
+    with server.client("producer") as program:
+        body = {"client": name}
+        opened = [program.post("/transactions", json=body).json()["txn_id"] for _ in range(3)]
+    return name, opened
+
+
+def test_all_that_match_are_aborted_and_the_job_tells_each_result(
+    txnctl: Txnctl, stuck: tuple[str, list[str]]
+) -> None:
+    client, opened = stuck
+    assert "3 transactions match" in txnctl(*BULK, "--client", client, "--dry-run").out
+    ran = txnctl(*BULK, "--client", client, "--reason", "stuck", role="operator", stdin="y\n")
+    assert ran.code == 0, ran.err
+    assert "Abort 3 transactions?" in ran.out
+    assert "3 of 3 aborted, 0 refused" in ran.out
+    for txn_id in opened:
+        assert txnctl("transactions", "outcome", txn_id).out.strip() == "ABORTED"
+    job = txnctl("-o", "json", "jobs", "list", "--kind", "bulk_abort").json[0]
+    described = txnctl("-o", "json", "jobs", "describe", str(job["id"])).json[0]
+    assert [item["object"] for item in described["items"]] == [f"transaction:{t}" for t in opened]
+    shown = txnctl("jobs", "describe", str(job["id"])).out
+    assert "stuck" in shown
+    assert "already_ended" not in shown
+    assert txnctl("jobs", "cancel", str(job["id"])).code == 5
+
+
+def test_no_is_an_answer_and_another_count_is_a_conflict(
+    txnctl: Txnctl, stuck: tuple[str, list[str]]
+) -> None:
+    client, opened = stuck
+    why = ("--client", client, "--reason", "stuck")
+    assert txnctl(*BULK, *why, stdin="n\n").code == 1
+    other = txnctl(*BULK, *why, "--expect", "2", "--yes")
+    assert (other.code, "CountChanged" in other.err) == (5, True)
+    assert txnctl(*BULK, "--client", client, "--yes").code == 2
+    assert txnctl("transactions", "outcome", opened[0]).out.strip() == "UNDECIDED"
+    answered = txnctl("-o", "json", *BULK, *why, "--no-wait").json[0]
+    assert answered["progress"]["total"] == 3
+
+
+def test_a_program_may_not(txnctl: Txnctl) -> None:
+    ran = txnctl(*BULK, "--reason", "x", "--yes", role="producer")
+    assert (ran.code, "PermissionDenied" in ran.err) == (4, True)

@@ -1,0 +1,113 @@
+"""``txnctl transactions bulk-abort``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from txnconsole.client.txnctl.jobs import ITEMS, follow
+from txnconsole.client.txnctl.session import Json, Output, Session, session_of
+from txnconsole.client.txnctl.transactions import LIST
+
+_PATH = "/transactions/bulk-abort"
+_SHOWN = 10
+_CONFLICT = 5
+
+
+def bulk_abort(
+    context: typer.Context,
+    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")] = "",
+    status: Annotated[
+        list[str] | None, typer.Option(help="Repeatable; OPEN when none is given.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option()] = None,
+    client: Annotated[str | None, typer.Option()] = None,
+    topic: Annotated[str | None, typer.Option(help="Takes part in it.")] = None,
+    coordinator: Annotated[int | None, typer.Option()] = None,
+    min_age: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
+    overdue: Annotated[bool, typer.Option("--overdue", help="Past the deadline.")] = False,
+    expect: Annotated[
+        int | None, typer.Option(min=0, help="Abort only if there are exactly so many.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell how many.")] = False,
+    wait: Annotated[bool, typer.Option(help="Until the job has ended.")] = True,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Abort all transactions that match, as a background job.
+
+    Those that match when it starts, and no others. Exit code 5 when some could not be aborted.
+    """
+    session = session_of(context)
+    filter: dict[str, Any] = {
+        "status": [each.upper() for each in status or []],
+        "coordinator_id": coordinator,
+        "owner": owner,
+        "client": client,
+        "topic": topic,
+        "min_age_ms": None if min_age is None else round(min_age * 1000),
+        "overdue": overdue or None,
+    }
+    if not dry_run and not reason.strip():
+        raise ValueError("Say why with --reason; the audit log keeps it.")
+    query = filter | {"overdue": "true" if overdue else None}
+    counted = session.get(_PATH, **query)
+    if dry_run:
+        _tell(session, counted)
+        return
+    if not counted["within_limit"]:
+        raise ValueError(f"More than {counted['limit']} match, the most at once; narrow it down.")
+    if not yes and session.output is Output.TABLE:
+        _ask(session, query, counted["count"] if expect is None else expect)
+    body = {
+        "filter": {name: value for name, value in filter.items() if value not in (None, [])},
+        "reason": reason,
+        "expected_count": counted["count"] if expect is None else expect,
+    }
+    job = session.send("POST", _PATH, body, idempotent=False)
+    if wait:
+        session.say(f"Job {job['id']} has started; it goes on without this terminal.")
+        job = follow(session, job)
+    _report(session, job)
+
+
+def _tell(session: Session, counted: Json) -> None:
+    if session.output is Output.JSON:
+        session.show_json(counted)
+        return
+    more = "" if counted["within_limit"] else "More than "
+    session.say(f"{more}{counted['count']} transactions match.")
+
+
+def _ask(session: Session, query: dict[str, Any], count: int) -> None:
+    """Show the first that would be aborted, and ask.
+
+    Raises:
+        click.Abort: the answer is no.
+    """
+    shown = query | {"status": query["status"] or ["OPEN"], "order": "oldest"}
+    session.show_rows(session.pages("/transactions", limit=_SHOWN, **shown), LIST)
+    if count > _SHOWN:
+        session.say(f"… and {count - _SHOWN} more.")
+    typer.confirm(f"Abort {count} transactions?", abort=True)
+
+
+def _report(session: Session, job: Json) -> None:
+    """What became of the job.
+
+    Raises:
+        typer.Exit: not every transaction was aborted; code 5.
+    """
+    progress = job["progress"]
+    if session.output is Output.JSON:
+        session.show_json(job)
+    else:
+        session.say(
+            f"Job {job['id']} is {job['state']}: {progress['done']} of {progress['total']} aborted,"
+            f" {progress['failed']} refused. {job['error']}".rstrip()
+        )
+        if progress["failed"]:
+            path = f"/jobs/{job['id']}/items"
+            session.show_rows(session.pages(path, limit=_SHOWN, state="failed"), ITEMS)
+    if progress["failed"] or job["state"] in {"failed", "cancelled"}:
+        raise typer.Exit(_CONFLICT)
