@@ -88,6 +88,7 @@ INSTALLED_APPS = [
     "txnconsole.enginedb",
     "txnconsole.workers",
     "txnconsole.audit",
+    "txnconsole.idempotency",
     "txnconsole.access",
     "txnconsole.jobs",
     "txnconsole.api",

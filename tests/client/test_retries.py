@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnconsole.client.errors import (
+    IdempotencyKeyInUse,
     InvalidTxnStatus,
     LimitExceeded,
     PartitionUnavailable,
@@ -67,6 +68,7 @@ def test_the_delay_doubles_until_its_maximum() -> None:
         (LimitExceeded("", status=429, retry_after=1), False, True),
         (LimitExceeded("", status=429), True, False),
         (InvalidTxnStatus("", status=409), True, False),
+        (IdempotencyKeyInUse("", status=409, retry_after=1), True, True),
         (TxnConsoleError("", status=500), True, False),
     ],
 )

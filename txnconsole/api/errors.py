@@ -53,8 +53,10 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "SequenceOutOfOrder": 409,
     "CountChanged": 409,
     "InvalidJobState": 409,
+    "IdempotencyKeyInUse": 409,
     "PayloadTooLarge": 413,
     "UnsupportedMediaType": 415,
+    "IdempotencyKeyReused": 422,
     "LimitExceeded": 429,
     "InternalError": 500,
     "PartitionUnavailable": 503,
@@ -109,6 +111,12 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     if code == "LimitExceeded":
         response["Retry-After"] = str(max(RETRY_AFTER_SECONDS, int(wait or 0)))
     return response
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status that :func:`answer_error` gives an error."""
+    code = error.code if isinstance(error, EngineError) else code_of(error)
+    return STATUS_OF_CODE.get(code, 500)
 
 
 def code_of(error: Exception) -> str:
@@ -168,7 +176,7 @@ def _answer_engine_error(request: HttpRequest, error: EngineError) -> HttpRespon
     if error.code not in STATUS_OF_CODE:
         _log.error("engine failed", path=request.path, code=error.code, exc_info=error)
     response = problem(request, error.code, error.message, retryable=error.retryable, data=data)
-    if response.status_code in (429, 503):
+    if response.status_code in (429, 503) or error.code == "IdempotencyKeyInUse":
         response["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return response
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from txnconsole.access.principal import Principal
@@ -25,6 +25,7 @@ from txnconsole.api.decoding import JSON, MSGPACK, BodyDecoder, QueryDecoder
 from txnconsole.api.errors import PROBLEM_JSON
 from txnconsole.api.json_lines import JSON_LINES, Lines, stream
 from txnconsole.api.limits import BODY_BYTES
+from txnconsole.api.repeats import HEADER, KEY, answered_once
 from txnconsole.api.structs.fields import Body, Query
 from txnconsole.api.structs.problem import Problem
 
@@ -74,7 +75,8 @@ class Shape:
     ``packed_body`` is the MessagePack form of ``body``; a call that has one, or whose
     ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape but
     204, which has none. A ``body`` that is no struct is for Pulsar's paths alone.
-    With ``lines`` the answer is JSON lines, each an ``answer``.
+    With ``lines`` the answer is JSON lines, each an ``answer``. A ``keyed`` call takes an
+    ``Idempotency-Key``; ``unkept`` are secret fields of its answer, which a repeated one lacks.
     """
 
     body: type[Any] = NoBody
@@ -85,6 +87,8 @@ class Shape:
     packed_answer: type[msgspec.Struct] | None = None
     statuses: tuple[int, ...] = (200,)
     lines: bool = False
+    keyed: bool = False
+    unkept: tuple[str, ...] = ()
 
 
 #: What an operation may return; maps and lists of structs are for Pulsar's paths alone.
@@ -116,7 +120,11 @@ def operation(
             http = django_request(request)
             body = None if http.method in ("GET", "HEAD") else read_body(http)
             call = Call(request, principal_of_request(request), body, read_query(http.GET))
-            return _answer(handler(view, call), packed=call.packed)
+            if not shape.keyed:
+                return _answer(handler(view, call), packed=call.packed)
+            return answered_once(
+                request, name, lambda: _plain(handler(view, call)), unkept=shape.unkept
+            )
 
         run.operation = Operation(name, needs, shape)  # type: ignore[attr-defined]
         return extend_schema(
@@ -140,8 +148,25 @@ def _answer(result: Result, *, packed: bool) -> HttpResponseBase:
     return HttpResponse(encode(body), status=status, content_type=MSGPACK if packed else JSON)
 
 
+def _plain(result: Result) -> HttpResponse:
+    """The answer of a keyed call, which is kept: JSON, and whole."""
+    response = _answer(result, packed=False)
+    if not isinstance(response, HttpResponse):
+        raise TypeError("a keyed call answers no lines")
+    return response
+
+
 def _parameters(shape: Shape) -> list[Any]:
-    return [] if shape.query is NoQuery else [shape.query]
+    return ([] if shape.query is NoQuery else [shape.query]) + ([_KEY] if shape.keyed else [])
+
+
+_KEY = OpenApiParameter(
+    name=HEADER,
+    location=OpenApiParameter.HEADER,
+    type={"type": "string", "pattern": KEY},
+    description="The same call again under its key gets the same answer, for 24 hours.",
+    examples=[OpenApiExample("A random key", value="7d4a6c0e-5f0b-4f0e-9d1f-2b6f0c8a1e55")],
+)
 
 
 def _media_types(

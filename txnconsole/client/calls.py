@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -69,10 +70,16 @@ def open_transaction(
     client: str,
     properties: Mapping[str, str],
 ) -> Call[TransactionInfo]:
-    """Open a transaction. Asked twice it leaves an empty one behind, which holds nothing back."""
+    """Open a transaction. The call has a key of its own, so that asking again after a lost answer
+    leaves no empty one behind."""
     body = {"client": client, "properties": dict(properties)}
     optional = {"timeout_ms": timeout_ms, "coordinator_id": coordinator_id}
-    return _post("/transactions", body | _given(optional), TransactionInfo)
+    return _post(
+        "/transactions",
+        body | _given(optional),
+        TransactionInfo,
+        idempotency_key=secrets.token_urlsafe(16),
+    )
 
 
 def get_transaction(txn_id: str) -> Call[TransactionInfo]:

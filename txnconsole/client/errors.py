@@ -144,6 +144,10 @@ class ConsumerBusy(TxnConsoleError):
     """Another consumer is the active one of this subscription."""
 
 
+class IdempotencyKeyInUse(TxnConsoleError):
+    """The same call is under way on another connection; repeated it gets that one's answer."""
+
+
 class MessageNotFound(TxnConsoleError):
     """No such message."""
 

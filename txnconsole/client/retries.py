@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txnconsole.client.errors import TxnConsoleError, Unreachable
+from txnconsole.client.errors import IdempotencyKeyInUse, TxnConsoleError, Unreachable
 
 _TRANSIENT = frozenset({502, 503, 504})
 _TOO_MANY = 429
@@ -46,4 +46,4 @@ def is_retryable(error: TxnConsoleError, *, idempotent: bool) -> bool:
         return idempotent or not error.maybe_sent
     if error.status == _TOO_MANY:
         return error.retry_after is not None
-    return idempotent and error.status in _TRANSIENT
+    return idempotent and (error.status in _TRANSIENT or isinstance(error, IdempotencyKeyInUse))

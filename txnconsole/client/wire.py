@@ -34,11 +34,14 @@ class Call(Generic[T]):
     media_type: str = JSON
     idempotent: bool = True
     wait_ms: int = 0
+    idempotency_key: str | None = None
 
     def headers(self) -> dict[str, str]:
         headers = {"Accept": f"{self.media_type}, application/problem+json"}
         if self.body is not None:
             headers["Content-Type"] = self.media_type
+        if self.idempotency_key is not None:
+            headers["Idempotency-Key"] = self.idempotency_key
         return headers
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> T:

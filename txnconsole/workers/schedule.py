@@ -16,6 +16,13 @@ SCHEDULE: dict[str, dict[str, Any]] = (
         "heartbeat": {"task": "txnconsole.heartbeat", "schedule": 2.0, "options": {"expires": 2.0}},
     }
     | {
+        "drop_kept_answers": {
+            "task": "txnconsole.drop_kept_answers",
+            "schedule": 60.0,
+            "options": {"expires": 60.0},
+        },
+    }
+    | {
         name: {"task": f"txnconsole.{name}", "schedule": 5.0, "options": {"expires": 5.0}}
         for name in _EVERY_FIVE_SECONDS
     }

@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError
 from engine.model.errors import EngineError
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
+from txnconsole.idempotency.answers import drop_expired
 from txnconsole.jobs import driving
 from txnconsole.queue import heartbeat, wakeup
 
@@ -112,6 +113,19 @@ def move_dead_letters() -> None:
     moved = engine().move_dead_letters()
     if moved:
         _log.info("dead letters moved", messages=moved)
+
+
+@app.task(name="txnconsole.drop_kept_answers")
+def drop_kept_answers() -> None:
+    """Forget the answers of Idempotency-Keys whose time is over."""
+    dropped = 0
+    for _ in range(_ROUNDS):
+        step = drop_expired(_BATCH)
+        dropped += step
+        if step < _BATCH:
+            break
+    if dropped:
+        _log.info("kept answers dropped", answers=dropped)
 
 
 @app.task(name="txnconsole.sample_positions")

@@ -97,10 +97,11 @@ class TokenPage(Answer):
 
 
 class CreatedToken(Answer):
-    """The secret is shown this once; only its hash is kept."""
+    """The secret is shown this once; only its hash is kept. An answer repeated under an
+    `Idempotency-Key` has null: revoke that token and create another."""
 
     token: Token
-    secret: str
+    secret: str | None
 
 
 class Me(Answer):

@@ -42,7 +42,7 @@ class NumberOfCoordinators(Endpoint):
     @operation(
         "scaleCoordinators",
         Permission.COORDINATOR_SCALE,
-        Shape(body=ScaleCoordinators, answer=ScaledCoordinators),
+        Shape(keyed=True, body=ScaleCoordinators, answer=ScaledCoordinators),
         summary="Grow the number of coordinators",
     )
     def post(self, call: Call[ScaleCoordinators, NoQuery]) -> ScaledCoordinators:

@@ -75,7 +75,7 @@ class RetryOfTransaction(TransactionEndpoint):
     @operation(
         "retryTransaction",
         Permission.TRANSACTION_RETRY,
-        Shape(body=RetryTransaction, answer=Retried),
+        Shape(keyed=True, body=RetryTransaction, answer=Retried),
         summary="Re-drive a transaction now",
     )
     def post(self, call: Call[RetryTransaction, NoQuery]) -> Retried:
@@ -103,7 +103,7 @@ class OrphansOfSubscription(SubscriptionEndpoint):
     @operation(
         "forceAbortAcknowledgements",
         Permission.PARTITION_OPERATE,
-        Shape(body=ForceAbortAcks, answer=GivenBack),
+        Shape(keyed=True, body=ForceAbortAcks, answer=GivenBack),
         summary="Give back what an orphan holds of a subscription",
     )
     def post(self, call: Call[ForceAbortAcks, NoQuery]) -> GivenBack:

@@ -46,7 +46,7 @@ class BulkAborts(Endpoint):
     @operation(
         "bulkAbort",
         Permission.TRANSACTION_ABORT_ANY,
-        Shape(body=BulkAbort, answer=Job, statuses=(202,)),
+        Shape(keyed=True, body=BulkAbort, answer=Job, statuses=(202,)),
         summary="Abort all transactions that a filter matches",
     )
     def post(self, call: Call[BulkAbort, NoQuery]) -> Reply:

@@ -46,7 +46,7 @@ class OfflinePartition(OperationEndpoint):
     @operation(
         "takePartitionOffline",
         Permission.PARTITION_OPERATE,
-        Shape(body=OperatePartition, answer=PartitionSummary),
+        Shape(keyed=True, body=OperatePartition, answer=PartitionSummary),
         summary="Take a partition offline",
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
@@ -61,7 +61,7 @@ class OnlinePartition(OperationEndpoint):
     @operation(
         "bringPartitionOnline",
         Permission.PARTITION_OPERATE,
-        Shape(body=OperatePartition, answer=OnlineAgain),
+        Shape(keyed=True, body=OperatePartition, answer=OnlineAgain),
         summary="Bring a partition online",
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> OnlineAgain:
@@ -76,7 +76,7 @@ class SnapshotOfPartition(OperationEndpoint):
     @operation(
         "snapshotPartition",
         Permission.PARTITION_OPERATE,
-        Shape(body=TakeSnapshot, answer=PartitionSummary),
+        Shape(keyed=True, body=TakeSnapshot, answer=PartitionSummary),
         summary="Snapshot a partition's buffer",
     )
     def post(self, call: Call[TakeSnapshot, NoQuery]) -> PartitionSummary:
@@ -91,7 +91,7 @@ class RecoveryOfPartition(OperationEndpoint):
     @operation(
         "recoverPartition",
         Permission.PARTITION_OPERATE,
-        Shape(body=OperatePartition, answer=PartitionSummary),
+        Shape(keyed=True, body=OperatePartition, answer=PartitionSummary),
         summary="Rebuild a partition's state",
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
@@ -107,7 +107,7 @@ class TruncationOfPartition(OperationEndpoint):
     @operation(
         "truncatePartition",
         Permission.PARTITION_OPERATE,
-        Shape(body=TruncatePartition, answer=Truncation),
+        Shape(keyed=True, body=TruncatePartition, answer=Truncation),
         summary="Truncate a partition's log",
     )
     def post(self, call: Call[TruncatePartition, NoQuery]) -> Truncation:
@@ -132,7 +132,7 @@ class OrphansOfPartition(OperationEndpoint):
     @operation(
         "forceAbort",
         Permission.PARTITION_OPERATE,
-        Shape(body=ForceAbort, answer=AbortedOrphan),
+        Shape(keyed=True, body=ForceAbort, answer=AbortedOrphan),
         summary="Abort an orphan in a partition",
     )
     def post(self, call: Call[ForceAbort, NoQuery]) -> AbortedOrphan:

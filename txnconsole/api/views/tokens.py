@@ -67,7 +67,9 @@ class Tokens(AccessEndpoint):
     @operation(
         "createToken",
         Permission.ACCESS_MANAGE,
-        Shape(body=CreateToken, answer=CreatedToken, statuses=(201,)),
+        Shape(
+            keyed=True, unkept=("secret",), body=CreateToken, answer=CreatedToken, statuses=(201,)
+        ),
         summary="Create a token",
     )
     def post(self, call: Call[CreateToken, NoQuery]) -> Reply:

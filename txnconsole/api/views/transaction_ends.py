@@ -106,7 +106,7 @@ class AbortOfTransaction(TransactionEndpoint):
     @operation(
         "abortTransaction",
         Permission.TRANSACTION_ABORT,
-        Shape(body=AbortTransaction, answer=Transaction),
+        Shape(keyed=True, body=AbortTransaction, answer=Transaction),
         summary="Abort a transaction",
     )
     def post(self, call: Call[AbortTransaction, NoQuery]) -> Transaction:
@@ -137,7 +137,7 @@ class DeadlineOfTransaction(TransactionEndpoint):
     @operation(
         "extendTransaction",
         Permission.TRANSACTION_USE,
-        Shape(body=ExtendTransaction, answer=Transaction),
+        Shape(keyed=True, body=ExtendTransaction, answer=Transaction),
         summary="Move a transaction's deadline",
     )
     def post(self, call: Call[ExtendTransaction, NoQuery]) -> Transaction:

@@ -48,7 +48,7 @@ class Transactions(Endpoint):
     @operation(
         "openTransaction",
         Permission.TRANSACTION_USE,
-        Shape(body=OpenTransaction, answer=Transaction, statuses=(201,)),
+        Shape(keyed=True, body=OpenTransaction, answer=Transaction, statuses=(201,)),
         summary="Open a transaction",
     )
     def post(self, call: Call[OpenTransaction, NoQuery]) -> Reply:

@@ -1,0 +1,175 @@
+"""A call that is repeated under its Idempotency-Key has one effect and one answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import connections
+
+from engine import Engine
+from engine.model.errors import CoordinatorUnavailable
+from tests.api.conftest import Answer, Caller
+from txnconsole.access.models import Token
+from txnconsole.api import repeats
+from txnconsole.audit.models import AuditEntry
+from txnconsole.idempotency.models import KeptAnswer
+
+
+def post(caller: Caller, path: str, body: object, key: str) -> Answer:
+    return caller.send("POST", path, json.dumps(body).encode(), Idempotency_Key=key)
+
+
+def opened(caller: Caller) -> int:
+    return len(caller.get("/transactions?limit=500").json["items"])
+
+
+def test_a_transaction_is_opened_once_for_a_key(program: Caller) -> None:
+    first = post(program, "/transactions", {"client": "c"}, "k-1")
+    again = post(program, "/transactions", {"client": "c"}, "k-1")
+    assert (again.status, again.content) == (201, first.content)
+    assert "Idempotency-Replayed" not in first.headers
+    assert again.headers["Idempotency-Replayed"] == "true"
+    other = post(program, "/transactions", {"client": "c"}, "k-2")
+    assert other.json["txn_id"] != first.json["txn_id"]
+    assert opened(program) == 2
+
+
+def test_another_request_under_the_key_is_refused(program: Caller) -> None:
+    post(program, "/transactions", {"client": "c"}, "k-1")
+    refused = post(program, "/transactions", {"client": "d"}, "k-1")
+    assert refused.is_problem(422, "IdempotencyKeyReused")
+    assert opened(program) == 1
+
+
+def test_a_key_belongs_to_its_principal_and_operation(
+    program: Caller, as_role: Callable[..., Caller]
+) -> None:
+    mine = post(program, "/transactions", {}, "k").json["txn_id"]
+    others = post(as_role("producer", user="other"), "/transactions", {}, "k").json["txn_id"]
+    assert mine != others
+    assert post(program, f"/transactions/{mine}/extend", {"timeout_ms": 90_000}, "k").status == 200
+
+
+def test_a_refusal_is_kept_too(program: Caller) -> None:
+    txn_id = program.open()
+    program.post(f"/transactions/{txn_id}/commit")
+    path = f"/transactions/{txn_id}/abort"
+    first = post(program, path, {"reason": "why"}, "k")
+    assert first.is_problem(409, "InvalidTxnStatus")
+    again = post(program, path, {"reason": "why"}, "k")
+    assert again.content == first.content
+    assert again.is_problem(409, "InvalidTxnStatus")
+    assert AuditEntry.objects.filter(object=f"transaction:{txn_id}", reason="why").count() == 1
+
+
+def test_a_call_that_failed_in_passing_may_be_made_again_under_its_key(
+    program: Caller, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(**_: object) -> None:
+        raise CoordinatorUnavailable
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.coordinator, "open", away)
+        failed = post(program, "/transactions", {}, "k")
+    assert failed.is_problem(503, "CoordinatorUnavailable")
+    assert post(program, "/transactions", {}, "k").status == 201
+    assert opened(program) == 1
+
+
+def test_a_permission_that_is_given_later_counts(as_role: Callable[..., Caller]) -> None:
+    program = as_role("producer", user="other")
+    others = as_role("producer", user="owner").open()
+    operator = as_role("operator", "viewer", user="olga")
+    path = f"/transactions/{others}/extend"
+    assert post(operator, path, {"timeout_ms": 1000}, "k").status == 403
+    assert KeptAnswer.objects.count() == 0
+    assert post(program, path, {"timeout_ms": 1000}, "k").is_problem(404, "TransactionNotFound")
+
+
+def test_a_tokens_secret_is_not_kept(as_role: Callable[..., Caller]) -> None:
+    admin = as_role("admin", user="root")
+    body = {"user": "root", "roles": ["viewer"]}
+    first = post(admin, "/tokens", body, "k")
+    again = post(admin, "/tokens", body, "k")
+    assert again.status == 201
+    assert again.json == first.json | {"secret": None}
+    assert Token.objects.filter(roles=["viewer"]).count() == 1
+    secret = first.json["secret"].encode()
+    assert all(secret not in bytes(kept.body) for kept in KeptAnswer.objects.all())
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "käse"])
+def test_a_malformed_key_is_refused(program: Caller, key: str) -> None:
+    refused = post(program, "/transactions", {}, key)
+    assert refused.is_problem(400, "InvalidRequest")
+    assert refused.json["errors"][0]["field"] == "Idempotency-Key"
+    assert opened(program) == 0
+
+
+def test_calls_with_a_natural_key_ignore_the_header(program: Caller, topic: str) -> None:
+    txn_id = program.open()
+    for _ in range(2):
+        answer = post(program, f"/transactions/{txn_id}/commit", {}, "k")
+        assert answer.status == 200
+        assert "Idempotency-Replayed" not in answer.headers
+    assert KeptAnswer.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_calls_at_the_same_time_under_one_key_open_one_transaction(
+    engine: Engine, as_role: Callable[..., Caller]
+) -> None:
+    program = as_role("producer", user="program")
+    barrier = threading.Barrier(4)
+    answers: list[Answer] = []
+
+    def call() -> None:
+        barrier.wait()
+        answers.append(post(program, "/transactions", {}, "k"))
+        connections.close_all()
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer.status for answer in answers] == [201] * 4
+    assert len({answer.content for answer in answers}) == 1
+    assert opened(program) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_call_whose_first_is_still_under_way_is_told_to_come_back(
+    engine: Engine, as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeats, "PATIENCE_MS", 20)
+    program = as_role("producer", user="program")
+    inside, go_on = threading.Event(), threading.Event()
+    open_really = engine.coordinator.open
+
+    def slow(**options: object) -> object:
+        inside.set()
+        assert go_on.wait(30)
+        return open_really(**options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine.coordinator, "open", slow)
+    answers: list[Answer] = []
+
+    def call() -> None:
+        answers.append(post(program, "/transactions", {}, "k"))
+        connections.close_all()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert inside.wait(30)
+    early = post(program, "/transactions", {}, "k")
+    go_on.set()
+    thread.join()
+    assert early.is_problem(409, "IdempotencyKeyInUse")
+    assert early.json["retryable"] is True
+    assert early.headers["Retry-After"] == "1"
+    assert post(program, "/transactions", {}, "k").content == answers[0].content
+    assert opened(program) == 1

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connections
+from django.db.models.functions import Now
+
+from txnconsole.idempotency.answers import (
+    KEPT,
+    LEASE,
+    Answer,
+    Claim,
+    IdempotencyKeyReused,
+    Question,
+    claim,
+    drop_expired,
+    keep,
+    release,
+)
+from txnconsole.idempotency.models import KeptAnswer
+
+ASKED = Question("ann", "openTransaction", "key-1", b"\x01" * 32)
+OTHER = Question("ann", "openTransaction", "key-1", b"\x02" * 32)
+ANSWER = Answer(201, "application/json", b'{"a":1}')
+
+
+def claimed(question: Question) -> Claim:
+    found = claim(question)
+    assert isinstance(found, Claim)
+    return found
+
+
+@pytest.mark.django_db
+def test_the_first_call_claims_the_key_and_later_ones_get_its_answer() -> None:
+    first = claimed(ASKED)
+    assert claim(ASKED) is None
+    keep(first, ANSWER)
+    assert claim(ASKED) == ANSWER
+    assert claim(ASKED) == ANSWER
+
+
+@pytest.mark.django_db
+def test_another_request_under_the_key_is_refused_before_and_after_the_answer() -> None:
+    first = claimed(ASKED)
+    with pytest.raises(IdempotencyKeyReused):
+        claim(OTHER)
+    keep(first, ANSWER)
+    with pytest.raises(IdempotencyKeyReused):
+        claim(OTHER)
+
+
+@pytest.mark.django_db
+def test_a_key_is_a_principals_and_an_operations_own() -> None:
+    claimed(ASKED)
+    claimed(Question("bob", ASKED.operation, ASKED.key, ASKED.digest))
+    claimed(Question("ann", "createToken", ASKED.key, ASKED.digest))
+
+
+@pytest.mark.django_db
+def test_a_released_key_is_free_again_also_for_another_request() -> None:
+    release(claimed(ASKED))
+    claimed(OTHER)
+
+
+@pytest.mark.django_db
+def test_a_call_that_died_is_taken_over_after_the_lease_by_the_same_request_only() -> None:
+    dead = claimed(ASKED)
+    age(LEASE - timedelta(seconds=5))
+    assert claim(ASKED) is None
+    age(timedelta(seconds=6))
+    with pytest.raises(IdempotencyKeyReused):
+        claim(OTHER)
+    heir = claimed(ASKED)
+    keep(dead, Answer(500, "text/plain", b"late"))
+    release(dead)
+    assert claim(ASKED) is None
+    keep(heir, ANSWER)
+    keep(dead, Answer(500, "text/plain", b"late"))
+    assert claim(ASKED) == ANSWER
+
+
+@pytest.mark.django_db
+def test_an_answer_is_kept_for_24_hours() -> None:
+    keep(claimed(ASKED), ANSWER)
+    age(KEPT - timedelta(seconds=5))
+    assert claim(ASKED) == ANSWER
+    age(timedelta(seconds=6))
+    claimed(OTHER)
+
+
+@pytest.mark.django_db
+def test_expired_rows_are_removed_some_at_a_time_and_no_others() -> None:
+    for number in range(5):
+        keep(claimed(Question("ann", "x", f"old-{number}", b"d")), ANSWER)
+    age(KEPT + timedelta(seconds=1))
+    keep(claimed(ASKED), ANSWER)
+    assert [drop_expired(2) for _ in range(4)] == [2, 2, 1, 0]
+    assert [kept.key for kept in KeptAnswer.objects.all()] == [ASKED.key]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_calls_at_once_one_claims_the_key() -> None:
+    barrier = threading.Barrier(6)
+    found: list[object] = []
+
+    def ask() -> None:
+        barrier.wait()
+        found.append(claim(ASKED))
+        connections.close_all()
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 6
+    assert len([each for each in found if isinstance(each, Claim)]) == 1
+    assert found.count(None) == 5
+
+
+def age(by: timedelta) -> None:
+    """Let time pass for every row."""
+    for kept in KeptAnswer.objects.all():
+        KeptAnswer.objects.filter(pk=kept.pk).update(
+            started_at=kept.started_at - by, expires_at=kept.expires_at - by
+        )
+
+
+@pytest.mark.django_db
+def test_the_times_are_the_databases() -> None:
+    claimed(ASKED)
+    assert KeptAnswer.objects.filter(
+        started_at__lte=Now() + timedelta(seconds=1), expires_at__gt=Now() + timedelta(hours=23)
+    ).exists()
