@@ -13,7 +13,7 @@ from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import Topics
 from engine.model import batch
-from engine.model.errors import InvalidRequest, PartitionNotFound
+from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, NewMessage
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.partition import (
@@ -131,12 +131,30 @@ class PartitionLogs(LogReader):
         Raises:
             PartitionUnavailable: a broker cannot be reached.
         """
+        statuses, failures = self.reachable_statuses(topic_name)
+        for error in failures.values():
+            raise error
+        return statuses
+
+    def reachable_statuses(
+        self, topic_name: TopicName
+    ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, PartitionUnavailable]]:
+        """As :meth:`statuses`, of the partitions whose broker answers; and why others' do not."""
         topic = self._topics.get(topic_name)
         found: list[PartitionStatus] = []
+        failures: dict[PartitionName, PartitionUnavailable] = {}
         for database in self._brokers.of_topic(topic):
-            rows = self._statuses_on(database, topic)
+            try:
+                rows = self._statuses_on(database, topic)
+            except PartitionUnavailable as error:
+                failures |= {
+                    PartitionName(topic.name, number): error
+                    for number, broker in enumerate(topic.brokers)
+                    if broker == database.name
+                }
+                continue
             found.extend(partition_status(row, database.name) for row in rows)
-        return tuple(sorted(found, key=lambda status: status.partition.number))
+        return tuple(sorted(found, key=lambda status: status.partition.number)), failures
 
     def aborted_index(
         self,

@@ -8,7 +8,7 @@ from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
-from engine.model.errors import InvalidRequest, SubscriptionConflict
+from engine.model.errors import InvalidRequest, PartitionUnavailable, SubscriptionConflict
 from engine.model.ranges import Ranges
 from engine.model.subscription import (
     CursorStatus,
@@ -88,6 +88,35 @@ class Subscriptions:
                 name = SubscriptionName(TopicName.parse(row.topic), row.name)
                 found[row.topic, row.name] = Subscription(name=name, settings=settings_of(row))
         return tuple(subscription for _, subscription in sorted(found.items()))
+
+    def page(
+        self, topic_name: TopicName, *, after: str, limit: int
+    ) -> tuple[tuple[Subscription, ...], dict[str, str]]:
+        """Subscriptions of a topic with names above ``after``, by name, as the brokers that answer
+        know them; and what is wrong with the others, by broker.
+
+        Raises:
+            TopicNotFound: there is none.
+        """
+        topic = self._topics.get(topic_name)
+        found: dict[str, Subscription] = {}
+        unavailable: dict[str, str] = {}
+        for database in self._brokers.of_topic(topic):
+            try:
+                with database.session() as session:
+                    rows = session.all(
+                        "page_of_subscriptions",
+                        topic_id=topic.topic_id,
+                        after=after,
+                        limit=limit,
+                    )
+            except PartitionUnavailable as error:
+                unavailable[database.name] = error.message
+                continue
+            for row in rows:
+                name = SubscriptionName(topic.name, row.name)
+                found[row.name] = Subscription(name=name, settings=settings_of(row))
+        return tuple(found[name] for name in sorted(found)[:limit]), unavailable
 
     def describe(self, name: SubscriptionName) -> SubscriptionStatus:
         """State per partition: mark-delete, acked, pending, in flight, backlog."""

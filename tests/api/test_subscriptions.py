@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from engine import Engine
 from tests.api.conftest import TOPIC, Caller
+from tests.engine.support import unreachable
 from txnconsole.audit.models import AuditEntry
 
 _S = f"/topics/{TOPIC}/subscriptions/s"
@@ -146,3 +148,33 @@ def test_a_deleted_subscription_is_gone_and_both_changes_are_audited(
     assert program.get(_S).is_problem(404, "SubscriptionNotFound")
     actions = AuditEntry.objects.order_by("sequence").values_list("action", flat=True)[start:]
     assert list(actions) == ["subscription.put", "subscription.delete"]
+
+
+def test_subscriptions_are_listed_by_name_page_by_page(program: Caller, topic: str) -> None:
+    for name in ("d", "a", "e", "b", "c"):
+        assert program.put(f"/topics/{TOPIC}/subscriptions/{name}").status == 201
+    path = f"/topics/{TOPIC}/subscriptions?limit=2"
+    pages, cursor = [], ""
+    while cursor is not None:
+        page = program.get(f"{path}{cursor}").json
+        pages.append([item["subscription"] for item in page["items"]])
+        cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+    assert pages == [["a", "b"], ["c", "d"], ["e"]]
+    assert page["unavailable"] == []
+    assert program.get(f"{path}&cursor=WzFd").is_problem(400, "InvalidRequest")
+    assert program.get(f"/topics/{TOPIC}/subscriptions?limit=501").status == 400
+
+
+def test_a_broker_that_is_away_is_named_beside_what_the_others_know(
+    subscribed: Caller, engine: Engine
+) -> None:
+    with unreachable(engine, "broker-2"):
+        listed = subscribed.get(f"/topics/{TOPIC}/subscriptions").json
+        partitions = subscribed.get(f"/topics/{TOPIC}/partitions").json
+    assert [item["subscription"] for item in listed["items"]] == ["s"]
+    assert [each["broker"] for each in listed["unavailable"]] == ["broker-2"]
+    there = {item["partition"] for item in partitions["items"]}
+    away = {each["partition"] for each in partitions["unavailable"]}
+    assert there | away == {f"{TOPIC}:0", f"{TOPIC}:1"}
+    assert len(there) == len(away) == 1
+    assert partitions["unavailable"][0]["detail"]

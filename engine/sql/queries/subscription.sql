@@ -18,6 +18,10 @@ SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(nam
 SELECT * FROM broker.subscription
 WHERE (%(topic_id)s::bigint IS NULL OR topic_id = %(topic_id)s) ORDER BY topic, name LIMIT 1000
 
+-- page_of_subscriptions --
+SELECT * FROM broker.subscription
+WHERE topic_id = %(topic_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
+
 -- delete_subscription --
 WITH gone AS (
     DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s

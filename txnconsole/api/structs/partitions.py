@@ -115,8 +115,19 @@ class PartitionSummary(Answer):
         return cls(**_positions(status))
 
 
+class UnavailablePartition(Answer):
+    """A partition that a list lacks, because its broker does not answer."""
+
+    partition: PartitionText
+    detail: str
+
+
 class PartitionSummaries(Answer):
+    """All partitions that answer, and those that do not."""
+
     items: list[PartitionSummary]
+    unavailable: list[UnavailablePartition]
+    next_cursor: None = None
 
 
 class Partition(PartitionSummary):

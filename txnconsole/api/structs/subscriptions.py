@@ -155,8 +155,17 @@ class SubscriptionSummary(Answer):
         return cls(**_summary(subscription.name, subscription.settings))
 
 
+class UnavailableBroker(Answer):
+    """A broker that was not asked with success: what only it knows is not in the list."""
+
+    broker: str
+    detail: str
+
+
 class SubscriptionSummaries(Answer):
     items: list[SubscriptionSummary]
+    next_cursor: str | None
+    unavailable: list[UnavailableBroker]
 
 
 class Subscription(SubscriptionSummary):

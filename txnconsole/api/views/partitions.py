@@ -15,6 +15,7 @@ from txnconsole.api.structs.partitions import (
     Partition,
     PartitionSummaries,
     PartitionSummary,
+    UnavailablePartition,
 )
 from txnconsole.enginedb.wiring import engine
 
@@ -27,9 +28,15 @@ class Partitions(TopicEndpoint):
         summary="List a topic's partitions",
     )
     def get(self, call: Call[None, NoQuery]) -> PartitionSummaries:
-        """Where each of them stands."""
-        statuses = engine().log.statuses(self.topic)
-        return PartitionSummaries(items=[PartitionSummary.of(each) for each in statuses])
+        """Where each of them stands. One whose broker does not answer is among `unavailable`."""
+        statuses, failures = engine().log.reachable_statuses(self.topic)
+        return PartitionSummaries(
+            items=[PartitionSummary.of(each) for each in statuses],
+            unavailable=[
+                UnavailablePartition(partition=str(partition), detail=error.message)
+                for partition, error in failures.items()
+            ],
+        )
 
 
 class OnePartition(PartitionEndpoint):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from engine.model.message import MessageID
+from engine.model.page import decode_cursor, encode_cursor
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import all_named, named
+from txnconsole.api.decoding import all_named, invalid, named
 from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
 from txnconsole.api.long_poll import wait_until
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.structs.fields import Answer
+from txnconsole.api.structs.fields import Answer, PageQuery
 from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMessages, received
 from txnconsole.api.structs.subscriptions import (
     Acknowledge,
@@ -21,6 +22,7 @@ from txnconsole.api.structs.subscriptions import (
     Subscription,
     SubscriptionSummaries,
     SubscriptionSummary,
+    UnavailableBroker,
 )
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
@@ -30,13 +32,26 @@ class Subscriptions(TopicEndpoint):
     @operation(
         "listSubscriptions",
         Permission.TOPIC_READ,
-        Shape(answer=SubscriptionSummaries),
+        Shape(query=PageQuery, answer=SubscriptionSummaries),
         summary="List a topic's subscriptions",
     )
-    def get(self, call: Call[None, NoQuery]) -> SubscriptionSummaries:
-        """With their settings; each one's own address tells where it stands."""
-        found = engine().subscriptions.list(self.topic)
-        return SubscriptionSummaries(items=[SubscriptionSummary.of(each) for each in found])
+    def get(self, call: Call[None, PageQuery]) -> SubscriptionSummaries:
+        """By name, with their settings; each one's own address tells where it stands.
+
+        A broker of the topic that does not answer is among `unavailable`.
+        """
+        cursor, limit = call.query.cursor, call.query.limit
+        found, failures = engine().subscriptions.page(
+            self.topic, after=_position(cursor), limit=limit + 1
+        )
+        return SubscriptionSummaries(
+            items=[SubscriptionSummary.of(each) for each in found[:limit]],
+            next_cursor=encode_cursor(found[limit - 1].name.name) if len(found) > limit else None,
+            unavailable=[
+                UnavailableBroker(broker=broker, detail=detail)
+                for broker, detail in failures.items()
+            ],
+        )
 
 
 class OneSubscription(SubscriptionEndpoint):
@@ -164,3 +179,12 @@ class Departures(SubscriptionEndpoint):
     def post(self, call: Call[Leave, NoQuery]) -> None:
         """What the consumer has is given back, and another may take its place at once."""
         engine().leave(self.subscription, call.body.consumer)
+
+
+def _position(cursor: str | None) -> str:
+    if cursor is None:
+        return ""
+    (name,) = decode_cursor(cursor, 1)
+    if not isinstance(name, str) or "\0" in name:
+        raise invalid("cursor", "is not one that this list has given")
+    return name

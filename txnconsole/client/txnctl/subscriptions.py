@@ -54,7 +54,7 @@ _CURSORS = (
 def list_them(context: typer.Context, topic: TopicArgument) -> None:
     """List a topic's subscriptions."""
     session = session_of(context)
-    session.show_rows(session.get(f"{topic_path(topic)}/subscriptions")["items"], _LIST)
+    session.show_rows(session.pages(f"{topic_path(topic)}/subscriptions", limit=None), _LIST)
 
 
 @app.command()
