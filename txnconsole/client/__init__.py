@@ -4,11 +4,17 @@
         with client.transaction(timeout=30) as txn:
             producer.send(b"...", key="UA", txn=txn)
 
+    async with AsyncClient(url, token) as client, client.producer(topic) as producer:
+        async with client.transaction(timeout=30) as txn:
+            await producer.send(b"...", key="UA", txn=txn)
+
 ``calls`` and ``wire`` say what is asked and how an answer is read, ``retries`` decides what is
 asked again, ``batching`` and ``partitioner`` what is sent together and where, ``filtering`` what of
-a fetch is committed; none of them does IO. Only ``transport`` talks to the network, so that an
-asynchronous client needs another transport and nothing else. No server code is imported, and no
-Django.
+a fetch is committed; none of them does IO. What takes several calls is written once, as coroutines
+on a ``runtime``: ``AsyncClient`` runs them in an event loop, and ``Client`` to their end in the
+calling thread (``blocking``). No server code is imported, and no Django.
+
+Locks: a producer's turn is held while its batches are sent, and nothing else is taken in it.
 
 Invariants: a retry never stores a message twice (every batch has a producer name and a sequence
 id); a transaction in which one operation failed never commits.
@@ -31,10 +37,12 @@ from txnconsole.client.answers import (
     TransactionInfo,
     TransactionMarker,
 )
+from txnconsole.client.asynchronous import AsyncTransportOptions
 from txnconsole.client.batching import Batch, BatchLimits
+from txnconsole.client.blocking import TransportOptions
 from txnconsole.client.calls import NewMessage
-from txnconsole.client.client import Client
-from txnconsole.client.consumer import Consumer
+from txnconsole.client.client import AsyncClient, Client
+from txnconsole.client.consumer import AsyncConsumer, Consumer
 from txnconsole.client.errors import (
     InvalidRequest,
     InvalidTxnStatus,
@@ -55,15 +63,20 @@ from txnconsole.client.errors import (
     Unreachable,
 )
 from txnconsole.client.partitioner import partition_for_key
-from txnconsole.client.producer import Producer
-from txnconsole.client.reader import Reader
+from txnconsole.client.producer import AsyncProducer, Producer
+from txnconsole.client.reader import AsyncReader, Reader
 from txnconsole.client.retries import RetryPolicy
-from txnconsole.client.transaction import Transaction
-from txnconsole.client.transport import TransportOptions
+from txnconsole.client.transaction import AsyncTransaction, OpenTransaction, Transaction
 
 __all__ = [
     "AbortedTransaction",
     "Acknowledged",
+    "AsyncClient",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "AsyncReader",
+    "AsyncTransaction",
+    "AsyncTransportOptions",
     "Batch",
     "BatchLimits",
     "Client",
@@ -75,6 +88,7 @@ __all__ = [
     "Message",
     "NewMessage",
     "NotAuthenticated",
+    "OpenTransaction",
     "PartitionStatus",
     "PartitionUnavailable",
     "PayloadTooLarge",

@@ -14,10 +14,15 @@ _MESSAGE_OVERHEAD = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """A batch is sent when one of these is reached; bytes are of the encoded body, about."""
+    """A batch is sent when one of these is reached; bytes are of the encoded body, about.
+
+    ``linger``: seconds that a message waits for others at most. None: a batch that is not full
+    waits for ``flush``, the end of the block or the commit.
+    """
 
     messages: int = 1000
     bytes: int = 512 * 1024
+    linger: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,10 @@ class Batcher:
     def seal(self, wanted: Callable[[str | None], bool]) -> list[Batch]:
         """Make batches of what is collected for the transactions (or None) that are wanted."""
         return [self._seal(slot) for slot in self._slots(wanted)]
+
+    @property
+    def empty(self) -> bool:
+        return not self._building
 
     def discard(self, txn_id: str) -> None:
         """Forget what is collected for a transaction that has ended."""

@@ -226,17 +226,36 @@ def leave(topic: str, subscription: str, *, consumer: str) -> Call[Nothing]:
     return _post(path, {"consumer": consumer}, Nothing)
 
 
+def seek(topic: str, subscription: str, places: Mapping[str, Any], *, force: bool) -> Call[Nothing]:
+    """Move a subscription to the one place that is given.
+
+    Raises:
+        ValueError: there is not exactly one.
+    """
+    place = _given(places)
+    if len(place) != 1:
+        raise ValueError(f"Give one of {', '.join(places)}.")
+    body = {name: _time(value) for name, value in place.items()} | {"force": force}
+    return _post(f"{_subscription_path(topic, subscription)}/seek", body, Nothing)
+
+
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _message(message: NewMessage) -> dict[str, Any]:
-    event_time = message.event_time
-    if event_time is not None and event_time.tzinfo is None:
-        raise ValueError("event_time needs a time zone.")
     return {
         "key": message.key,
         "payload": message.payload,
         "properties": dict(message.properties),
-        "event_time": event_time and event_time.astimezone(UTC).isoformat(timespec="microseconds"),
+        "event_time": _time(message.event_time),
     }
+
+
+def _time(value: Any) -> Any:
+    """A time as the contract writes it; another value as it is."""
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise ValueError(f"The time {value.isoformat()} needs a time zone.")
+    return value.astimezone(UTC).isoformat(timespec="microseconds")

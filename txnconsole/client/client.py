@@ -2,101 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from txnconsole.client import calls
-from txnconsole.client.answers import (
-    EndedGroup,
-    PartitionStatus,
-    SubscriptionInfo,
-    TopicInfo,
-    TransactionInfo,
-)
+from txnconsole.client.answers import PartitionStatus, SubscriptionInfo, TopicInfo
+from txnconsole.client.asynchronous import AsyncioRuntime, AsyncTransportOptions, Opening
 from txnconsole.client.batching import BatchLimits
-from txnconsole.client.consumer import Consumer
-from txnconsole.client.producer import Producer, ProducerIdentity
-from txnconsole.client.reader import Filter, Isolation, Order, Reader
-from txnconsole.client.transaction import Transaction
-from txnconsole.client.transport import Transport, TransportOptions
+from txnconsole.client.blocking import (
+    Block,
+    BlockingRuntime,
+    Maker,
+    Method,
+    Opener,
+    TransportOptions,
+    complete,
+)
+from txnconsole.client.consumer import AsyncConsumer, Consumer
+from txnconsole.client.producer import AsyncProducer, Producer, ProducerIdentity
+from txnconsole.client.reader import AsyncReader, Filter, Isolation, Order, Reader
+from txnconsole.client.transaction import AsyncTransaction, Transaction
+from txnconsole.client.transactions import AsyncTransactions, Transactions
+from txnconsole.client.transport import Transport
 from txnconsole.client.wire import Call
 
 T = TypeVar("T")
 
 
-class Transactions:
-    """Transactions by their id, for operators and for programs that lost an answer."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def get(self, txn_id: str) -> TransactionInfo:
-        """The transaction with its participants.
-
-        Raises:
-            TransactionNotFound: there is none, or it is another principal's.
-        """
-        return self._transport.perform(calls.get_transaction(txn_id))
-
-    def list(self, **filters: Any) -> Iterator[TransactionInfo]:
-        """All that match, page by page; filters are the query parameters of the contract."""
-        query = dict(filters)
-        while True:
-            page = self._transport.perform(calls.list_transactions(query))
-            yield from page.items
-            if page.next_cursor is None:
-                return
-            query["cursor"] = page.next_cursor
-
-    def outcome(self, txn_id: str) -> str:
-        """``COMMITTED``, ``ABORTED`` or ``UNDECIDED``, for every id ever issued."""
-        return self._transport.perform(calls.outcome(txn_id)).outcome
-
-    def commit(self, txn_id: str, *, wait: float = 0.0) -> TransactionInfo:
-        """Commit; ``wait`` seconds at most for COMMITTED.
-
-        Raises:
-            InvalidTxnStatus: it has been aborted.
-        """
-        return self._transport.perform(calls.commit(txn_id, wait_ms=round(wait * 1000)))
-
-    def abort(self, txn_id: str, *, reason: str = "", wait: float = 0.0) -> TransactionInfo:
-        """Abort; of another's transaction an operator must give the ``reason``.
-
-        Raises:
-            InvalidTxnStatus: it has been committed.
-        """
-        call = calls.abort(txn_id, reason=reason, wait_ms=round(wait * 1000))
-        return self._transport.perform(call)
-
-    def end_group(
-        self, group: str, *, guard: str, commit: Sequence[str] = (), abort: Sequence[str] = ()
-    ) -> EndedGroup:
-        """End several transactions by one atomic decision, made once under the group's name.
-
-        Raises:
-            ProducerFenced: another guard has decided this group.
-            InvalidTxnStatus: one of them has been ended the other way; none is changed.
-        """
-        call = calls.end_group(group, guard=guard, commit=commit, abort=abort)
-        return self._transport.perform(call)
-
-
-class Client:
-    """A connection pool to one server, as the principal of one token.
-
-    Safe to share between threads; its producers, consumers, readers and transactions are each
-    for one thread at a time.
+class Operations:
+    """What a client does, on any runtime: ``AsyncClient`` on an event loop, ``Client`` without.
 
     Attributes:
         transactions: look up, list and end transactions by id.
     """
 
-    def __init__(self, url: str, token: str, options: TransportOptions | None = None) -> None:
-        self._transport = Transport(url, token, options or TransportOptions())
-        self.transactions = Transactions(self._transport)
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.transactions = AsyncTransactions(transport)
 
     def transaction(
         self,
@@ -105,10 +49,12 @@ class Client:
         client: str = "",
         properties: Mapping[str, str] | None = None,
         coordinator_id: int | None = None,
-    ) -> Transaction:
+        heartbeat: bool = False,
+    ) -> Opening[AsyncTransaction]:
         """Open a transaction; use it in a ``with`` block, or commit or abort it yourself.
 
         ``timeout`` in seconds, by default the server's; ``client`` names the program to operators.
+        With ``heartbeat`` the deadline keeps ``timeout`` ahead while the program lives.
         """
         call = calls.open_transaction(
             timeout_ms=None if timeout is None else round(timeout * 1000),
@@ -116,7 +62,14 @@ class Client:
             client=client,
             properties=properties or {},
         )
-        return Transaction(self._transport, self._transport.perform(call))
+
+        async def opened() -> AsyncTransaction:
+            info = await self._transport.perform(call)
+            granted = (info.timeout_ms or 0) / 1000
+            beats = granted if heartbeat and granted else None
+            return AsyncTransaction(self._transport, info, heartbeat=beats)
+
+        return Opening(opened())
 
     def producer(
         self,
@@ -125,7 +78,7 @@ class Client:
         name: str | None = None,
         first_sequence_id: int | None = None,
         limits: BatchLimits | None = None,
-    ) -> Producer:
+    ) -> Opening[AsyncProducer]:
         """A producer on a topic.
 
         Without a name it gets one that nobody else has. With one, plain sends also need the first
@@ -136,18 +89,23 @@ class Client:
         """
         if name is None:
             name, first_sequence_id = f"producer-{uuid4().hex}", first_sequence_id or 0
-        return Producer(
-            self._transport,
-            topic,
-            ProducerIdentity(name=name, first_sequence_id=first_sequence_id),
-            partitions=self.topic(topic).partitions,
-            limits=limits or BatchLimits(),
-        )
+        identity = ProducerIdentity(name=name, first_sequence_id=first_sequence_id)
 
-    def consumer(self, topic: str, subscription: str, *, name: str | None = None) -> Consumer:
+        async def opened() -> AsyncProducer:
+            return AsyncProducer(
+                self._transport,
+                topic,
+                identity,
+                partitions=(await self.topic(topic)).partitions,
+                limits=limits or BatchLimits(),
+            )
+
+        return Opening(opened())
+
+    def consumer(self, topic: str, subscription: str, *, name: str | None = None) -> AsyncConsumer:
         """A consumer on a subscription; without a name it gets one that nobody else has."""
         name = name or f"consumer-{uuid4().hex}"
-        return Consumer(self._transport, topic, subscription, name=name)
+        return AsyncConsumer(self._transport, topic, subscription, name=name)
 
     def reader(
         self,
@@ -159,9 +117,9 @@ class Client:
         filter_at: Filter = "server",
         from_offset: int = 0,
         max_messages: int = 500,
-    ) -> Reader:
+    ) -> AsyncReader:
         """A reader of one partition from an offset on, ``max_messages`` a fetch; see Reader."""
-        return Reader(
+        return AsyncReader(
             self._transport,
             topic,
             partition,
@@ -172,29 +130,31 @@ class Client:
             max_messages=max_messages,
         )
 
-    def create_topic(self, topic: str, *, partitions: int = 1, **settings: Any) -> TopicInfo:
+    async def create_topic(
+        self, /, topic: str, *, partitions: int = 1, **settings: Any
+    ) -> TopicInfo:
         """Create a topic or find it as it is; settings are those of the contract's PUT /topics.
 
         Raises:
             TopicConflict: it exists with settings that this would change.
         """
         call = calls.create_topic(topic, {"partitions": partitions} | settings)
-        return self._transport.perform(call)
+        return await self._transport.perform(call)
 
-    def topic(self, topic: str) -> TopicInfo:
+    async def topic(self, topic: str) -> TopicInfo:
         """A topic's settings.
 
         Raises:
             TopicNotFound: there is no such topic.
         """
-        return self._transport.perform(calls.get_topic(topic))
+        return await self._transport.perform(calls.get_topic(topic))
 
-    def partition(self, topic: str, partition: int) -> PartitionStatus:
+    async def partition(self, topic: str, partition: int) -> PartitionStatus:
         """Where a partition stands."""
-        return self._transport.perform(calls.get_partition(topic, partition))
+        return await self._transport.perform(calls.get_partition(topic, partition))
 
-    def create_subscription(
-        self, topic: str, subscription: str, **settings: Any
+    async def create_subscription(
+        self, /, topic: str, subscription: str, **settings: Any
     ) -> SubscriptionInfo:
         """Create a subscription or find it: ``type``, ``initial_position``, ``ack_timeout_ms``,
         ``consumer_lease_ms``, ``max_redeliveries`` with ``dead_letter_topic``.
@@ -202,7 +162,69 @@ class Client:
         Raises:
             SubscriptionConflict: it exists with another type.
         """
-        return self._transport.perform(calls.create_subscription(topic, subscription, settings))
+        return await self._transport.perform(
+            calls.create_subscription(topic, subscription, settings)
+        )
+
+    async def perform(self, call: Call[T]) -> T:
+        """Make a call of the contract that has no method here, with the client's retries.
+
+        Raises:
+            TxnConsoleError: what the server refused, or why it could not be asked.
+        """
+        return await self._transport.perform(call)
+
+    async def close(self) -> None:
+        """End heartbeats and lingering batches, then close the connections."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class AsyncClient(Operations):
+    """A connection pool to one server, as the principal of one token, for one event loop.
+
+    Its producers may be shared between tasks; consumers and readers are each for one at a time.
+    ``transaction`` and ``producer`` open something: await them, or use them in ``async with``.
+    """
+
+    def __init__(self, url: str, token: str, options: AsyncTransportOptions | None = None) -> None:
+        super().__init__(Transport(AsyncioRuntime(url, token, options or AsyncTransportOptions())))
+
+
+class Client(Block[Operations]):
+    """A connection pool to one server, as the principal of one token.
+
+    Safe to share between threads, and so are its producers; consumers, readers and transactions
+    are each for one thread at a time.
+
+    Attributes:
+        transactions: look up, list and end transactions by id.
+    """
+
+    def __init__(self, url: str, token: str, options: TransportOptions | None = None) -> None:
+        runtime = BlockingRuntime(url, token, options or TransportOptions())
+        super().__init__(Operations(Transport(runtime)))
+        self.transactions = Transactions(self.core.transactions)
+
+    transaction = Opener(Operations.transaction, Transaction)
+    producer = Opener(Operations.producer, Producer)
+    consumer = Maker(Operations.consumer, Consumer)
+    reader = Maker(Operations.reader, Reader)
+    create_topic = Method(Operations.create_topic)
+    topic = Method(Operations.topic)
+    partition = Method(Operations.partition)
+    create_subscription = Method(Operations.create_subscription)
+    close = Method(Operations.close)
 
     def perform(self, call: Call[T]) -> T:
         """Make a call of the contract that has no method here, with the client's retries.
@@ -210,19 +232,4 @@ class Client:
         Raises:
             TxnConsoleError: what the server refused, or why it could not be asked.
         """
-        return self._transport.perform(call)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        return complete(self.core.perform(call))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from txnconsole.client import calls
 from txnconsole.client.answers import Acknowledged, Message
-from txnconsole.client.errors import TxnConsoleError
-from txnconsole.client.transaction import Transaction
+from txnconsole.client.blocking import Blocking, Method
+from txnconsole.client.transaction import OpenTransaction
 from txnconsole.client.transport import Transport
 
 
-class Consumer:
+class AsyncConsumer:
     """One consumer of a subscription; what it receives is its own until acknowledged, given back
     or timed out. Messages are named by themselves or by their ids."""
 
@@ -21,9 +22,9 @@ class Consumer:
         self._subscription = subscription
         self.name = name
 
-    def receive(self, max_messages: int = 100, *, wait: float = 1.0) -> list[Message]:
+    async def receive(self, max_messages: int = 100, *, wait: float = 1.0) -> list[Message]:
         """Receive up to ``max_messages``, waiting ``wait`` seconds at most for the first."""
-        received = self._transport.perform(
+        received = await self._transport.perform(
             calls.receive(
                 self._topic,
                 self._subscription,
@@ -34,40 +35,71 @@ class Consumer:
         )
         return received.messages
 
-    def ack(self, *messages: Message | str, txn: Transaction | None = None) -> Acknowledged:
+    async def ack(
+        self, *messages: Message | str, txn: OpenTransaction | None = None
+    ) -> Acknowledged:
         """Acknowledge these messages, all or none; in a transaction, when it commits.
 
         Raises:
             TransactionConflict: one is acknowledged or pending elsewhere; the transaction can
                 only be aborted then (PIP-31).
         """
-        return self._acknowledge(messages, "INDIVIDUAL", txn)
+        return await self._acknowledge(messages, "INDIVIDUAL", txn)
 
-    def ack_cumulative(
-        self, message: Message | str, *, txn: Transaction | None = None
+    async def ack_cumulative(
+        self, message: Message | str, *, txn: OpenTransaction | None = None
     ) -> Acknowledged:
         """Acknowledge everything up to this message; on EXCLUSIVE and FAILOVER only.
 
         Raises:
             TransactionConflict: as ``ack``.
         """
-        return self._acknowledge([message], "CUMULATIVE", txn)
+        return await self._acknowledge([message], "CUMULATIVE", txn)
 
-    def nack(self, *messages: Message | str) -> None:
+    async def nack(self, *messages: Message | str) -> None:
         """Give messages back for redelivery; those that a transaction acknowledges stay."""
         if messages:
-            self._transport.perform(
+            await self._transport.perform(
                 calls.negative_acknowledge(
                     self._topic, self._subscription, _ids(messages), consumer=self.name
                 )
             )
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """Give back what was received and not acknowledged; another may take over at once."""
-        self._transport.perform(calls.leave(self._topic, self._subscription, consumer=self.name))
+        call = calls.leave(self._topic, self._subscription, consumer=self.name)
+        await self._transport.perform(call)
 
-    def _acknowledge(
-        self, messages: Sequence[Message | str], ack_type: str, txn: Transaction | None
+    async def seek(
+        self,
+        *,
+        offset: int | None = None,
+        timestamp: datetime | None = None,
+        earliest: bool = False,
+        latest: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Move the whole subscription to one place: the next ``receive`` delivers from there.
+
+        Raises:
+            ValueError: not exactly one place was given.
+            TxnConsoleError: acknowledgements are pending in transactions, and no ``force``.
+        """
+        call = calls.seek(
+            self._topic,
+            self._subscription,
+            {
+                "offset": offset,
+                "timestamp": timestamp,
+                "earliest": earliest or None,
+                "latest": latest or None,
+            },
+            force=force,
+        )
+        await self._transport.perform(call)
+
+    async def _acknowledge(
+        self, messages: Sequence[Message | str], ack_type: str, txn: OpenTransaction | None
     ) -> Acknowledged:
         if not messages:
             return Acknowledged()
@@ -80,11 +112,27 @@ class Consumer:
             ack_type=ack_type,
         )
         try:
-            return self._transport.perform(call)
-        except TxnConsoleError as error:
+            return await self._transport.perform(call)
+        except BaseException as error:
+            # Also one that was interrupted or cancelled: it may not have been recorded.
             if txn is not None:
                 txn.fail(error)
             raise
+
+
+class Consumer(Blocking[AsyncConsumer]):
+    __doc__ = AsyncConsumer.__doc__
+
+    receive = Method(AsyncConsumer.receive)
+    ack = Method(AsyncConsumer.ack)
+    ack_cumulative = Method(AsyncConsumer.ack_cumulative)
+    nack = Method(AsyncConsumer.nack)
+    leave = Method(AsyncConsumer.leave)
+    seek = Method(AsyncConsumer.seek)
+
+    @property
+    def name(self) -> str:
+        return self.core.name
 
 
 def _ids(messages: Sequence[Message | str]) -> list[str]:

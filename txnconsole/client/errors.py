@@ -104,6 +104,10 @@ class TransactionConflict(TxnConsoleError):
     """The acknowledgement meets another transaction's; ``data["conflicts"]`` names them."""
 
 
+class NotFound(TxnConsoleError):
+    """There is nothing at this address: the server is older than the client, or another."""
+
+
 class CoordinatorNotFound(TxnConsoleError):
     """No such coordinator."""
 
@@ -130,6 +134,10 @@ class PartitionNotFound(TxnConsoleError):
 
 class PartitionUnavailable(TxnConsoleError):
     """The partition is offline, recovering, or its broker cannot be reached."""
+
+
+class InvalidPartitionState(TxnConsoleError):
+    """The partition's state does not allow this, such as truncating one that is online."""
 
 
 class SubscriptionNotFound(TxnConsoleError):
@@ -170,3 +178,27 @@ class JobNotFound(TxnConsoleError):
 
 class InvalidJobState(TxnConsoleError):
     """The job has ended; ``data["current_state"]`` tells how."""
+
+
+class UserNotFound(TxnConsoleError):
+    """No such user."""
+
+
+class TokenNotFound(TxnConsoleError):
+    """No such token."""
+
+
+class MethodNotAllowed(TxnConsoleError):
+    """The address does not know the method."""
+
+
+class NotAcceptable(TxnConsoleError):
+    """The answer cannot be given in the form asked for."""
+
+
+class UnsupportedMediaType(TxnConsoleError):
+    """The body's form is not understood at this address."""
+
+
+class InternalError(TxnConsoleError):
+    """The server failed; its log tells why."""

@@ -12,12 +12,14 @@ from typing import Self
 from txnconsole.client import calls
 from txnconsole.client.answers import Produced
 from txnconsole.client.batching import Batch, Batcher, BatchLimits
+from txnconsole.client.blocking import Block, Method
 from txnconsole.client.calls import NewMessage
 from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.partitioner import Partitioner
 from txnconsole.client.retries import is_retryable
-from txnconsole.client.transaction import Transaction
-from txnconsole.client.transport import Transport
+from txnconsole.client.runtime import Signal
+from txnconsole.client.transaction import OpenTransaction
+from txnconsole.client.transport import Transport, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +30,16 @@ class ProducerIdentity:
     first_sequence_id: int | None
 
 
-class Producer:
+class AsyncProducer:
     """Sends messages to a topic; keyed ones by their key's hash, others in turn.
 
-    Messages wait until their batch is full, or until ``flush``, the end of the ``with`` block or
-    their transaction's commit. Batches of a partition are stored in the order of ``send``. A batch
-    that could not be delivered stays, under its sequence id, and the next flush sends it again
-    without storing it twice; one that the server refused for good is dropped with the exception.
+    Messages wait until their batch is full or has lingered, or until ``flush``, the end of the
+    ``with`` block or their transaction's commit. Batches of a partition are stored in the order in
+    which they were filled. A batch that could not be delivered stays, under its sequence id, and
+    the next flush sends it again without storing it twice; one that the server refused for good is
+    dropped with the exception, which a batch that had lingered leaves for the next call.
 
-    One thread at a time.
+    Callers take turns: while a batch is on its way, the others wait.
     """
 
     def __init__(
@@ -48,26 +51,30 @@ class Producer:
         partitions: int,
         limits: BatchLimits,
     ) -> None:
-        self._transport = transport
+        self.transport = transport
         self._topic = topic
         self._identity = identity
         self._partitioner = Partitioner(partitions)
         self._batcher = Batcher(limits, first_sequence_id=identity.first_sequence_id or 0)
         self._sealed: deque[Batch] = deque()
-        self._transactions: dict[str, Transaction] = {}
+        self._transactions: dict[str, OpenTransaction] = {}
+        self._turn = transport.runtime.lock()
+        self._linger = limits.linger
+        self._lingering: Work | None = None
+        self._failure: Exception | None = None
 
     @property
     def name(self) -> str:
         return self._identity.name
 
-    def send(
+    async def send(
         self,
         payload: bytes,
         *,
         key: str | None = None,
         properties: Mapping[str, str] | None = None,
         event_time: datetime | None = None,
-        txn: Transaction | None = None,
+        txn: OpenTransaction | None = None,
         partition: int | None = None,
     ) -> None:
         """Add a message to its batch, and send the batch when it is full.
@@ -85,32 +92,36 @@ class Producer:
         message = NewMessage(
             payload=payload, key=key, properties=properties or {}, event_time=event_time
         )
-        chosen = self._partitioner.choose(key) if partition is None else partition
-        if txn is not None:
-            txn.enlist(self)
-            self._transactions[txn.txn_id] = txn
-        self._sealed += self._batcher.add(chosen, txn.txn_id if txn else None, message)
-        self._deliver_sealed(_wanted(txn))
+        async with self._turn:
+            self._raise_failure()
+            chosen = self._partitioner.choose(key) if partition is None else partition
+            if txn is not None:
+                txn.enlist(self)
+                self._transactions[txn.txn_id] = txn
+            self._sealed += self._batcher.add(chosen, txn.txn_id if txn else None, message)
+            self._start_lingering()
+            await self._deliver_sealed(_wanted(txn.txn_id if txn else None))
 
-    def flush(self, txn: Transaction | None = None) -> list[Produced]:
+    async def flush(self, txn: OpenTransaction | None = None) -> list[Produced]:
         """Send what is collected: of one transaction, or everything.
 
         Raises:
             TxnConsoleError: a batch could not be sent.
         """
-        self._sealed += self._batcher.seal(_wanted(txn))
-        return self._deliver_sealed(_wanted(txn))
+        return await self._flush(_wanted(txn.txn_id if txn else None))
 
-    def seal(self, txn: Transaction | None = None) -> list[Batch]:
+    async def seal(self, txn: OpenTransaction | None = None) -> list[Batch]:
         """Take what is collected as batches that the caller sends with ``deliver``."""
-        self._sealed += self._batcher.seal(_wanted(txn))
-        batches = [batch for batch in self._sealed if _wanted(txn)(batch.txn_id)]
-        self._forget(batches)
-        return batches
+        wanted = _wanted(txn.txn_id if txn else None)
+        async with self._turn:
+            self._sealed += self._batcher.seal(wanted)
+            batches = [batch for batch in self._sealed if wanted(batch.txn_id)]
+            self._forget(batches)
+            return batches
 
-    def deliver(self, batch: Batch) -> Produced:
+    async def deliver(self, batch: Batch) -> Produced:
         """Send one batch. The same batch again answers ``duplicate`` and stores nothing."""
-        return self._transport.perform(
+        return await self.transport.perform(
             calls.produce(
                 self._topic,
                 batch.partition,
@@ -121,20 +132,42 @@ class Producer:
             )
         )
 
-    def flush_transaction(self, txn: Transaction) -> None:
-        self.flush(txn)
-        self._transactions.pop(txn.txn_id, None)
+    async def close(self) -> None:
+        """Send what is collected, and end the work that goes on beside.
 
-    def discard_transaction(self, txn: Transaction) -> None:
-        self._transactions.pop(txn.txn_id, None)
-        self._batcher.discard(txn.txn_id)
-        self._forget([batch for batch in self._sealed if batch.txn_id == txn.txn_id])
+        Raises:
+            TxnConsoleError: a batch could not be sent.
+        """
+        try:
+            await self.flush()
+        finally:
+            await self._stop_lingering()
 
-    def _deliver_sealed(self, wanted: Callable[[str | None], bool]) -> list[Produced]:
+    async def discard(self, txn: OpenTransaction) -> None:
+        """Forget what is collected for a transaction, as its abort does."""
+        await self.discard_transaction(txn.txn_id)
+
+    async def flush_transaction(self, txn_id: str) -> None:
+        await self._flush(_wanted(txn_id))
+        self._transactions.pop(txn_id, None)
+
+    async def discard_transaction(self, txn_id: str) -> None:
+        async with self._turn:
+            self._transactions.pop(txn_id, None)
+            self._batcher.discard(txn_id)
+            self._forget([batch for batch in self._sealed if batch.txn_id == txn_id])
+
+    async def _flush(self, wanted: Callable[[str | None], bool]) -> list[Produced]:
+        async with self._turn:
+            self._raise_failure()
+            self._sealed += self._batcher.seal(wanted)
+            return await self._deliver_sealed(wanted)
+
+    async def _deliver_sealed(self, wanted: Callable[[str | None], bool]) -> list[Produced]:
         answers = []
         for batch in [batch for batch in self._sealed if wanted(batch.txn_id)]:
             try:
-                answers.append(self.deliver(batch))
+                answers.append(await self.deliver(batch))
             except TxnConsoleError as error:
                 if batch.txn_id in self._transactions:
                     self._transactions[batch.txn_id].fail(error)
@@ -148,20 +181,75 @@ class Producer:
         gone = {batch.sequence_id for batch in batches}
         self._sealed = deque(batch for batch in self._sealed if batch.sequence_id not in gone)
 
-    def __enter__(self) -> Self:
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _start_lingering(self) -> None:
+        if self._linger is not None and self._lingering is None and not self._batcher.empty:
+            self._lingering = self.transport.start(self._send_lingering)
+
+    async def _stop_lingering(self) -> None:
+        lingering = self._lingering
+        if lingering is not None:
+            await lingering.stop()
+
+    async def _send_lingering(self, stopped: Signal) -> None:
+        """Send what has lingered, again and again until nothing is left to wait for."""
+        going_on = True
+        while going_on:
+            told_to_stop = await stopped.wait(self._linger)
+            async with self._turn:
+                going_on = not told_to_stop and await self._sent_lingering()
+                if not going_on:
+                    # Within the turn: the next message has to start the work again.
+                    self._lingering = None
+
+    async def _sent_lingering(self) -> bool:
+        """Send what is collected; returns whether something is left that could not be sent."""
+        self._sealed += self._batcher.seal(_wanted(None))
+        try:
+            await self._deliver_sealed(_wanted(None))
+        except TxnConsoleError as error:
+            if not is_retryable(error, idempotent=True):
+                self._failure = error
+        except Exception as error:
+            self._failure = error
+            return False
+        return bool(self._sealed)
+
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         if error is None:
-            self.flush()
+            await self.close()
+        else:
+            await self._stop_lingering()
 
 
-def _wanted(txn: Transaction | None) -> Callable[[str | None], bool]:
-    if txn is None:
-        return lambda txn_id: True
-    return lambda txn_id: txn_id == txn.txn_id
+class Producer(Block[AsyncProducer]):
+    __doc__ = AsyncProducer.__doc__
+
+    send = Method(AsyncProducer.send)
+    flush = Method(AsyncProducer.flush)
+    seal = Method(AsyncProducer.seal)
+    deliver = Method(AsyncProducer.deliver)
+    discard = Method(AsyncProducer.discard)
+    close = Method(AsyncProducer.close)
+
+    @property
+    def name(self) -> str:
+        return self.core.name
+
+
+def _wanted(txn_id: str | None) -> Callable[[str | None], bool]:
+    if txn_id is None:
+        return lambda candidate: True
+    return lambda candidate: candidate == txn_id

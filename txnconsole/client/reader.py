@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Literal
 
 import msgspec
 
 from txnconsole.client import calls
 from txnconsole.client.answers import Fetched, Message
+from txnconsole.client.blocking import Blocking, Method, iterate
 from txnconsole.client.filtering import committed_messages
 from txnconsole.client.transport import Transport
 
@@ -17,7 +18,7 @@ Order = Literal["published", "committed"]
 Filter = Literal["server", "client"]
 
 
-class Reader:
+class AsyncReader:
     """Reads one partition; each fetch goes on where the last one ended.
 
     In ``published`` order, by offset, it ends before a transaction that is open. In ``committed``
@@ -63,22 +64,41 @@ class Reader:
         self._next_offset = offset
         self._cursor: str | None = None
 
-    def fetch(self, *, wait: float = 0.0) -> Fetched:
+    async def fetch(self, *, wait: float = 0.0) -> Fetched:
         """One fetch, waiting ``wait`` seconds at most for the first message."""
         place = (
             {"from_offset": self._next_offset} if self._cursor is None else {"cursor": self._cursor}
         )
         query = {**self._query, **place, "wait_ms": round(wait * 1000)}
-        fetched = self._transport.perform(calls.fetch(self._topic, self._partition, query))
+        fetched = await self._transport.perform(calls.fetch(self._topic, self._partition, query))
         self._next_offset, self._cursor = fetched.next_offset, fetched.next_cursor
         if self._filters:
             return msgspec.structs.replace(fetched, messages=committed_messages(fetched))
         return fetched
 
-    def __iter__(self) -> Iterator[Message]:
+    async def __aiter__(self) -> AsyncGenerator[Message, None]:
         while True:
             before = self._next_offset
-            messages = self.fetch().messages
-            yield from messages
+            messages = (await self.fetch()).messages
+            for message in messages:
+                yield message
             if not messages and self._next_offset == before:
                 return
+
+
+class Reader(Blocking[AsyncReader]):
+    __doc__ = AsyncReader.__doc__
+
+    fetch = Method(AsyncReader.fetch)
+
+    @property
+    def next_offset(self) -> int:
+        """As AsyncReader's."""
+        return self.core.next_offset
+
+    @next_offset.setter
+    def next_offset(self, offset: int) -> None:
+        self.core.next_offset = offset
+
+    def __iter__(self) -> Iterator[Message]:
+        return iterate(aiter(self.core))

@@ -7,40 +7,60 @@ from typing import Protocol, Self
 
 from txnconsole.client import calls
 from txnconsole.client.answers import TransactionInfo
+from txnconsole.client.blocking import Block, Method
 from txnconsole.client.errors import TransactionAborted, TxnConsoleError
+from txnconsole.client.heartbeat import Heartbeat
 from txnconsole.client.transport import Transport
 
 
 class Participant(Protocol):
     """A producer that may hold messages of the transaction back."""
 
-    def flush_transaction(self, txn: Transaction) -> None: ...
+    transport: Transport
 
-    def discard_transaction(self, txn: Transaction) -> None: ...
+    async def flush_transaction(self, txn_id: str) -> None: ...
+
+    async def discard_transaction(self, txn_id: str) -> None: ...
 
 
-class Transaction:
+class OpenTransaction(Protocol):
+    """What producers and consumers need of a transaction, synchronous or not."""
+
+    @property
+    def txn_id(self) -> str: ...
+
+    def enlist(self, participant: Participant) -> None: ...
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+class AsyncTransaction:
     """An open transaction. As a context manager it commits, or aborts when anything failed.
 
     An operation that failed inside it, also one whose exception the program caught, leaves only
-    an abort: a commit would publish part of what was meant. One thread at a time.
+    an abort: a commit would publish part of what was meant. Its operations may run side by side;
+    the commit comes after they have ended.
 
     Attributes:
         info: the transaction as the server last answered it.
     """
 
-    def __init__(self, transport: Transport, info: TransactionInfo) -> None:
+    def __init__(
+        self, transport: Transport, info: TransactionInfo, *, heartbeat: float | None = None
+    ) -> None:
+        """``heartbeat``: seconds that each beat moves the deadline ahead; None for no beat."""
         self._transport = transport
         self._participants: list[Participant] = []
         self._failure: BaseException | None = None
         self._ended = False
         self.info = info
+        self._heartbeat = Heartbeat(transport, self, heartbeat) if heartbeat is not None else None
 
     @property
     def txn_id(self) -> str:
         return self.info.txn_id
 
-    def commit(self, *, wait: float = 0.0) -> TransactionInfo:
+    async def commit(self, *, wait: float = 0.0) -> TransactionInfo:
         """Flush its producers, then commit; ``wait`` seconds at most for COMMITTED.
 
         Returns once COMMITTING is durable, which decides the transaction.
@@ -51,37 +71,49 @@ class Transaction:
             Unreachable: no answer; its outcome can be asked for later.
         """
         if self._failure is None:
-            self._flush()
+            await self._flush()
+        await self._stop_heartbeat()
         if self._failure is not None:
-            self.abort(reason=f"an operation failed: {type(self._failure).__name__}")
+            await self.abort(reason=f"an operation failed: {type(self._failure).__name__}")
             raise TransactionAborted(
                 f"Transaction {self.txn_id} is aborted, because one of its operations failed:"
                 f" {self._failure}"
             ) from self._failure
         self._ended = True
-        self.info = self._transport.perform(calls.commit(self.txn_id, wait_ms=_ms(wait)))
+        self.info = await self._transport.perform(calls.commit(self.txn_id, wait_ms=_ms(wait)))
         return self.info
 
-    def abort(self, reason: str = "", *, wait: float = 0.0) -> TransactionInfo:
+    async def abort(self, reason: str = "", *, wait: float = 0.0) -> TransactionInfo:
         """Abort; ``wait`` seconds at most for ABORTED.
 
         Raises:
             InvalidTxnStatus: it has been committed.
         """
         self._ended = True
+        await self._stop_heartbeat()
         for participant in self._participants:
-            participant.discard_transaction(self)
+            await participant.discard_transaction(self.txn_id)
         call = calls.abort(self.txn_id, reason=reason, wait_ms=_ms(wait))
-        self.info = self._transport.perform(call)
+        self.info = await self._transport.perform(call)
         return self.info
 
-    def extend(self, timeout: float) -> TransactionInfo:
+    async def extend(self, timeout: float) -> TransactionInfo:
         """Move the deadline to now + ``timeout`` seconds, up to the server's maximum."""
-        self.info = self._transport.perform(calls.extend(self.txn_id, timeout_ms=_ms(timeout)))
+        call = calls.extend(self.txn_id, timeout_ms=_ms(timeout))
+        self.info = await self._transport.perform(call)
         return self.info
 
     def enlist(self, participant: Participant) -> None:
-        """Have a producer flush before the commit, or forget on an abort."""
+        """Have a producer flush before the commit, or forget on an abort.
+
+        Raises:
+            ValueError: one of the two is synchronous, the other is not.
+        """
+        kinds = type(self._transport.runtime), type(participant.transport.runtime)
+        if kinds[0] is not kinds[1]:
+            raise ValueError(
+                "A transaction of a Client and a producer of an AsyncClient cannot work together."
+            )
         if participant not in self._participants:
             self._participants.append(participant)
 
@@ -89,17 +121,21 @@ class Transaction:
         """Leave only an abort, because an operation in the transaction failed with ``error``."""
         self._failure = self._failure or error
 
-    def _flush(self) -> None:
+    async def _flush(self) -> None:
         try:
             for participant in self._participants:
-                participant.flush_transaction(self)
+                await participant.flush_transaction(self.txn_id)
         except TxnConsoleError as error:
             self.fail(error)
 
-    def __enter__(self) -> Self:
+    async def _stop_heartbeat(self) -> None:
+        if self._heartbeat is not None:
+            await self._heartbeat.stop()
+
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
@@ -108,15 +144,37 @@ class Transaction:
         if self._ended:
             return
         if error is None:
-            self.commit()
+            await self.commit()
             return
         try:
-            self.abort(reason=f"the client failed: {type(error).__name__}")
+            await self.abort(reason=f"the client failed: {type(error).__name__}")
         except TxnConsoleError as second:
             error.add_note(
                 f"Transaction {self.txn_id} could not be aborted either ({second});"
                 " it is aborted at its deadline."
             )
+
+
+class Transaction(Block[AsyncTransaction]):
+    __doc__ = AsyncTransaction.__doc__
+
+    commit = Method(AsyncTransaction.commit)
+    abort = Method(AsyncTransaction.abort)
+    extend = Method(AsyncTransaction.extend)
+
+    @property
+    def txn_id(self) -> str:
+        return self.core.txn_id
+
+    @property
+    def info(self) -> TransactionInfo:
+        return self.core.info
+
+    def enlist(self, participant: Participant) -> None:
+        self.core.enlist(participant)
+
+    def fail(self, error: BaseException) -> None:
+        self.core.fail(error)
 
 
 def _ms(seconds: float) -> int:

@@ -1,101 +1,81 @@
-"""The thin part that does IO: one HTTP exchange per attempt, repeated as the retry policy says."""
+"""Calls, each repeated as the retry policy says; the runtime does the IO."""
 
 from __future__ import annotations
 
 import logging
 import random
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from ipaddress import ip_address
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import httpx
 
 from txnconsole.client.errors import TxnConsoleError, Unreachable
-from txnconsole.client.retries import RetryPolicy, is_retryable
+from txnconsole.client.retries import is_retryable
+from txnconsole.client.runtime import Background, Runtime, Signal
 from txnconsole.client.wire import Call
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-API = "/api/v1"
-_CONNECT_SECONDS = 5.0
-_ANSWER_SECONDS = 30.0
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportOptions:
-    """How a client reaches the server.
-
-    ``sleep`` waits between attempts (seconds) and may raise to give up, as a program that has
-    been told to stop does. ``clock`` measures the deadline, in seconds from any point; with
-    ``http``, which replaces the network, it is there for tests.
-    """
-
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
-    sleep: Callable[[float], object] = time.sleep
-    clock: Callable[[], float] = time.monotonic
-    http: httpx.BaseTransport | None = None
-
-
 class Transport:
-    """Performs calls over pooled HTTP connections; safe to share between threads."""
+    """Performs calls over the pooled connections of a runtime."""
 
-    def __init__(self, url: str, token: str, options: TransportOptions) -> None:
-        self._options = options
-        self._http = httpx.Client(
-            base_url=f"{url.rstrip('/')}{API}",
-            headers={"Authorization": f"Bearer {token}"},
-            transport=options.http,
-            # A proxy from the environment cannot reach this machine's loopback.
-            trust_env=not _is_loopback(httpx.URL(url).host),
-        )
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self._works: set[Work] = set()
 
-    def close(self) -> None:
-        self._http.close()
+    def start(self, work: Callable[[Signal], Coroutine[Any, Any, None]]) -> Work:
+        """Start work beside the caller, which ends by itself or when its signal is set."""
+        started = Work(self.runtime, work, forget=self._works.discard)
+        self._works.add(started)
+        started.start()
+        return started
 
-    def perform(self, call: Call[T]) -> T:
+    async def close(self) -> None:
+        """End the work that still goes on, then close the connections."""
+        for work in list(self._works):
+            await work.stop()
+        await self.runtime.close()
+
+    async def perform(self, call: Call[T]) -> T:
         """Make a call, and again while its failure is transient and the deadline allows.
 
         Raises:
             TxnConsoleError: the last failure.
         """
-        retry = self._options.retry
-        clock = self._options.clock
-        started = clock()
+        runtime = self.runtime
+        started = runtime.clock()
         attempt = 0
         while True:
             attempt += 1
             try:
-                return self._exchange(call)
+                return await self.attempt(call)
             except TxnConsoleError as error:
                 if not is_retryable(error, idempotent=call.idempotent):
                     raise
-                wait = retry.delay(
+                wait = runtime.retry.delay(
                     attempt,
-                    clock() - started,
+                    runtime.clock() - started,
                     jitter=random.random(),  # noqa: S311 - spreads clients, keeps no secret
                     retry_after=error.retry_after,
                 )
                 if wait is None:
                     raise
                 _log.info("%s; again in %.2f s", error, wait)
-            self._options.sleep(wait)
+            await runtime.sleep(wait)
 
-    def _exchange(self, call: Call[T]) -> T:
-        seconds = _ANSWER_SECONDS + call.wait_ms / 1000
+    async def attempt(self, call: Call[T]) -> T:
+        """Make a call once.
+
+        Raises:
+            TxnConsoleError: what the server refused, or why it could not be asked.
+        """
         try:
-            response = self._http.request(
-                call.method,
-                call.path,
-                params=dict(call.query),
-                content=call.body,
-                headers=call.headers(),
-                timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
-            )
+            response = await self.runtime.exchange(call)
         except httpx.TransportError as error:
             raise Unreachable(
                 f"{call.method} {call.path} got no answer: {type(error).__name__}: {error}",
@@ -104,8 +84,31 @@ class Transport:
         return call.read(response.status_code, response.headers, response.content)
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+class Work:
+    """Work beside the caller: a heartbeat, or a producer's lingering batches."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        work: Callable[[Signal], Coroutine[Any, Any, None]],
+        *,
+        forget: Callable[[Work], None],
+    ) -> None:
+        self._runtime, self._work, self._forget = runtime, work, forget
+        self._stopped = runtime.signal()
+        self._background: Background | None = None
+
+    def start(self) -> None:
+        self._background = self._runtime.start(self._run)
+
+    async def stop(self) -> None:
+        """Have the work stop, and wait until it has."""
+        self._stopped.set()
+        if self._background is not None:
+            await self._background.finished()
+
+    async def _run(self) -> None:
+        try:
+            await self._work(self._stopped)
+        finally:
+            self._forget(self)

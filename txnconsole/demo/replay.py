@@ -122,7 +122,7 @@ class Replay:
             txn.abort("the producer was stopped")
             raise
         finally:
-            producer.discard_transaction(txn)
+            producer.discard(txn)
 
     def _send(
         self, producer: Producer, txn: Transaction, planned: PlannedTransaction, pass_number: int

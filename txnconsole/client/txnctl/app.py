@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from txnconsole.client.blocking import TransportOptions
 from txnconsole.client.client import Client
 from txnconsole.client.errors import TxnConsoleError, Unreachable
 from txnconsole.client.retries import RetryPolicy
-from txnconsole.client.transport import TransportOptions
 from txnconsole.client.txnctl import (
     bulk_abort,
     coordinators,

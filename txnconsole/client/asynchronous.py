@@ -1,0 +1,105 @@
+"""The runtime of the asynchronous client: waiting gives the event loop to others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import httpx
+
+from txnconsole.client.retries import RetryPolicy
+from txnconsole.client.runtime import connection_settings, request_settings
+from txnconsole.client.wire import Call
+
+M = TypeVar("M", bound=AbstractAsyncContextManager[Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncTransportOptions:
+    """How an asynchronous client reaches the server; the fields are those of TransportOptions."""
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    http: httpx.AsyncBaseTransport | None = None
+
+
+class AsyncioRuntime:
+    """Waits in the event loop that runs the operation; for one loop."""
+
+    def __init__(self, url: str, token: str, options: AsyncTransportOptions) -> None:
+        self._options = options
+        self._http = httpx.AsyncClient(transport=options.http, **connection_settings(url, token))
+
+    @property
+    def retry(self) -> RetryPolicy:
+        return self._options.retry
+
+    def clock(self) -> float:
+        return self._options.clock()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._options.sleep(seconds)
+
+    async def exchange(self, call: Call[Any]) -> httpx.Response:
+        return await self._http.request(**request_settings(call))
+
+    def lock(self) -> asyncio.Lock:
+        return asyncio.Lock()
+
+    def signal(self) -> AsyncioSignal:
+        return AsyncioSignal()
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncioTask:
+        return AsyncioTask(asyncio.create_task(work()))
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+class AsyncioSignal(asyncio.Event):
+    async def wait(self, seconds: float | None = None) -> bool:  # type: ignore[override]
+        try:
+            async with asyncio.timeout(seconds):
+                await super().wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class AsyncioTask:
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    async def finished(self) -> None:
+        await self._task
+
+
+class Opening(Generic[M]):
+    """Something that is being opened: await it, or use it in an ``async with`` block."""
+
+    def __init__(self, opening: Coroutine[Any, Any, M]) -> None:
+        self._opening = opening
+        self._opened: M | None = None
+
+    def __await__(self) -> Generator[Any, Any, M]:
+        return self._opening.__await__()
+
+    async def __aenter__(self) -> M:
+        self._opened = await self._opening
+        await self._opened.__aenter__()
+        return self._opened
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.__aexit__(kind, error, trace)

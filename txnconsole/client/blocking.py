@@ -1,0 +1,241 @@
+"""The runtime of the synchronous client, and what makes an asynchronous class a synchronous one.
+
+A synchronous class declares which operations of the asynchronous one it has; signature and
+description come from there, so that the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+import httpx
+
+from txnconsole.client.retries import RetryPolicy
+from txnconsole.client.runtime import connection_settings, request_settings
+from txnconsole.client.wire import Call
+
+A = TypeVar("A")
+C = TypeVar("C")
+F = TypeVar("F")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportOptions:
+    """How a client reaches the server.
+
+    ``sleep`` waits between attempts (seconds) and may raise to give up, as a program that has
+    been told to stop does. ``clock`` measures the deadline, in seconds from any point; with
+    ``http``, which replaces the network, it is there for tests.
+    """
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    http: httpx.BaseTransport | None = None
+
+
+class BlockingRuntime:
+    """Waits in the calling thread; safe to share between threads."""
+
+    def __init__(self, url: str, token: str, options: TransportOptions) -> None:
+        self._options = options
+        self._http = httpx.Client(transport=options.http, **connection_settings(url, token))
+
+    @property
+    def retry(self) -> RetryPolicy:
+        return self._options.retry
+
+    def clock(self) -> float:
+        return self._options.clock()
+
+    async def sleep(self, seconds: float) -> None:
+        self._options.sleep(seconds)
+
+    async def exchange(self, call: Call[Any]) -> httpx.Response:
+        return self._http.request(**request_settings(call))
+
+    def lock(self) -> ThreadLock:
+        return ThreadLock()
+
+    def signal(self) -> ThreadSignal:
+        return ThreadSignal()
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> WorkThread:
+        return WorkThread(work)
+
+    async def close(self) -> None:
+        self._http.close()
+
+
+class ThreadLock:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    async def __aenter__(self) -> None:
+        self._lock.acquire()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
+class ThreadSignal:
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set, self.clear, self.is_set = self._event.set, self._event.clear, self._event.is_set
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        return self._event.wait(seconds)
+
+
+class WorkThread:
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        # A daemon: a program that ends without closing its client is not held up.
+        self._thread = threading.Thread(target=lambda: complete(work()), daemon=True)
+        self._thread.start()
+
+    async def finished(self) -> None:
+        self._thread.join()
+
+
+def complete(operation: Awaitable[R]) -> R:
+    """Run an operation of a blocking runtime to its end.
+
+    Raises:
+        RuntimeError: it waits for an event loop.
+    """
+    steps = operation.__await__()
+    try:
+        next(steps)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+    raise RuntimeError(
+        "The synchronous client was given something that waits for an event loop;"
+        " use AsyncClient for it."
+    )
+
+
+def iterate(items: AsyncGenerator[R, None]) -> Iterator[R]:
+    """The items of an asynchronous iteration, one by one as they are asked for."""
+    try:
+        while True:
+            try:
+                yield complete(anext(items))
+            except StopAsyncIteration:
+                return
+    finally:
+        complete(items.aclose())
+
+
+class Blocking(Generic[C]):
+    """A synchronous class.
+
+    Attributes:
+        core: the asynchronous object behind it, on a blocking runtime.
+    """
+
+    def __init__(self, core: C) -> None:
+        self.core = core
+
+
+class Method(Generic[C, P, R]):
+    """A method of a synchronous class: the operation of that name, run to its end."""
+
+    def __init__(self, operation: Callable[Concatenate[C, P], Awaitable[R]]) -> None:
+        self._operation = operation
+        self.__doc__ = operation.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Blocking[C], owner: type) -> Callable[P, R]: ...
+
+    def __get__(self, instance: Blocking[C] | None, owner: type) -> Self | Callable[P, R]:
+        if instance is None:
+            return self
+        core = instance.core
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> R:
+            return complete(self._operation(core, *args, **kwargs))
+
+        return update_wrapper(method, self._operation)
+
+
+class Opener(Generic[C, P, A, F]):
+    """A method that opens something and returns it as its synchronous class."""
+
+    def __init__(
+        self, operation: Callable[Concatenate[C, P], Awaitable[A]], face: Callable[[A], F]
+    ) -> None:
+        self._operation, self._face = operation, face
+        self.__doc__ = operation.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Blocking[C], owner: type) -> Callable[P, F]: ...
+
+    def __get__(self, instance: Blocking[C] | None, owner: type) -> Self | Callable[P, F]:
+        if instance is None:
+            return self
+        core = instance.core
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> F:
+            return self._face(complete(self._operation(core, *args, **kwargs)))
+
+        return update_wrapper(method, self._operation)
+
+
+class Maker(Generic[C, P, A, F]):
+    """A method that makes something without IO, as its synchronous class."""
+
+    def __init__(self, operation: Callable[Concatenate[C, P], A], face: Callable[[A], F]) -> None:
+        self._operation, self._face = operation, face
+        self.__doc__ = operation.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Blocking[C], owner: type) -> Callable[P, F]: ...
+
+    def __get__(self, instance: Blocking[C] | None, owner: type) -> Self | Callable[P, F]:
+        if instance is None:
+            return self
+        core = instance.core
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> F:
+            return self._face(self._operation(core, *args, **kwargs))
+
+        return update_wrapper(method, self._operation)
+
+
+class Block(Blocking[C]):
+    """A synchronous class that is used in a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leave: Any = self.core
+        complete(leave.__aexit__(kind, error, trace))

@@ -1,0 +1,54 @@
+"""Keeping a long transaction open while its program lives."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from txnconsole.client import calls
+from txnconsole.client.answers import TransactionInfo
+from txnconsole.client.errors import TxnConsoleError
+from txnconsole.client.retries import is_retryable
+from txnconsole.client.runtime import Signal
+from txnconsole.client.transport import Transport
+
+_log = logging.getLogger(__name__)
+
+_BEATS = 3
+
+
+class Extended(Protocol):
+    info: TransactionInfo
+
+    @property
+    def txn_id(self) -> str: ...
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+class Heartbeat:
+    """Moves a transaction's deadline to now + ``timeout`` seconds, three times in that time.
+
+    A beat that gets no answer is made up for by the next. One that the server refuses is the
+    last: the transaction has been ended by somebody else, and can only be aborted.
+    A program that dies beats no more, and its transaction ends at the deadline.
+    """
+
+    def __init__(self, transport: Transport, txn: Extended, timeout: float) -> None:
+        self._transport, self._txn, self._timeout = transport, txn, timeout
+        self._work = transport.start(self._beat)
+
+    async def stop(self) -> None:
+        """Beat no more; returns when no beat is under way."""
+        await self._work.stop()
+
+    async def _beat(self, stopped: Signal) -> None:
+        call = calls.extend(self._txn.txn_id, timeout_ms=round(self._timeout * 1000))
+        while not await stopped.wait(self._timeout / _BEATS):
+            try:
+                self._txn.info = await self._transport.attempt(call)
+            except TxnConsoleError as error:
+                if not is_retryable(error, idempotent=True):
+                    self._txn.fail(error)
+                    return
+                _log.info("Transaction %s was not extended: %s", self._txn.txn_id, error)
