@@ -1,6 +1,7 @@
-"""Ending several transactions by one atomic decision (design/pipeline.md, "Write").
+"""Ending several transactions at once: by one atomic decision (design/pipeline.md, "Write"), or
+each that is still open.
 
-The coordinators share a database, so a group's decision is one SQL transaction.
+The coordinators share a database, so the decision is one SQL transaction.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from typing import Any
 
 from engine.coordinator.archive import find_all, find_archived
 from engine.model.errors import InvalidRequest, ProducerFenced, TransactionNotFound
-from engine.model.transaction import EndedGroup
+from engine.model.transaction import EndedGroup, Transaction
 from engine.model.txn_id import TxnID, id_lists
-from engine.model.txn_status import DECISION, TxnAction, TxnStatus, is_repeated_end
+from engine.model.txn_status import DECISION, EndReason, TxnAction, TxnStatus, is_repeated_end
 from engine.postgres.database import Database, Row, Session
 
 MAX_GROUP = 10_000
 
 
 class Groups:
-    """Group ends, idempotent under their key."""
+    """Group ends, idempotent under their key, and an operator's aborts of many."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -62,6 +63,27 @@ class Groups:
 
         txn_ids, first = self._database.retrying(work)
         return EndedGroup(statuses=self._statuses(txn_ids), duplicate=not first)
+
+    def abort_open(self, txn_ids: Sequence[TxnID], *, detail: str) -> dict[TxnID, Transaction]:
+        """Decide to abort, for an operator, those that are OPEN; the others stay as they are.
+
+        Returns:
+            Headers of all of them as they are then, without participants; ids that were never
+            issued are left out.
+        """
+
+        def work(session: Session) -> dict[TxnID, Transaction]:
+            session.all("lock_headers", **id_lists(txn_ids))
+            session.run(
+                "decide_many",
+                **id_lists(txn_ids),
+                decisions=[str(DECISION[TxnAction.ABORT])] * len(txn_ids),
+                reason=EndReason.OPERATOR,
+                detail=detail,
+            )
+            return find_all(session, txn_ids)
+
+        return self._database.retrying(work)
 
     def _statuses(self, txn_ids: Sequence[TxnID]) -> dict[TxnID, TxnStatus]:
         with self._database.session() as session:
@@ -107,4 +129,6 @@ def _decide(
         "decide_many",
         **id_lists(wanted),
         decisions=[str(DECISION[action]) for action in wanted.values()],
+        reason=EndReason.CLIENT,
+        detail=None,
     )

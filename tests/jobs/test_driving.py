@@ -58,8 +58,8 @@ def dies_at(monkeypatch: pytest.MonkeyPatch, place: str, call: int) -> None:
         ("driving._begin", 2),
         ("after.driving._begin", 1),
         ("after.driving._begin", 2),
-        ("bulk_abort._abort", 2),
-        ("after.bulk_abort._abort", 5),
+        ("bulk_abort._result", 2),
+        ("after.bulk_abort._result", 5),
         ("driving._record", 1),
         ("after.driving._record", 1),
         ("driving.record_all", 2),
@@ -143,17 +143,17 @@ def test_a_running_job_is_cancelled_after_the_step_that_is_under_way(
     """Even when the worker dies in that step, each of its aborts has its result."""
     txn_ids = opened(9)
     job = start_abort("p", 9)
-    real = bulk_abort._abort
+    real = bulk_abort._result
 
-    def cancelled_meanwhile(job: Job, item: JobItem) -> Any:
+    def cancelled_meanwhile(job: Job, item: JobItem, ended: Any) -> Any:
         if item.number == 5:
             assert starting.cancel(job.pk, "bob").state == JobState.RUNNING
             if dies:
                 raise Killed
-        return real(job, item)
+        return real(job, item, ended)
 
     with monkeypatch.context() as patched:
-        patched.setattr(bulk_abort, "_abort", cancelled_meanwhile)
+        patched.setattr(bulk_abort, "_result", cancelled_meanwhile)
         try:
             driving.drive("worker-1")
         except Killed:

@@ -22,7 +22,7 @@ from engine.model.errors import (
 )
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus, is_repeated_end
 from txnconsole.audit.chain import DONE, Actor, Change
 from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.errors import CountChanged
@@ -103,26 +103,33 @@ def start_bulk_abort(
 
 def abort_items(job: Job, items: Sequence[JobItem]) -> list[ItemResult]:
     """Decide to abort each item's transaction; workers carry the decisions out as ever."""
-    results = [_abort(job, item) for item in items]
-    for tc_id in {_txn_id(item).tc_id for item in items}:
+    txn_ids = [_txn_id(item) for item in items]
+    found = engine().groups.abort_open(txn_ids, detail=_detail(job))
+    for tc_id in {txn_id.tc_id for txn_id in txn_ids}:
         wake_finalizer(tc_id)
-    return results
+    return [
+        _result(job, item, found.get(txn_id)) for item, txn_id in zip(items, txn_ids, strict=True)
+    ]
 
 
-def _abort(job: Job, item: JobItem) -> ItemResult:
-    txn_id = _txn_id(item)
-    detail = f"{job.reason} (job {job.pk})"
+def _result(job: Job, item: JobItem, ended: Transaction | None) -> ItemResult:
+    """What came of an item, by its transaction as it is now; None was never issued."""
     try:
-        ended = engine().coordinator.end(
-            txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR, detail=detail
-        )
+        if ended is None:
+            raise TransactionNotFound
+        is_repeated_end(ended.status, TxnAction.ABORT, txn_id=ended.txn_id)
     except (InvalidTxnStatus, TransactionNotFound) as error:
         change = _change(job, item, {}, result=error.code)
         return ItemResult(ItemState.FAILED, "refused", error.message, change)
-    if ended.end_reason is EndReason.OPERATOR and ended.end_detail == detail:
+    if ended.end_reason is EndReason.OPERATOR and ended.end_detail == _detail(job):
         after = {"status": ended.status, "job": job.pk}
         return ItemResult(ItemState.DONE, "aborted", "", _change(job, item, after))
     return ItemResult(ItemState.DONE, "already_ended", _why(ended))
+
+
+def _detail(job: Job) -> str:
+    """What the transaction log keeps of the reason; names the job, and so tells its aborts."""
+    return f"{job.reason} (job {job.pk})"
 
 
 def _why(ended: Transaction) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import structlog
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
@@ -29,6 +30,7 @@ RETRY_AFTER = timedelta(seconds=5)
 #: A job fails when so many workers in turn came to no end with a step.
 MAX_ATTEMPTS = 20
 
+_RECORD_RESULTS = (Path(__file__).parent / "sql" / "record_results.sql").read_text()
 _log = structlog.get_logger(__name__)
 
 
@@ -123,10 +125,8 @@ def _record(held: _Held, items: Sequence[JobItem], results: Sequence[ItemResult]
         job = _locked(held)
         if job is None:
             return False
-        for item, result in zip(items, results, strict=True):
-            item.state, item.result, item.detail = result.state, result.result, result.detail
-            item.ended_at = Now()
-        JobItem.objects.bulk_update(items, ["state", "result", "detail", "ended_at"])
+        with connection.cursor() as cursor:
+            cursor.execute(_RECORD_RESULTS, [*_columns(items, results), job.pk])
         _update(
             job,
             position=items[-1].number,
@@ -139,6 +139,14 @@ def _record(held: _Held, items: Sequence[JobItem], results: Sequence[ItemResult]
         # Last, because all who write to the audit log wait for each other.
         record_all([result.change for result in results if result.change is not None])
     return True
+
+
+def _columns(items: Sequence[JobItem], results: Sequence[ItemResult]) -> Iterable[list[object]]:
+    rows = (
+        (item.number, result.state.value, result.result, result.detail)
+        for item, result in zip(items, results, strict=True)
+    )
+    return map(list, zip(*rows, strict=True))
 
 
 def _postpone(held: _Held, error: Exception) -> None:

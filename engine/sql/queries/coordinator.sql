@@ -220,20 +220,24 @@ ON CONFLICT DO NOTHING
 RETURNING group_key
 
 -- decide_many --
+-- Headers are locked before (lock_headers). IS TRUE keeps the planner off the indexes of OPEN ones,
+-- all of which it would walk, and on the primary key.
 WITH decided AS (
     UPDATE coordinator.transaction t SET
         status = w.decision::coordinator.txn_status,
         decided_at = clock_timestamp(),
         next_attempt_at = clock_timestamp(),
-        end_reason = 'client'
+        end_reason = %(reason)s,
+        end_detail = %(detail)s
     FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[], %(decisions)s::text[])
         AS w (tc_id, sequence, decision)
-    WHERE t.tc_id = w.tc_id AND t.sequence = w.sequence AND t.status = 'OPEN'
+    WHERE t.tc_id = w.tc_id AND t.sequence = w.sequence AND (t.status = 'OPEN') IS TRUE
     RETURNING t.tc_id, t.sequence, t.status
 )
 INSERT INTO coordinator.transaction_log
     (tc_id, sequence, metadata_op, expected_status, new_status)
 SELECT tc_id, sequence, 'UPDATE', 'OPEN', status FROM decided
+RETURNING tc_id, sequence
 
 -- extend --
 -- Moves the deadline of an OPEN transaction. No row: it is not OPEN, or not the owner's.

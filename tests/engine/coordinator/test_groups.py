@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from engine import Engine
@@ -12,7 +14,7 @@ from engine.model.errors import (
     TransactionNotFound,
 )
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction, TxnStatus
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from tests.engine.support import abort, commit, finalize, open_txn
 
 COMMITTING, ABORTING, OPEN = TxnStatus.COMMITTING, TxnStatus.ABORTING, TxnStatus.OPEN
@@ -114,3 +116,39 @@ def test_a_group_that_cannot_be_is_refused(
     with pytest.raises(InvalidRequest):
         engine.groups.end(group, "q", commit=commit_ids, abort=abort_ids)
     assert statuses(engine, txn) == [OPEN]
+
+
+def test_an_operator_aborts_what_is_open_of_many_and_nothing_else(engine: Engine) -> None:
+    still_open, committing, aborted = (open_txn(engine, tc_id=tc_id) for tc_id in (2, 0, 1))
+    engine.coordinator.end(committing, TxnAction.COMMIT)
+    engine.coordinator.end(aborted, TxnAction.ABORT)
+    unknown = TxnID(0, 999_999)
+    txn_ids = [still_open, committing, aborted, unknown]
+    for _ in range(2):
+        found = engine.groups.abort_open(txn_ids, detail="stuck")
+        assert {txn_id: found[txn_id].status for txn_id in found} == {
+            still_open: ABORTING,
+            committing: COMMITTING,
+            aborted: ABORTING,
+        }
+    ended = found[still_open]
+    assert (ended.end_reason, ended.end_detail) == (EndReason.OPERATOR, "stuck")
+    assert found[aborted].end_reason is EndReason.CLIENT
+    decided = [entry.new_status for entry in engine.coordinator.log(still_open)]
+    assert decided.count(ABORTING) == 1
+
+
+def test_many_aborted_at_once_meet_no_deadlock(engine: Engine) -> None:
+    """Whatever the order in which callers name them."""
+    txn_ids = [open_txn(engine, tc_id=n % 3) for n in range(30)]
+    with ThreadPoolExecutor(4) as callers:
+        orders = [txn_ids, txn_ids[::-1], txn_ids[15:] + txn_ids[:15], sorted(txn_ids)]
+        work = [
+            callers.submit(engine.groups.abort_open, order, detail=str(n))
+            for n, order in enumerate(orders)
+        ]
+        details = [{each.end_detail for each in done.result().values()} for done in work]
+    assert len(set.union(*details)) == 1, "one of them has decided all"
+    for txn_id in txn_ids:
+        decided = [entry.new_status for entry in engine.coordinator.log(txn_id)]
+        assert decided.count(ABORTING) == 1

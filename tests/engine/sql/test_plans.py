@@ -181,6 +181,13 @@ def on_coordinator() -> list[Hot]:
     key: dict[str, object] = {"tc_id": 0, "sequence": 0}
     new = {"tc_id": 0, "owner": "o", "client": "", "properties": "{}", "timeout_ms": 9}
     decide = {"decision": "COMMITTING", "reason": "client", "detail": None, "owner": None}
+    many: dict[str, object] = {
+        "tc_ids": [0, 1],
+        "sequences": [0, 1],
+        "decisions": ["ABORTING"] * 2,
+        "reason": "operator",
+        "detail": "d",
+    }
     return [
         Hot("open_txn", new, 2),
         Hot("get_txn", key, 2),
@@ -191,6 +198,8 @@ def on_coordinator() -> list[Hot]:
         Hot("txn_status", key, 2),
         Hot("txn_statuses", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
         Hot("decide", key | decide, 4),
+        Hot("lock_headers", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
+        Hot("decide_many", many, 4),
         Hot("expire_txns", {"limit": 1000}, 5, adhoc=True),
         Hot("due_coordinators", {}, 5, adhoc=True),
         Hot("due_txns", {"tc_id": 1, "limit": 1000}, 5, adhoc=True),
