@@ -128,9 +128,12 @@ TEMPLATES = [
 ]
 
 # --- REST API ------------------------------------------------------------------------------------
-#: Of one principal on one web process, with bursts of twice as many.
+#: Of one token on one web process: a second, and at once.
 TXNCONSOLE_REQUESTS_PER_SECOND = env.integer(
     "TXNCONSOLE_REQUESTS_PER_SECOND", 5000, low=1, high=1_000_000
+)
+TXNCONSOLE_REQUESTS_BURST = env.integer(
+    "TXNCONSOLE_REQUESTS_BURST", 2 * TXNCONSOLE_REQUESTS_PER_SECOND, low=1, high=10_000_000
 )
 #: Requests that one web process works on at a time; half of them may be waiting on purpose.
 TXNCONSOLE_WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1024)

@@ -12,21 +12,34 @@ from txnconsole.api.throttling import RequestRate
 def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(throttling, "monotonic", lambda: now)
-    rate = RequestRate(10)
-    assert [rate.take("a") for _ in range(20)] == [0.0] * 20
-    assert rate.take("a") == pytest.approx(0.1)
-    assert rate.take("b") == 0.0
+    rate = RequestRate(10, 20)
+    assert [rate.take("a").left for _ in range(20)] == list(range(19, -1, -1))
+    assert rate.take("a").wait == pytest.approx(0.1)
+    assert rate.take("b").wait == 0.0
     now += 0.25
-    assert [rate.take("a") == 0.0 for _ in range(3)] == [True, True, False]
+    assert [rate.take("a").wait == 0.0 for _ in range(3)] == [True, True, False]
 
 
-def test_a_principal_above_its_rate_gets_429_and_others_do_not(
+def test_a_token_above_its_rate_gets_429_and_others_do_not(
     as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttling, "_rate", RequestRate(1))
-    busy, other = as_role("viewer", user="busy"), as_role("viewer", user="other")
+    """Another token of the same user is another program."""
+    monkeypatch.setattr(throttling, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(throttling, "_rate", RequestRate(0.4, 2))
+    busy, other = as_role("viewer", user="same"), as_role("viewer", user="same")
     answers = [busy.get("/topics") for _ in range(4)]
     assert [answer.status for answer in answers] == [200, 200, 429, 429]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["1", "0", "0", "0"]
     assert answers[-1].is_problem(429, "LimitExceeded")
-    assert int(answers[-1].headers["Retry-After"]) >= 1
+    assert answers[-1].headers["Retry-After"] == "3"
     assert other.get("/topics").status == 200
+
+
+def test_answers_tell_the_rate_refused_ones_too(
+    as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "_rate", RequestRate(50, 100))
+    caller = as_role("viewer")
+    for path in ("/topics", "/topics/public/default/unknown", "/topics?limit=0"):
+        assert caller.get(path).headers["RateLimit-Limit"] == "50"
+    assert Caller().get("/topics").status == 401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import PermissionDenied
@@ -21,7 +22,7 @@ from txnconsole.access.requests import principal_behind, principal_of_request
 from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation
 from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer
-from txnconsole.api.throttling import PrincipalThrottle
+from txnconsole.api.throttling import PrincipalThrottle, tell_rate
 from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.wiring import engine
 
@@ -48,6 +49,11 @@ class Endpoint(APIView):
     throttle_classes: Sequence[type[BaseThrottle]] = (PrincipalThrottle,)
     renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
     metadata_class = None
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **path: Any) -> Any:
+        answer = super().finalize_response(request, response, *args, **path)
+        tell_rate(request, answer)
+        return answer
 
     def allow_topic(self, topic: TopicName) -> None:
         """Let the request go on if the caller may touch the topic.

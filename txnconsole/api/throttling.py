@@ -1,7 +1,9 @@
-"""How many requests a principal may make: a token bucket for each, in each process.
+"""How many requests a token may make: a bucket for each, in each process; a session has its user's.
 
-The bucket is in memory because it is asked on every call; with several web processes a principal
-has as many buckets. It protects the server from a program in a loop; it is no quota.
+The bucket is in memory because it is asked on every call; with several web processes a token has
+as many buckets. It protects the server from a program in a loop; it is no quota. Answers to callers
+with the right to ask tell the rate and what is left of the burst (``RateLimit-Limit``,
+``RateLimit-Remaining``).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from django.conf import settings
+from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
@@ -19,6 +22,8 @@ from rest_framework.views import APIView
 from txnconsole.access.requests import principal_behind
 
 _BUCKETS = 10_000
+#: Where a request keeps what was taken for it.
+_TAKEN = "txnconsole.taken"
 
 
 @dataclass(slots=True)
@@ -27,17 +32,25 @@ class _Bucket:
     filled_at: float
 
 
-class RequestRate:
-    """Allows ``per_second`` requests a second for each name, and a burst of twice as many."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Seconds to wait for the next request, 0 when this one may pass; and how many are left."""
 
-    def __init__(self, per_second: float) -> None:
-        self._rate = per_second
-        self._burst = max(1.0, per_second * 2)
+    wait: float
+    left: int
+
+
+class RequestRate:
+    """Allows ``per_second`` requests a second for each name, and ``burst`` of them at once."""
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self.per_second = per_second
+        self._burst = max(1.0, burst)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, name: str) -> float:
-        """Take one request; returns 0, or the seconds until the next one is allowed."""
+    def take(self, name: str) -> Taken:
+        """Take one request, if there is one to take."""
         now = monotonic()
         with self._lock:
             bucket = self._buckets.get(name)
@@ -46,28 +59,42 @@ class RequestRate:
                 if len(self._buckets) > _BUCKETS:
                     self._buckets.popitem(last=False)
             self._buckets.move_to_end(name)
-            filled = bucket.tokens + (now - bucket.filled_at) * self._rate
+            filled = bucket.tokens + (now - bucket.filled_at) * self.per_second
             bucket.tokens, bucket.filled_at = min(self._burst, filled), now
             if bucket.tokens < 1:
-                return (1 - bucket.tokens) / self._rate
+                return Taken((1 - bucket.tokens) / self.per_second, 0)
             bucket.tokens -= 1
-            return 0.0
+            return Taken(0.0, int(bucket.tokens))
 
 
-_rate = RequestRate(settings.TXNCONSOLE_REQUESTS_PER_SECOND)
+_rate = RequestRate(settings.TXNCONSOLE_REQUESTS_PER_SECOND, settings.TXNCONSOLE_REQUESTS_BURST)
 
 
 class PrincipalThrottle(BaseThrottle):
-    """DRF's view of :class:`RequestRate`: by principal, or by address without one."""
+    """DRF's view of :class:`RequestRate`: by token, by user of a session, else by address."""
 
     def __init__(self) -> None:
-        self._wait = 0.0
+        self._taken = Taken(0.0, 0)
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        principal = principal_behind(request)
-        name = principal.name if principal else f"@{request.META.get('REMOTE_ADDR', '')}"
-        self._wait = _rate.take(name)
-        return self._wait == 0.0
+        self._taken = _rate.take(_name(request))
+        request.META[_TAKEN] = self._taken
+        return self._taken.wait == 0.0
 
     def wait(self) -> float:
-        return self._wait
+        return self._taken.wait
+
+
+def tell_rate(request: Request, response: HttpResponseBase) -> None:
+    """Say in the answer's headers how many requests are allowed a second, and left at once."""
+    taken = request.META.get(_TAKEN)
+    if taken is not None:
+        response["RateLimit-Limit"] = str(int(_rate.per_second))
+        response["RateLimit-Remaining"] = str(taken.left)
+
+
+def _name(request: Request) -> str:
+    principal = principal_behind(request)
+    if principal is None:
+        return f"@{request.META.get('REMOTE_ADDR', '')}"
+    return principal.name if principal.token_id is None else f"#{principal.token_id}"
