@@ -70,8 +70,9 @@ class DeadLetters:
             return 0  # it is there whenever the topic is
         return number % len(topic.brokers)
 
-    def move(self, place: Place, partition_id: int) -> None:
-        """Move what a receive has just found. What fails is left to the sweep."""
+    def move(self, place: Place, partition_id: int) -> int:
+        """Move what a receive has just found; answers how many have arrived. What fails is left to
+        the sweep."""
         with place.database.session() as session:
             rows = session.all(
                 "dead_letters_of",
@@ -79,11 +80,12 @@ class DeadLetters:
                 partition_id=partition_id,
                 limit=_AT_ONCE,
             )
-        if rows:
-            self._move(place, rows)
+        return self._move(place, rows) if rows else 0
 
     def sweep(self) -> int:
-        """Go on with every move that was interrupted; the workers call this every few seconds.
+        """Go on with every move that was interrupted; the workers call this every few seconds. One
+        that cannot go on, because its dead-letter topic is gone or a partition offline, delays only
+        itself.
 
         Returns:
             How many messages have arrived.
@@ -92,25 +94,29 @@ class DeadLetters:
 
     def _sweep_on(self, database: Database) -> int:
         with database.session() as session:
-            rows = session.all("dead_letters", limit=_AT_ONCE)
+            waiting = session.all("dead_letter_cursors")
         moved = 0
-        for key in dict.fromkeys((row.subscription_id, row.partition_id) for row in rows):
-            mine = [row for row in rows if (row.subscription_id, row.partition_id) == key]
-            name = SubscriptionName(TopicName.parse(mine[0].topic), mine[0].name)
+        for row in waiting:
+            name = SubscriptionName(TopicName.parse(row.topic), row.name)
             try:
                 place = self._cursors.place(database, self._topics.get(name.topic), name)
             except (TopicNotFound, SubscriptionNotFound):
                 continue  # being deleted, and with it what is to be moved
-            moved += self._move(place, mine)
+            moved += self.move(place, row.partition_id)
         return moved
 
     def _move(self, place: Place, rows: list[Row]) -> int:
-        """Move letters of one partition in the order of their sequence ids; answers how many."""
+        """Move letters of one partition in the order of their sequence ids; answers how many have
+        arrived."""
         arrived: list[int] = []
         try:
-            for row in rows:
-                self._produce(place, row)
-                arrived.append(row.message_offset)
+            try:
+                for row in rows:
+                    self._produce(place, row)
+                    arrived.append(row.message_offset)
+            finally:
+                if arrived:
+                    self._settle(place, rows[0].partition_id, Ranges.of_offsets(arrived))
         except EngineError as error:
             logger.warning(
                 "dead letters wait",
@@ -119,8 +125,6 @@ class DeadLetters:
                 code=error.code,
                 reason=error.message,
             )
-        if arrived:
-            self._settle(place, rows[0].partition_id, Ranges.of_offsets(arrived))
         return len(arrived)
 
     def _produce(self, place: Place, row: Row) -> None:
@@ -140,12 +144,21 @@ class DeadLetters:
             },
             event_time=message.event_time,
         )
-        target = PartitionName(TopicName.parse(row.dead_letter_topic), row.target)
+        target = self._partition_for(row)
         try:
             self._append(target, letter, row, source)
         except PayloadTooLarge:
             bare = msgspec.structs.replace(letter, properties=message.properties)
             self._append(target, bare, row, source)
+
+    def _partition_for(self, row: Row) -> PartitionName:
+        """Where a letter goes: as was recorded, unless the topic has been made anew with fewer
+        partitions."""
+        name = TopicName.parse(row.dead_letter_topic)
+        partitions = len(self._topics.get(name).brokers)
+        if row.target >= partitions:  # or it has grown since this process looked
+            partitions = len(self._topics.get(name, fresh=True).brokers)
+        return PartitionName(name, row.target % partitions)
 
     def _append(self, target: PartitionName, letter: NewMessage, row: Row, source: str) -> None:
         # The subscription's id too: one of the same name that comes after it begins anew.

@@ -95,13 +95,22 @@ SELECT broker.store_cursors(
     %(step_ops)s::text[], %(step_types)s::text[], %(step_ranges)s::int8multirange[], %(durable)s
 ) AS result
 
--- dead_letters --
--- Messages on their way to a dead-letter topic, by partition in their order.
-SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
-FROM broker.dead_letter b
-JOIN broker.subscription s USING (subscription_id)
-JOIN broker.partition p USING (partition_id)
-ORDER BY b.subscription_id, b.partition_id, b.sequence_id LIMIT %(limit)s
+-- dead_letter_cursors --
+-- Cursors with messages on their way to a dead-letter topic, by steps from one to the next: however
+-- many messages of one wait, the others have their turn.
+WITH RECURSIVE waiting AS (
+    (SELECT subscription_id, partition_id FROM broker.dead_letter
+        ORDER BY subscription_id, partition_id LIMIT 1)
+    UNION ALL
+    SELECT next.subscription_id, next.partition_id
+    FROM waiting w, LATERAL (
+        SELECT b.subscription_id, b.partition_id FROM broker.dead_letter b
+        WHERE (b.subscription_id, b.partition_id) > (w.subscription_id, w.partition_id)
+        ORDER BY b.subscription_id, b.partition_id LIMIT 1
+    ) next
+)
+SELECT w.subscription_id, w.partition_id, s.topic, s.name
+FROM waiting w JOIN broker.subscription s USING (subscription_id)
 
 -- dead_letters_of --
 SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer

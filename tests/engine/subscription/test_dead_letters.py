@@ -14,8 +14,10 @@ from engine.model.errors import (
 from engine.model.message import StoredMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.subscription import dead_letters
 from tests.engine.support import (
     P0,
+    P1,
     SUBSCRIPTION,
     TOPIC,
     batch,
@@ -111,6 +113,64 @@ def test_while_the_other_broker_is_down_dead_letters_wait(engine: Engine) -> Non
     else:
         assert received(engine) == []
     assert [letter.payload for letter in letters(engine)] == [b"a"]
+
+
+def interrupted(engine: Engine, monkeypatch: pytest.MonkeyPatch, *names: SubscriptionName) -> None:
+    """All that these subscriptions get is to go to their dead-letter topics, and has not yet."""
+    for name in names:
+        engine.nack(name, "c", [message.message_id for message in engine.receive(name, "c")])
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._dead_letters, "move", lambda *_: 0)
+        for name in names:
+            assert engine.receive(name, "c") == ()
+
+
+def test_one_whose_dead_letter_topic_is_gone_delays_only_itself(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_AT_ONCE", 1)
+    ready(engine, "a", redeliveries=0)
+    other, also = SubscriptionName(TOPIC, "other"), TopicName("public", "default", "also")
+    engine.topics.create(also, TopicSettings())
+    subscribe(engine, other, max_redeliveries=0, dead_letter_topic=also)
+    interrupted(engine, monkeypatch, SUBSCRIPTION, other)
+    engine.topics.delete(DEAD)
+    assert engine.move_dead_letters() == 1
+    [letter] = engine.log.fetch(PartitionName(also, 0)).messages
+    assert letter.properties["REAL_SUBSCRIPTION"] == "other"
+
+
+def test_a_partition_that_is_offline_delays_only_its_own_dead_letters(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=3)  # the first and the last are on one broker
+    engine.topics.create(DEAD, TopicSettings(partitions=2))
+    subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
+    for number in (0, 2):
+        engine.produce(PartitionName(TOPIC, number), batch("a"))
+    interrupted(engine, monkeypatch, SUBSCRIPTION)
+    engine.partitions.take_offline(P0, reason="disk")
+    engine.move_dead_letters()
+    cursors = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert [cursor.backlog for cursor in cursors] == [1, 0, 0]
+    engine.partitions.bring_online(P0)
+    engine.move_dead_letters()
+    assert [letter.payload for letter in letters(engine)] == [b"a", b"a"]
+
+
+def test_a_dead_letter_topic_that_is_made_anew_may_be_smaller(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    engine.topics.create(DEAD, TopicSettings(partitions=2))
+    subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
+    engine.produce(P1, batch("a"))
+    interrupted(engine, monkeypatch, SUBSCRIPTION)
+    engine.topics.delete(DEAD)
+    engine.topics.create(DEAD, TopicSettings(partitions=1))
+    assert engine.move_dead_letters() == 1
+    [letter] = engine.log.fetch(PartitionName(DEAD, 0)).messages
+    assert letter.payload == b"a"
 
 
 def test_a_dead_letter_is_acknowledged_by_nobody(engine: Engine) -> None:
