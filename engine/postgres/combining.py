@@ -7,7 +7,8 @@ a lone caller pays no delay; under load one commit serves many. Threads only, no
 Invariants
     A request is in exactly one call, one that began after the request had come.
     Every caller gets its answer or the error of the call that its request was in; none is lost,
-    whatever the call raised.
+    whatever the call raised. Who is interrupted while waiting (a signal in the main thread) goes
+    without one, and without holding up the others.
     Requests are in the call in the order in which they came.
 """
 
@@ -25,12 +26,13 @@ Answer = TypeVar("Answer")
 class _Caller(Generic[Request, Answer]):
     """One who waits: woken with an answer, with an error, or to lead."""
 
-    __slots__ = ("answers", "asleep", "error", "request")
+    __slots__ = ("answers", "asleep", "error", "leads", "request")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.answers: list[Answer] = []
         self.error: BaseException | None = None
+        self.leads = False
         self.asleep = threading.Lock()
         self.asleep.acquire()
 
@@ -77,7 +79,11 @@ class Combiner(Generic[Request, Answer]):
             finally:
                 self._pass_on()
             return answer
-        mine.asleep.acquire()
+        try:
+            mine.asleep.acquire()
+        except BaseException:
+            self._give_up(mine)
+            raise
         if not mine.answers and mine.error is None:
             self._lead(mine)
         if mine.error is not None:
@@ -114,10 +120,23 @@ class Combiner(Generic[Request, Answer]):
 
     def _pass_on(self) -> None:
         with self._lock:
-            if self._waiting:
-                self._waiting[0].asleep.release()
-            else:
-                self._led = False
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._waiting:
+            self._waiting[0].leads = True
+            self._waiting[0].asleep.release()
+        else:
+            self._led = False
+
+    def _give_up(self, mine: _Caller[Request, Answer]) -> None:
+        """Take one who does not wait any more out of the queue; a call that his request is in
+        already goes on without him."""
+        with self._lock:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+                if mine.leads:
+                    self._wake_next()
 
 
 def _own(error: BaseException) -> BaseException:

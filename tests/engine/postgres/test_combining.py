@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from engine.postgres import combining
 from engine.postgres.combining import Combiner
 
 _PATIENCE = 10
@@ -103,6 +104,55 @@ def test_a_leader_that_is_interrupted_tells_the_others(pool: ThreadPoolExecutor)
     assert first.result(_PATIENCE) == 2
     errors = [type(future.exception(_PATIENCE)) for future in others]
     assert errors == [SystemExit, RuntimeError, RuntimeError]
+
+
+@pytest.mark.parametrize("when", ["while another leads", "when he is to lead"])
+def test_one_who_is_interrupted_while_he_waits_holds_up_nobody(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    calls = Calls()
+    caller = combining._Caller[int, int]
+
+    class Interrupted:
+        """A lock in whose acquire() a signal arrives."""
+
+        def __init__(self) -> None:
+            self.woken = threading.Event()
+
+        def acquire(self) -> None:
+            if when == "when he is to lead":
+                assert self.woken.wait(_PATIENCE)
+            raise KeyboardInterrupt
+
+        def release(self) -> None:
+            self.woken.set()
+
+    def interrupted(request: int) -> combining._Caller[int, int]:
+        mine = caller(request)
+        if request == 2:
+            mine.asleep = Interrupted()  # type: ignore[assignment]
+        return mine
+
+    class Callers:
+        def __class_getitem__(cls, _: object) -> object:
+            return interrupted
+
+    monkeypatch.setattr(combining, "_Caller", Callers)
+    futures = [pool.submit(calls.combiner, 1)]
+    assert calls.entered.wait(_PATIENCE)
+    futures.append(pool.submit(calls.combiner, 2))
+    if when == "when he is to lead":
+        until(lambda: len(calls.combiner._waiting) == 1)
+        futures.append(pool.submit(calls.combiner, 3))
+        until(lambda: len(calls.combiner._waiting) == 2)
+    else:
+        assert isinstance(futures[1].exception(_PATIENCE), KeyboardInterrupt)
+        futures.append(pool.submit(calls.combiner, 3))
+        until(lambda: len(calls.combiner._waiting) == 1)
+    calls.go.set()
+    assert isinstance(futures[1].exception(_PATIENCE), KeyboardInterrupt)
+    assert [futures[0].result(_PATIENCE), futures[2].result(_PATIENCE)] == [2, 6]
+    assert calls.combiner(7) == 14
 
 
 def test_many_threads_each_get_their_own_answer(pool: ThreadPoolExecutor) -> None:
