@@ -128,8 +128,10 @@ def _ids(parts: Iterable[tuple[Transaction, _Part]]) -> dict[str, object]:
 def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> ParticipantAudit:
     fence = row.fence_aborted
     # A marker may have gone with retention, and the fence with the low water mark; not both of
-    # what stands above the log's start.
-    kept = bool(part.messages) and part.last_offset is not None and row.partition_id is not None
+    # what stands above the log's start. Truncation takes messages and marker; in a sidecar-buffered
+    # partition, where the marker stands for the messages, it takes no commit.
+    stands = row.last_data is not None or row.buffer == "sidecar"
+    kept = bool(part.messages) and part.last_offset is not None and stands
     testimony = Testimony(
         exists=row.partition_id is not None,
         holds_open=row.first_offset is not None,

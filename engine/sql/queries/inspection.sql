@@ -112,7 +112,7 @@ WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s ORDER BY s.subscription_
 -- partition_evidence --
 -- What partitions say of transactions: open, fenced, markers. No id: the partition is not there.
 SELECT w.tc_id, w.sequence, w.topic_id, w.member, p.partition_id, p.online, p.log_start_offset,
-    l.partition_id IS NOT NULL AS alive,
+    p.buffer, l.partition_id IS NOT NULL AS alive,
     o.first_offset, o.last_offset, o.messages, e.aborted AS fence_aborted,
     m.commits, m.aborts, m.marker_offset, m.last_data
 FROM unnest(

@@ -99,6 +99,16 @@ def test_a_missing_end_is_found_unless_retention_may_have_dropped_it(engine: Eng
     assert discords(engine, txn) == set()
 
 
+def test_what_an_operator_has_truncated_is_not_missing(engine: Engine) -> None:
+    txn = with_participants(engine)
+    commit(engine, txn)
+    engine.partitions.take_offline(P0, reason="poison")
+    engine.partitions.truncate(P0, 1)
+    engine.partitions.bring_online(P0)
+    assert discords(engine, txn) == set()
+    assert all(one.passed for one in engine.inspect.coordinator_invariants(txn.tc_id).checks)
+
+
 def test_an_end_before_any_decision_is_early(engine: Engine) -> None:
     txn = with_participants(engine)
     commit(engine, txn)
