@@ -33,6 +33,14 @@ ARCHIVE_KEEP = env.integer("TXNCONSOLE_ARCHIVE_KEEP", 1_000_000, low=0, high=10*
 DATABASES = {"default": django_database("DATABASE_URL", DATABASE_URL)}
 # A pool, because an ASGI process serves each request in another thread.
 DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 8, "timeout": 5}
+# No statement holds a request longer than the engine's may (engine/postgres/database.py).
+DATABASES["default"]["OPTIONS"]["options"] = " ".join(
+    [
+        "-c statement_timeout=60s -c lock_timeout=10s",
+        "-c idle_in_transaction_session_timeout=60s",
+        DATABASES["default"]["OPTIONS"].get("options", ""),
+    ]
+).strip()
 # A server that restarted leaves dead connections in the pool; each is asked before it is used.
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

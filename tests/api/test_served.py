@@ -161,3 +161,11 @@ def test_no_secret_is_in_any_log(server: Served, program: httpx.Client) -> None:
         assert secret not in text, log.name
         assert "a-secret-payload" not in text, log.name
         assert server.password not in text, log.name
+
+
+def test_no_statement_of_djangos_own_holds_a_request_for_ever(server: Served) -> None:
+    ask = (
+        "from django.db import connection; cursor = connection.cursor();"
+        "cursor.execute('SHOW statement_timeout'); print(cursor.fetchone()[0])"
+    )
+    assert server.manage("shell", "-v", "0", "-c", ask).split()[-1] == "1min"

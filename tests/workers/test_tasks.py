@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
+from django.db.models.functions import Now
 
 from engine import Engine
 from engine.coordinator.finalization import Finalized, Finalizer
@@ -16,6 +17,8 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from txnconsole.celery import app
+from txnconsole.idempotency.answers import Claim, Question, claim
+from txnconsole.idempotency.models import KeptAnswer
 from txnconsole.queue import heartbeat
 from txnconsole.workers import tasks
 from txnconsole.workers.schedule import SCHEDULE
@@ -161,3 +164,13 @@ def test_invariants_are_checked_by_a_task_of_the_schedule(engine: Engine) -> Non
 def test_a_beat_that_ran_shows_the_worker(engine: Engine) -> None:
     tasks.beat.apply()
     assert heartbeat.workers_seen() is True
+
+
+@pytest.mark.django_db
+def test_answers_whose_time_is_over_are_forgotten_by_a_task_of_the_schedule() -> None:
+    kept = claim(Question("ann", "openTransaction", "old", b"digest"))
+    claim(Question("ann", "openTransaction", "new", b"digest"))
+    assert isinstance(kept, Claim)
+    KeptAnswer.objects.filter(pk=kept.row).update(expires_at=Now())
+    app.tasks[SCHEDULE["drop_kept_answers"]["task"]]()
+    assert [each.key for each in KeptAnswer.objects.all()] == ["new"]
