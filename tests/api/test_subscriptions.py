@@ -178,3 +178,75 @@ def test_a_broker_that_is_away_is_named_beside_what_the_others_know(
     assert there | away == {f"{TOPIC}:0", f"{TOPIC}:1"}
     assert len(there) == len(away) == 1
     assert partitions["unavailable"][0]["detail"]
+
+
+def test_a_seek_makes_messages_come_again_or_not_at_all(subscribed: Caller) -> None:
+    messages = _receive(subscribed)
+    body = {"consumer": "c1", "message_ids": _ids(messages)}
+    assert subscribed.post(f"{_S}/ack", body).status == 200
+    assert _receive(subscribed) == []
+    sought = subscribed.post(f"{_S}/seek", {"earliest": True})
+    assert (sought.status, sought.json["ended_transactions"]) == (200, [])
+    assert sought.json["partitions"][0]["backlog"] == len(messages)
+    assert _ids(_receive(subscribed)) == _ids(messages)
+    assert subscribed.post(f"{_S}/seek", {"latest": True}).status == 200
+    assert _receive(subscribed) == []
+    second = {"offset": messages[1]["offset"], "partition": 0}
+    assert subscribed.post(f"{_S}/seek", second).status == 200
+    assert _ids(_receive(subscribed)) == _ids(messages[1:])
+    before_all = {"timestamp": "2020-01-01T00:00:00Z"}
+    assert subscribed.post(f"{_S}/seek", before_all).status == 200
+    assert _ids(_receive(subscribed)) == _ids(messages)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"earliest": True, "latest": True}, {"offset": 0, "timestamp": "2020-01-01T00:00Z"}],
+)
+def test_a_seek_says_exactly_where_to(body: object, subscribed: Caller) -> None:
+    assert subscribed.post(f"{_S}/seek", body).is_problem(400, "InvalidRequest")
+
+
+def test_a_seek_beyond_the_log_is_told(subscribed: Caller) -> None:
+    answer = subscribed.post(f"{_S}/seek", {"offset": 999, "partition": 0})
+    assert answer.is_problem(404, "MessageNotFound")
+    answer = subscribed.post(f"{_S}/seek", {"offset": 0, "partition": 9})
+    assert answer.is_problem(404, "PartitionNotFound")
+
+
+def test_a_seek_over_pending_acks_is_refused_unless_an_operator_forces_it(
+    subscribed: Caller, as_role: Callable[..., Caller]
+) -> None:
+    messages = _receive(subscribed)
+    txn_id = subscribed.open()
+    body = {"consumer": "c1", "txn_id": txn_id, "message_ids": _ids(messages[:1])}
+    assert subscribed.post(f"{_S}/ack", body).status == 200
+    held = subscribed.post(f"{_S}/seek", {"earliest": True})
+    assert held.is_problem(409, "TopicInUse")
+    assert held.json["holders"] == [txn_id]
+    force = {"earliest": True, "force": True, "reason": "replay"}
+    assert subscribed.post(f"{_S}/seek", force).is_problem(403, "PermissionDenied")
+    operator = as_role("operator")
+    without_reason = {"earliest": True, "force": True}
+    assert operator.post(f"{_S}/seek", without_reason).is_problem(400, "InvalidRequest")
+    forced = operator.post(f"{_S}/seek", force)
+    assert (forced.status, forced.json["ended_transactions"]) == (200, [txn_id])
+    assert subscribed.post(f"/transactions/{txn_id}/commit").is_problem(409, "InvalidTxnStatus")
+    assert _ids(_receive(subscribed)) == _ids(messages)
+    entry = AuditEntry.objects.order_by("-sequence").filter(action="subscription.seek")[0]
+    assert (entry.reason, entry.result) == ("replay", "done")
+
+
+def test_a_held_subscription_is_deleted_by_force_alone_and_says_whose_part_that_was(
+    subscribed: Caller, as_role: Callable[..., Caller]
+) -> None:
+    messages = _receive(subscribed)
+    txn_id = subscribed.open()
+    body = {"consumer": "c1", "txn_id": txn_id, "message_ids": _ids(messages[:1])}
+    assert subscribed.post(f"{_S}/ack", body).status == 200
+    admin = as_role("admin")
+    assert admin.delete(_S).is_problem(409, "TopicInUse")
+    gone = admin.delete(f"{_S}?force=true")
+    assert gone.status == 200
+    assert {part["txn_id"] for part in gone.json["aborted_participations"]} == {txn_id}
+    assert subscribed.get(_S).is_problem(404, "SubscriptionNotFound")

@@ -28,6 +28,9 @@ class Permission(StrEnum):
     MESSAGE_CONSUME = "message.consume"
     SUBSCRIPTION_CREATE = "subscription.create"
     SUBSCRIPTION_DELETE = "subscription.delete"
+    #: Move where a subscription goes on; with force, which ends transactions of others,
+    #: TRANSACTION_ABORT_ANY as well.
+    SUBSCRIPTION_SEEK = "subscription.seek"
     #: Open transactions, and register participants of, extend and commit one's own.
     TRANSACTION_USE = "transaction.use"
     #: Read one's own transactions; those of others need TRANSACTION_READ_ANY as well.
@@ -81,6 +84,7 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
         Permission.MESSAGE_READ,
         Permission.MESSAGE_CONSUME,
         Permission.SUBSCRIPTION_CREATE,
+        Permission.SUBSCRIPTION_SEEK,
     },
     Role.OPERATOR: _READ
     | {
@@ -88,6 +92,7 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
         Permission.TRANSACTION_ABORT_ANY,
         Permission.TRANSACTION_RETRY,
         Permission.PARTITION_OPERATE,
+        Permission.SUBSCRIPTION_SEEK,
         Permission.AUDIT_READ,
         Permission.JOB_CANCEL,
     },

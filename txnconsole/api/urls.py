@@ -66,6 +66,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_SUBSCRIPTION}/receive", subscriptions.Deliveries.as_view()),
     path(f"{_SUBSCRIPTION}/ack", subscriptions.Acknowledgements.as_view()),
     path(f"{_SUBSCRIPTION}/force-abort", inspection.OrphansOfSubscription.as_view()),
+    path(f"{_SUBSCRIPTION}/seek", subscriptions.Position.as_view()),
     path(f"{_SUBSCRIPTION}/nack", subscriptions.NegativeAcknowledgements.as_view()),
     path(f"{_SUBSCRIPTION}/leave", subscriptions.Departures.as_view()),
     path("coordinators", coordinators.AllCoordinators.as_view()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,17 +20,24 @@ from engine.model.subscription import (
 )
 from engine.model.subscription import Subscription as EngineSubscription
 from engine.model.topic_name import SubscriptionName, TopicName
-from txnconsole.api.decoding import named
+from engine.model.txn_id import TxnID
+from engine.subscription.seeking import Target
+from txnconsole.api.decoding import invalid, named
 from txnconsole.api.limits import ACK_MESSAGES, RECEIVE_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
     Body,
     MessageIDText,
+    Moment,
     Name,
+    Offset,
+    Query,
+    Text,
     TopicText,
     TxnIDText,
     WaitMs,
 )
+from txnconsole.api.structs.topics import AbortedParticipation
 
 _MessageIDs = Annotated[list[MessageIDText], msgspec.Meta(min_length=1, max_length=ACK_MESSAGES)]
 
@@ -87,6 +95,38 @@ class Acknowledge(Body):
 
 class Leave(Body):
     consumer: Name
+
+
+class Seek(Body):
+    """Exactly one of ``offset``, ``timestamp``, ``earliest`` and ``latest``."""
+
+    offset: Offset | None = None
+    timestamp: Moment | None = None
+    earliest: bool = False
+    latest: bool = False
+    partition: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=999_999)] | None,
+        msgspec.Meta(description="Only this one; else all, or the only one with `offset`."),
+    ] = None
+    force: bool = False
+    reason: Text = ""
+
+    @property
+    def target(self) -> Target:
+        """Where to go on.
+
+        Raises:
+            InvalidRequest: none of the four is given, or several.
+        """
+        given: list[Target] = [each for each in (self.offset, self.timestamp) if each is not None]
+        given += [InitialPosition.EARLIEST] * self.earliest + [InitialPosition.LATEST] * self.latest
+        if len(given) != 1:
+            raise invalid("offset", "give one of offset, timestamp, earliest and latest")
+        return given[0]
+
+
+class DeleteSubscription(Query):
+    force: bool = False
 
 
 class NegativeAcknowledge(Body):
@@ -177,6 +217,28 @@ class Subscription(SubscriptionSummary):
             **_summary(status.name, status.settings),
             partitions=[Cursor.of(each) for each in status.partitions],
         )
+
+
+class SoughtSubscription(Subscription):
+    """Where it stands after a seek, and the transactions that ``force`` has ended for it."""
+
+    ended_transactions: list[TxnIDText]
+
+    @classmethod
+    def after(cls, status: SubscriptionStatus, ended: Iterable[TxnID]) -> SoughtSubscription:
+        return cls(
+            **_summary(status.name, status.settings),
+            partitions=[Cursor.of(each) for each in status.partitions],
+            ended_transactions=[str(txn_id) for txn_id in ended],
+        )
+
+
+class DeletedSubscription(Answer):
+    """A subscription that was deleted by force, and whose part in it was aborted with that."""
+
+    topic: TopicText
+    subscription: str
+    aborted_participations: list[AbortedParticipation]
 
 
 class Acknowledged(Answer):

@@ -71,6 +71,10 @@ class AbortedParticipation(Answer):
     txn_id: TxnIDText
     participant: str
 
+    @classmethod
+    def of(cls, part: EngineParticipation) -> AbortedParticipation:
+        return cls(txn_id=str(part.txn_id), participant=part.participant)
+
 
 class DeletedTopic(Answer):
     """A topic that was deleted by force, and whose part in it was aborted with that."""
@@ -82,10 +86,7 @@ class DeletedTopic(Answer):
     def of(cls, topic: TopicName, parts: Iterable[EngineParticipation]) -> DeletedTopic:
         return cls(
             topic=str(topic),
-            aborted_participations=[
-                AbortedParticipation(txn_id=str(part.txn_id), participant=part.participant)
-                for part in parts
-            ],
+            aborted_participations=[AbortedParticipation.of(part) for part in parts],
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rest_framework.exceptions import PermissionDenied
+
 from engine.model.message import MessageID
 from engine.model.page import decode_cursor, encode_cursor
 from engine.model.txn_id import TxnID
@@ -15,17 +17,23 @@ from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMess
 from txnconsole.api.structs.subscriptions import (
     Acknowledge,
     Acknowledged,
+    DeletedSubscription,
+    DeleteSubscription,
     Leave,
     NegativeAcknowledge,
     PutSubscription,
     Receive,
+    Seek,
+    SoughtSubscription,
     Subscription,
     SubscriptionSummaries,
     SubscriptionSummary,
     UnavailableBroker,
 )
+from txnconsole.api.structs.topics import AbortedParticipation
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.queue.wakeup import wake_finalizer
 
 
 class Subscriptions(TopicEndpoint):
@@ -84,14 +92,69 @@ class OneSubscription(SubscriptionEndpoint):
     @operation(
         "deleteSubscription",
         Permission.SUBSCRIPTION_DELETE,
-        Shape(),
+        Shape(query=DeleteSubscription, answer=DeletedSubscription, statuses=(200, 204)),
         summary="Delete a subscription",
     )
-    def delete(self, call: Call[NoBody, NoQuery]) -> None:
-        """With everything that it knows; its topic's messages stay."""
+    def delete(self, call: Call[NoBody, DeleteSubscription]) -> DeletedSubscription | None:
+        """With everything that it knows; its topic's messages stay.
+
+        409 `TopicInUse` while a transaction holds it. With `force` what transactions have in it
+        is aborted, and 200 tells which; the rest of them goes on.
+        """
         change = Change(self.actor(), "subscription.delete", f"subscription:{self.subscription}")
-        with recorded(change):
-            engine().subscriptions.delete(self.subscription)
+        with recorded(change) as recording:
+            parts = engine().subscriptions.delete(self.subscription, force=call.query.force)
+            if not call.query.force:
+                return None
+            aborted = [AbortedParticipation.of(part) for part in parts]
+            recording.after = {
+                "force": True,
+                "aborted_participations": [f"{each.txn_id} {each.participant}" for each in aborted],
+            }
+        return DeletedSubscription(
+            topic=str(self.topic),
+            subscription=self.subscription.name,
+            aborted_participations=aborted,
+        )
+
+
+class Position(SubscriptionEndpoint):
+    @operation(
+        "seekSubscription",
+        Permission.SUBSCRIPTION_SEEK,
+        Shape(body=Seek, answer=SoughtSubscription),
+        summary="Go on from another place",
+    )
+    def post(self, call: Call[Seek, NoQuery]) -> SoughtSubscription:
+        """What lies before counts as acknowledged, what lies behind comes again.
+
+        409 `TopicInUse` while acknowledgements are pending. With `force`, an operator's, the
+        transactions that hold them are aborted first, each as a whole, and it needs a `reason`.
+        """
+        body = call.body
+        if body.force and not call.principal.may(Permission.TRANSACTION_ABORT_ANY):
+            raise PermissionDenied("force ends transactions of others: it is an operator's.")
+        if body.force and not body.reason.strip():
+            raise invalid("reason", "is required with force")
+        change = Change(
+            self.actor(),
+            "subscription.seek",
+            f"subscription:{self.subscription}",
+            reason=body.reason,
+        )
+        with recorded(change) as recording:
+            ended = engine().subscription_operations.seek(
+                self.subscription, body.target, partition=body.partition, force=body.force
+            )
+            recording.after = {
+                "target": str(body.target),
+                "partition": body.partition,
+                "ended_transactions": [str(txn_id) for txn_id in ended],
+            }
+        for tc_id in {txn_id.tc_id for txn_id in ended}:
+            wake_finalizer(tc_id)
+        status = engine().subscriptions.describe(self.subscription)
+        return SoughtSubscription.after(status, ended)
 
 
 class Deliveries(PackingEndpoint, SubscriptionEndpoint):
