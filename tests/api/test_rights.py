@@ -165,7 +165,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "receiveMessages": ("POST", f"{_S}/receive", {"consumer": "c"}),
     "acknowledgeMessages": ("POST", f"{_S}/ack", _MESSAGE_IDS),
     "giveBackMessages": ("POST", f"{_S}/nack", _MESSAGE_IDS),
-    "seekSubscription": ("POST", f"{_S}/seek", {"earliest": True}),
+    "seekSubscription": ("POST", f"{_T}/subscriptions/sought/seek", {"earliest": True}),
     "listCoordinators": ("GET", "/coordinators", None),
     "getCoordinator": ("GET", "/coordinators/1", None),
     "scaleCoordinators": ("POST", "/coordinators/scale", {"count": 4}),
@@ -217,7 +217,7 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     admin = as_role("admin", user="root")
     for path in (f"{_T}", "/topics/public/default/spare"):
         assert admin.put(path, {"partitions": 2}).status in (200, 201)
-    for name in ("s", "spare"):
+    for name in ("s", "spare", "sought"):
         assert admin.put(f"{_T}/subscriptions/{name}").status == 201
     admin.produce("first")
     orphaned = PartitionName(TopicName.parse(TOPIC), 1)

@@ -38,24 +38,28 @@ ORDER BY s.topic, s.name, p.number, a.ack_type
 -- What transactions hold open in partitions, from a place on; fenced: the partition itself has
 -- recorded their end. One statement: the fence and what is open are of one moment. What is open in
 -- a sidecar log is its partition's, and hides and blocks nothing there.
+WITH o AS MATERIALIZED (
+    SELECT * FROM broker.ongoing_txn
+    WHERE (partition_id, tc_id, sequence)
+        > (%(holder)s::bigint, %(tc_id)s::integer, %(sequence)s::bigint)
+    ORDER BY partition_id, tc_id, sequence LIMIT %(limit)s
+)
 SELECT o.*, p.topic_id, p.topic, p.number, p.online,
     CASE WHEN g.sidecar_of IS NULL THEN l.next_offset - o.first_offset ELSE 0 END AS hidden,
     g.sidecar_of IS NULL AND o.first_offset = l.first_ongoing_offset AS blocks,
     (extract(epoch FROM clock_timestamp() - o.first_append_at) * 1000)::bigint AS age_ms,
-    EXISTS (
-        SELECT FROM broker.ended_txn e WHERE e.partition_id = p.partition_id
-        AND e.tc_id = o.tc_id AND e.sequence = o.sequence
-    ) OR EXISTS (
-        SELECT FROM broker.low_water_mark w WHERE w.partition_id = p.partition_id
-        AND w.tc_id = o.tc_id AND w.low_water_mark >= o.sequence
-    ) AS fenced
-FROM broker.ongoing_txn o
+    coalesce((
+        SELECT true FROM broker.ended_txn e WHERE e.partition_id = p.partition_id
+        AND e.tc_id = o.tc_id AND e.sequence = o.sequence LIMIT 1
+    ), (
+        SELECT true FROM broker.low_water_mark w WHERE w.partition_id = p.partition_id
+        AND w.tc_id = o.tc_id AND w.low_water_mark >= o.sequence LIMIT 1
+    ), false) AS fenced
+FROM o
 JOIN broker.partition g USING (partition_id)
 JOIN broker.partition p ON p.partition_id = coalesce(g.sidecar_of, g.partition_id)
 JOIN broker.partition_live l ON l.partition_id = o.partition_id
-WHERE (o.partition_id, o.tc_id, o.sequence)
-    > (%(holder)s::bigint, %(tc_id)s::integer, %(sequence)s::bigint)
-ORDER BY o.partition_id, o.tc_id, o.sequence LIMIT %(limit)s
+ORDER BY o.partition_id, o.tc_id, o.sequence
 
 -- open_acks --
 -- What transactions hold of subscriptions, from a place on, as open_spans.
