@@ -15,6 +15,9 @@ from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch, decode
 from engine.model.errors import InvalidRequest, PartitionUnavailable, SubscriptionNotFound
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation
+from engine.model.ranges import Ranges
+from engine.model.subscription import SubscriptionType
+from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
@@ -34,7 +37,10 @@ class ReasonCode(StrEnum):
     UNAVAILABLE = "UNAVAILABLE"
     ACKNOWLEDGED = "ACKNOWLEDGED"
     PENDING_ACK = "PENDING_ACK"
+    DEAD_LETTER = "DEAD_LETTER"
     IN_FLIGHT = "IN_FLIGHT"
+    ACTIVE_CONSUMER = "ACTIVE_CONSUMER"
+    KEY_WITH_CONSUMER = "KEY_WITH_CONSUMER"
     TO_REDELIVER = "TO_REDELIVER"
     UNREAD = "UNREAD"
 
@@ -164,7 +170,29 @@ class Explainer:
                     {"txn_id": str(txn_id), "ack_type": row.ack_type},
                 )
                 return
-        yield from _dispatched(offset, cursors[0])
+        if view.one("dead_letter_at", **key, offset=offset) is not None:
+            yield Reason(
+                ReasonCode.DEAD_LETTER,
+                f"It was given back more than {record.max_redeliveries} times and is on its way to"
+                f" {record.dead_letter_topic}; no consumer is given it any more.",
+                {
+                    "max_redeliveries": record.max_redeliveries,
+                    "dead_letter_topic": record.dead_letter_topic,
+                },
+            )
+            return
+        dispatch = _dispatch(cursors[0])
+        held = Ranges.of(run for row in view.all("pending_acks", **key) for run in row.ranges.runs)
+        yield from _whose(offset, dispatch, held, self._active(topic, name, record))
+        yield from _dispatched(offset, dispatch)
+
+    def _active(self, topic: Topic, name: SubscriptionName, record: Row) -> Row | None:
+        """The subscription's record at its home, which knows the active consumer, where its type
+        has one."""
+        if not SubscriptionType(record.type).has_one_consumer:
+            return None
+        with self._reading.brokers.get(topic.brokers[0]).session() as session:
+            return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
 
     def _with_header(self, reason: Reason) -> Reason:
         """Add what the coordinator knows of the transaction that is named."""
@@ -242,9 +270,34 @@ def _held_back(view: View, own: TxnID | None, evidence: dict[str, object]) -> It
             )
 
 
-def _dispatched(offset: int, cursor: Row) -> Iterator[Reason]:
+def _dispatch(cursor: Row) -> Dispatch:
+    return Dispatch(cursor.mark_delete + 1) if cursor.state is None else decode(cursor.state)
+
+
+def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> Iterator[Reason]:
+    """To whom alone it may be given, where not to everybody (docs/decisions/0009)."""
+    if home is not None and home.consumer is not None:
+        yield Reason(
+            ReasonCode.ACTIVE_CONSUMER,
+            f"Consumer {home.consumer} is the active one of this {home.type} subscription until it"
+            " leaves or its lease runs out; no other is given anything.",
+            {"consumer": home.consumer, "until": home.consumer_until.isoformat()},
+        )
+    outstanding = dispatch.in_flight() | held
+    if offset in outstanding:
+        return
+    for slot in dispatch.slots.values():
+        if slot.consumer and offset in slot.ranges and slot.ranges & outstanding:
+            yield Reason(
+                ReasonCode.KEY_WITH_CONSUMER,
+                f"Consumer {slot.consumer} has messages of its key that it has not acknowledged;"
+                " until it has, no other is given more of them.",
+                {"consumer": slot.consumer, "first_outstanding": (slot.ranges & outstanding).first},
+            )
+
+
+def _dispatched(offset: int, dispatch: Dispatch) -> Iterator[Reason]:
     """What is neither deleted nor held: on its way, or to be given."""
-    dispatch = Dispatch(cursor.mark_delete + 1) if cursor.state is None else decode(cursor.state)
     sent = next((one for one in dispatch.deliveries if offset in one.ranges), None)
     if sent is not None:
         until = datetime.fromtimestamp(sent.deadline_ms / 1000, UTC)

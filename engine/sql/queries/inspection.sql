@@ -206,6 +206,12 @@ SELECT first_offset, last_offset FROM broker.txn_index
 WHERE partition_id = %(partition_id)s AND tc_id = %(tc_id)s AND sequence = %(sequence)s AND aborted
 AND %(offset)s BETWEEN first_offset AND last_offset - 1 LIMIT 1
 
+-- dead_letter_at --
+-- Whether a message is on its way to the dead-letter topic; they are few.
+SELECT target FROM broker.dead_letter
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+AND message_offset = %(offset)s
+
 -- distance --
 -- What a recovery would read from a position on; no more than limit entries are counted.
 SELECT count(*) AS entries, coalesce(sum(length(body)), 0)::bigint AS bytes,

@@ -7,11 +7,13 @@ import pytest
 from engine import Engine
 from engine.inspect.visibility import Explanation, ReasonCode
 from engine.model.errors import InvalidRequest, SubscriptionNotFound
-from engine.model.message import Isolation
-from engine.model.topic import BufferKind
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.message import Isolation, NewMessage
+from engine.model.subscription import SubscriptionType
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from tests.engine.support import (
     P0,
+    P1,
     SUBSCRIPTION,
     TOPIC,
     abort,
@@ -22,6 +24,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     subscribe,
+    time_out_deliveries,
     unreachable,
 )
 
@@ -110,6 +113,59 @@ def test_a_subscription_tells_where_a_message_is(engine: Engine) -> None:
     assert found[2].reasons[1].evidence["consumer"] == "c1"
     commit(engine, txn)
     assert codes(explained(engine, 1, subscription=SUBSCRIPTION))[1:] == [ReasonCode.ACKNOWLEDGED]
+
+
+def test_the_one_active_consumer_is_named_also_where_its_record_is_elsewhere(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine, type=SubscriptionType.FAILOVER)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("sent", "next"))
+    assert codes(explained(engine, 1, subscription=SUBSCRIPTION))[1:] == [ReasonCode.UNREAD]
+    engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    for partition in (P0, P1):
+        found = engine.inspect.explain(partition, 1, subscription=SUBSCRIPTION)
+        assert codes(found)[1:] == [ReasonCode.ACTIVE_CONSUMER, ReasonCode.UNREAD]
+        assert found.reasons[1].evidence["consumer"] == "c1"
+        assert found.deliverable
+
+
+def test_a_key_is_with_the_consumer_that_has_more_of_it(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.KEY_SHARED)
+    engine.produce(P0, [NewMessage(payload=payload, key="k") for payload in (b"a", b"b")])
+    [first] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    engine.nack(SUBSCRIPTION, "c1", [first.message_id])
+    engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [first.message_id], txn_id=txn)
+    time_out_deliveries(engine)
+    engine.produce(P0, [NewMessage(payload=b"c", key="k")])
+    engine.receive(SUBSCRIPTION, "c2")
+    [found] = [explained(engine, 2, subscription=SUBSCRIPTION)]
+    assert codes(found)[1:] == [ReasonCode.KEY_WITH_CONSUMER, ReasonCode.TO_REDELIVER]
+    assert found.reasons[1].evidence == {"consumer": "c1", "first_outstanding": 0}
+    assert found.deliverable
+    abort(engine, txn)
+    found = explained(engine, 2, subscription=SUBSCRIPTION)
+    assert codes(found)[1:] == [ReasonCode.TO_REDELIVER]
+
+
+def test_a_message_on_its_way_to_the_dead_letter_topic_is_given_to_nobody(engine: Engine) -> None:
+    make_topic(engine)
+    dead = TopicName("public", "default", "dead")
+    engine.topics.create(dead, TopicSettings(partitions=1))
+    subscribe(engine, max_redeliveries=0, dead_letter_topic=dead)
+    engine.produce(P0, batch("poison"))
+    [poison] = engine.receive(SUBSCRIPTION, "c1")
+    engine.nack(SUBSCRIPTION, "c1", [poison.message_id])
+    engine.partitions.take_offline(PartitionName(dead, 0), reason="a test")
+    assert engine.receive(SUBSCRIPTION, "c1") == ()
+    found = explained(engine, 0, subscription=SUBSCRIPTION)
+    assert codes(found)[1:] == [ReasonCode.DEAD_LETTER]
+    assert found.reasons[1].evidence["dead_letter_topic"] == str(dead)
+    assert not found.deliverable
 
 
 def test_what_retention_dropped_and_what_is_offline_says_so(engine: Engine) -> None:
