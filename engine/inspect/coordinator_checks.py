@@ -10,6 +10,8 @@ out before. What looks wrong is asked for again.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from engine.coordinator import rows
 from engine.inspect.checks import EXAMPLES, Check, evidence
@@ -28,25 +30,38 @@ def subject_of(tc_id: int) -> str:
     return f"coordinator:{tc_id}"
 
 
-def check_marks(reading: Reading, database: Database, tc_id: int) -> Check:
-    """Low water mark < every open sequence, whoever knows the mark."""
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The highest low water mark that anything on a broker knows, by coordinator and broker."""
+
+    of: Mapping[int, Mapping[str, int]]
+    unavailable: Sequence[str]
+
+
+def highest_marks(reading: Reading) -> Marks:
+    """Ask every broker; the answer serves all coordinators, since reading it costs the same for
+    one as for all."""
     found, unavailable = reading.on_each("highest_marks")
-    marks = {
-        broker.name: row.low_water_mark
-        for broker, known in found.items()
-        for row in known
-        if row.tc_id == tc_id
-    }
+    marks: dict[int, dict[str, int]] = defaultdict(dict)
+    for broker, known in found.items():
+        for row in known:
+            marks[row.tc_id][broker.name] = row.low_water_mark
+    return Marks(marks, sorted(unavailable))
+
+
+def check_marks(marks: Marks, database: Database, tc_id: int) -> Check:
+    """Low water mark < every open sequence, whoever knows the mark."""
     with database.session() as session:
         live = session.one("lowest_live", tc_id=tc_id)
     lowest = None if live is None else live.next_sequence if live.lowest is None else live.lowest
+    unavailable = marks.unavailable
     return Check(
         invariant=5,
         name="low_water_mark",
         subject=subject_of(tc_id),
         counter_examples=tuple(
             {"broker": broker, "low_water_mark": mark, "lowest_live_sequence": lowest}
-            for broker, mark in sorted(marks.items())
+            for broker, mark in sorted(marks.of.get(tc_id, {}).items())
             if lowest is not None and mark >= lowest
         ),
         skipped=f"{', '.join(unavailable)} cannot be asked" if unavailable else None,

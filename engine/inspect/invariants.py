@@ -16,7 +16,13 @@ from typing import Any
 
 from engine.inspect.ack_checks import check_acks
 from engine.inspect.checks import Check
-from engine.inspect.coordinator_checks import check_marks, check_transactions, subject_of
+from engine.inspect.coordinator_checks import (
+    Marks,
+    check_marks,
+    check_transactions,
+    highest_marks,
+    subject_of,
+)
 from engine.inspect.log_checks import check_log, check_rebuild
 from engine.inspect.reading import Reading
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
@@ -26,8 +32,9 @@ from engine.postgres.database import Database, Row, Session
 
 #: Entries, steps or transactions that one step looks at, of one subject.
 BUDGET = 5000
-#: Partitions of a broker that one round takes.
+#: Partitions of a broker, and coordinators, that one round takes.
 _PARTITIONS = 20
+_COORDINATORS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,29 +95,29 @@ class Invariants:
             checks.append(check_rebuild(view, budget))
         return Report(tuple(checks), resume)
 
-    def of_coordinator(self, tc_id: int, *, position: int = 0, budget: int = BUDGET) -> Report:
-        """Check a coordinator beside all brokers, its transactions from a sequence on.
+    def of_coordinator(
+        self, tc_id: int, *, position: int = 0, budget: int = BUDGET, marks: Marks | None = None
+    ) -> Report:
+        """Check a coordinator beside all brokers, its transactions from a sequence on. ``marks``:
+        what the brokers know, if they have been asked.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
         """
+        marks = marks or highest_marks(self._reading)
         checks, resume = check_transactions(
             self._reading, self._database, tc_id, position, min(budget, 500)
         )
-        return Report((check_marks(self._reading, self._database, tc_id), *checks), resume)
+        return Report((check_marks(marks, self._database, tc_id), *checks), resume)
 
     def step(self, coordinators: int) -> int:
-        """One round: each coordinator, and the next partitions of each broker, from where the last
-        round stopped. A broker that cannot be reached is left out.
+        """One round: the next coordinators, and the next partitions of each broker, from where the
+        last round stopped. A broker that cannot be reached is left out.
 
         Returns:
             How many checks found counter-examples.
         """
-        broken = 0
-        for tc_id in range(coordinators):
-            position = self._positions(subject_of(tc_id)).get("one_outcome", 0)
-            report = self.of_coordinator(tc_id, position=position)
-            broken += self._keep(report, begins=position == 0)
+        broken = self._coordinators_round(coordinators)
         for database in self._reading.brokers:
             try:
                 broken += self._round(database)
@@ -142,6 +149,19 @@ class Invariants:
             ),
         )
 
+    def _coordinators_round(self, coordinators: int) -> int:
+        subject = "round:coordinators"
+        first = self._positions(subject).get("round", 0)
+        due = range(first, min(first + _COORDINATORS, coordinators))
+        marks = highest_marks(self._reading)
+        broken = 0
+        for tc_id in due:
+            position = self._positions(subject_of(tc_id)).get("one_outcome", 0)
+            report = self.of_coordinator(tc_id, position=position, marks=marks)
+            broken += self._keep(report, begins=position == 0)
+        self._stop(subject, due.stop if due.stop < coordinators else 0)
+        return broken
+
     def _round(self, database: Database) -> int:
         subject = f"round:{database.name}"
         last = self._positions(subject).get("round", 0)
@@ -157,10 +177,14 @@ class Invariants:
                 continue  # It has been deleted meanwhile.
             broken += self._keep(report, begins=position == 0)
         place = due[-1].partition_id if len(due) == _PARTITIONS else 0
+        self._stop(subject, place)
+        return broken
+
+    def _stop(self, subject: str, place: int) -> None:
+        """Remember where a round stopped."""
         with self._database.session() as session:
             stop = Check(invariant=0, name="round", subject=subject, position=place)
             _write(session, stop, begins=True)
-        return broken
 
     def _positions(self, subject: str) -> dict[str, int]:
         with self._database.session() as session:

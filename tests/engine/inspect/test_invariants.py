@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from engine import Engine
+from engine.inspect import invariants
 from engine.inspect.checks import Check
 from engine.model.errors import InvalidRequest
 from engine.model.topic import BufferKind
@@ -237,9 +238,26 @@ def test_steps_take_turns_and_what_they_find_can_be_read(engine: Engine) -> None
         engine.inspect.invariant_state(cursor="x")
 
 
+def test_coordinators_take_turns_however_many_there_are(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(invariants, "_COORDINATORS", 3)
+    subjects: list[set[str]] = []
+    for _ in range(3):
+        coordinator_sql(engine, "DELETE FROM coordinator.invariant_check WHERE name <> 'round'")
+        assert engine.inspect.check_invariants() == 0
+        items = engine.inspect.invariant_state(limit=500).page.items
+        subjects.append({one.subject for one in items})
+    assert subjects == [
+        {f"coordinator:{tc}" for tc in (0, 1, 2)},
+        {"coordinator:3"},
+        {f"coordinator:{tc}" for tc in (0, 1, 2)},
+    ]
+
+
 def test_a_counter_example_stands_until_a_whole_pass_has_not_found_it(engine: Engine) -> None:
     busy(engine)
-    invariants = engine.inspect._invariants
+    checker = engine.inspect._invariants
 
     def holds() -> bool:
         found = engine.inspect.invariant_state(limit=500).page.items
@@ -247,8 +265,8 @@ def test_a_counter_example_stands_until_a_whole_pass_has_not_found_it(engine: En
         return one.holds
 
     def step(position: int) -> int | None:
-        report = invariants.of_partition(P0, position=position, budget=4)
-        invariants._keep(report, begins=position == 0)
+        report = checker.of_partition(P0, position=position, budget=4)
+        checker._keep(report, begins=position == 0)
         return report.position
 
     def whole_pass(position: int | None = 0) -> None:
