@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 import httpx
 import msgspec
 
-from txnconsole.client import Client, RetryPolicy, TransportOptions
+from txnconsole.client import (
+    AsyncClient,
+    AsyncTransportOptions,
+    Client,
+    RetryPolicy,
+    TransportOptions,
+)
 
 TOPIC = "public/default/flights"
 
@@ -26,6 +32,22 @@ def client(network: httpx.BaseTransport, *, deadline: float = 30) -> tuple[Clien
         http=network,
     )
     return Client("http://127.0.0.1:1", "token", options), slept
+
+
+def async_client(network: FaultyLog, *, deadline: float = 30) -> AsyncClient:
+    """As ``client``, for an event loop."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    options = AsyncTransportOptions(
+        retry=RetryPolicy(deadline=deadline),
+        sleep=sleep,
+        clock=lambda: sum(slept),
+        http=_Asynchronously(network),
+    )
+    return AsyncClient("http://127.0.0.1:1", "token", options)
 
 
 class FaultyLog(httpx.BaseTransport):
@@ -60,6 +82,7 @@ class FaultyLog(httpx.BaseTransport):
             "transactions": _open,
             "commit": _ended,
             "abort": _ended,
+            "extend": _extended,
         }
         handler = handlers.get(path.rsplit("/", 1)[1], _topic)
         return handler(request, path)
@@ -85,6 +108,14 @@ class FaultyLog(httpx.BaseTransport):
         return httpx.Response(201, content=content, headers={"Content-Type": "application/msgpack"})
 
 
+class _Asynchronously(httpx.AsyncBaseTransport):
+    def __init__(self, network: FaultyLog) -> None:
+        self._network = network
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return self._network.handle_request(request)
+
+
 def _problem(status: int) -> httpx.Response:
     headers = {"Content-Type": "application/problem+json", "Retry-After": "1"}
     body = {"code": "PartitionUnavailable" if status == 503 else "InvalidTxnStatus"}
@@ -92,7 +123,12 @@ def _problem(status: int) -> httpx.Response:
 
 
 def _open(request: httpx.Request, path: str) -> httpx.Response:
-    return httpx.Response(201, json=_transaction("OPEN"))
+    timeout_ms = msgspec.json.decode(request.content).get("timeout_ms", 60000)
+    return httpx.Response(201, json=_transaction("OPEN") | {"timeout_ms": timeout_ms})
+
+
+def _extended(request: httpx.Request, path: str) -> httpx.Response:
+    return httpx.Response(200, json=_transaction("OPEN"))
 
 
 def _ended(request: httpx.Request, path: str) -> httpx.Response:

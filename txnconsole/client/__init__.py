@@ -63,6 +63,7 @@ from txnconsole.client.errors import (
     Unreachable,
 )
 from txnconsole.client.partitioner import partition_for_key
+from txnconsole.client.process import Processed
 from txnconsole.client.producer import AsyncProducer, Producer
 from txnconsole.client.reader import AsyncReader, Reader
 from txnconsole.client.retries import RetryPolicy
@@ -93,6 +94,7 @@ __all__ = [
     "PartitionUnavailable",
     "PayloadTooLarge",
     "PermissionDenied",
+    "Processed",
     "Produced",
     "Producer",
     "ProducerFenced",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import uuid4
@@ -21,6 +21,7 @@ from txnconsole.client.blocking import (
     complete,
 )
 from txnconsole.client.consumer import AsyncConsumer, Consumer
+from txnconsole.client.process import Processed, Processor, Transform
 from txnconsole.client.producer import AsyncProducer, Producer, ProducerIdentity
 from txnconsole.client.reader import AsyncReader, Filter, Isolation, Order, Reader
 from txnconsole.client.transaction import AsyncTransaction, Transaction
@@ -130,6 +131,45 @@ class Operations:
             max_messages=max_messages,
         )
 
+    async def process(
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        to: str,
+        transform: Transform,
+        max_messages: int = 100,
+        wait: float = 1.0,
+        timeout: float | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        until_empty: bool = False,
+    ) -> Processed:
+        """Consume from a subscription and produce to another topic, exactly once.
+
+        ``transform`` makes of one message those to send, none or several; with AsyncClient it
+        may be a coroutine function. Up to ``max_messages`` share a transaction, whose deadline
+        is kept ``timeout`` seconds ahead while its batch is worked on. ``stop`` is asked between
+        batches, at the latest after ``wait`` seconds: an event's ``is_set``. With ``until_empty``
+        it ends when nothing is to be received.
+
+        Raises:
+            TxnConsoleError: the server cannot be reached, or refuses; nothing is lost or doubled.
+        """
+        consumer = self.consumer(topic, subscription)
+        async with self.producer(to) as producer:
+            processor = Processor(
+                consumer,
+                producer,
+                transform,
+                begin=lambda: self.transaction(
+                    timeout=timeout, client=consumer.name, heartbeat=True
+                ),
+                runtime=self._transport.runtime,
+            )
+            return await processor.run(
+                max_messages=max_messages, wait=wait, stop=stop, until_empty=until_empty
+            )
+
     async def create_topic(
         self, /, topic: str, *, partitions: int = 1, **settings: Any
     ) -> TopicInfo:
@@ -220,6 +260,7 @@ class Client(Block[Operations]):
     producer = Opener(Operations.producer, Producer)
     consumer = Maker(Operations.consumer, Consumer)
     reader = Maker(Operations.reader, Reader)
+    process = Method(Operations.process)
     create_topic = Method(Operations.create_topic)
     topic = Method(Operations.topic)
     partition = Method(Operations.partition)

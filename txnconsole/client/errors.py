@@ -152,6 +152,10 @@ class ConsumerBusy(TxnConsoleError):
     """Another consumer is the active one of this subscription."""
 
 
+class IdempotencyKeyReused(TxnConsoleError):
+    """The Idempotency-Key has been used for another call."""
+
+
 class IdempotencyKeyInUse(TxnConsoleError):
     """The same call is under way on another connection; repeated it gets that one's answer."""
 

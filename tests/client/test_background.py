@@ -1,0 +1,142 @@
+"""What goes on beside the caller: lingering batches and heartbeats, in both runtimes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from threading import Event
+
+import httpx
+import pytest
+
+from tests.client.faults import TOPIC, FaultyLog, async_client, client
+from txnconsole.client import BatchLimits, InvalidTxnStatus, TransactionAborted
+
+LIMITS = BatchLimits(linger=0.001)
+WAIT = 30.0
+
+
+class WatchedLog(FaultyLog):
+    """Tells when enough requests to a path have come."""
+
+    def __init__(self, ending: str, count: int, faults: Iterable[str | int | None] = ()) -> None:
+        super().__init__(faults)
+        self._ending, self._left = ending, count
+        self.reached = Event()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return super().handle_request(request)
+        finally:
+            self._left -= request.url.path.endswith(self._ending)
+            if self._left <= 0:
+                self.reached.set()
+
+
+def test_a_message_that_has_lingered_is_sent_without_a_flush() -> None:
+    network = WatchedLog("/messages", 1)
+    server, _ = client(network)
+    with server, server.producer(TOPIC, limits=LIMITS) as producer:
+        producer.send(b"1")
+        assert network.reached.wait(WAIT)
+    assert [payload for _, _, payload in network.messages] == [b"1"]
+
+
+def test_the_linger_begins_again_with_the_next_message() -> None:
+    first, second = WatchedLog("/messages", 1), WatchedLog("/messages", 2)
+    for network in (first, second):
+        server, _ = client(network)
+        producer = server.producer(TOPIC, limits=LIMITS)
+        producer.send(b"1", partition=0)
+        if network is second:
+            while not network.messages:
+                network.reached.wait(0.001)
+            producer.send(b"2", partition=0)
+        assert network.reached.wait(WAIT)
+        server.close()
+    assert [payload for _, _, payload in second.messages] == [b"1", b"2"]
+
+
+def test_a_lingering_batch_that_is_lost_is_sent_again_and_stored_once() -> None:
+    network = WatchedLog("/messages", 2, ["lost answer"])
+    server, _ = client(network, deadline=0)
+    producer = server.producer(TOPIC, limits=LIMITS)
+    producer.send(b"1")
+    assert network.reached.wait(WAIT)
+    producer.close()
+    assert [payload for _, _, payload in network.messages] == [b"1"]
+
+
+def test_the_refusal_of_a_lingering_batch_is_raised_by_the_next_call() -> None:
+    network = WatchedLog("/messages", 1, [409])
+    server, _ = client(network)
+    producer = server.producer(TOPIC, limits=LIMITS)
+    producer.send(b"1")
+    assert network.reached.wait(WAIT)
+    with pytest.raises(InvalidTxnStatus):
+        producer.flush()
+    assert producer.flush() == []
+
+
+def test_a_lingering_batch_that_is_refused_leaves_its_transaction_only_an_abort() -> None:
+    network = WatchedLog("/messages", 1, [None, 409])
+    server, _ = client(network)
+    producer = server.producer(TOPIC, limits=LIMITS)
+    txn = server.transaction()
+    producer.send(b"1", txn=txn)
+    assert network.reached.wait(WAIT)
+    with pytest.raises((TransactionAborted, InvalidTxnStatus)):
+        txn.commit()
+    assert not any(request.endswith("/commit") for request in network.requests)
+
+
+def test_closing_the_client_ends_what_goes_on_beside() -> None:
+    network = WatchedLog("/messages", 1)
+    server, _ = client(network)
+    producer = server.producer(TOPIC, limits=BatchLimits(linger=3600))
+    server.transaction(timeout=3600, heartbeat=True)
+    producer.send(b"1")
+    server.close()
+    assert network.messages == []
+
+
+def test_a_heartbeat_extends_until_the_transaction_ends() -> None:
+    network = WatchedLog("/extend", 2)
+    server, _ = client(network)
+    with server.transaction(timeout=0.003, heartbeat=True):
+        assert network.reached.wait(WAIT)
+    assert network.requests[-1].endswith("/commit")
+
+
+def test_a_heartbeat_without_an_answer_is_made_up_for() -> None:
+    network = WatchedLog("/extend", 2, [None, "lost answer"])
+    server, _ = client(network)
+    with server.transaction(timeout=0.003, heartbeat=True):
+        assert network.reached.wait(WAIT)
+    assert network.requests[-1].endswith("/commit")
+
+
+def test_a_refused_heartbeat_leaves_only_an_abort() -> None:
+    network = WatchedLog("/extend", 1, [None, 409])
+    server, _ = client(network)
+    txn = server.transaction(timeout=0.003, heartbeat=True)
+    assert network.reached.wait(WAIT)
+    with pytest.raises(TransactionAborted):
+        txn.commit()
+
+
+def test_in_an_event_loop_batches_linger_and_hearts_beat_too() -> None:
+    lingering, beating = WatchedLog("/messages", 1), WatchedLog("/extend", 2)
+
+    async def scenario() -> None:
+        async with async_client(lingering) as server:
+            producer = await server.producer(TOPIC, limits=LIMITS)
+            await producer.send(b"1")
+            assert await asyncio.to_thread(lingering.reached.wait, WAIT)
+        server = async_client(beating)
+        async with server, server.transaction(timeout=0.003, heartbeat=True):
+            assert await asyncio.to_thread(beating.reached.wait, WAIT)
+
+    asyncio.run(scenario())
+    assert len(lingering.messages) == 1
+    assert beating.requests[-1].endswith("/commit")

@@ -1,0 +1,84 @@
+"""Consume, transform, produce, on the running product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.server import Served
+from txnconsole.client import Client, Message, NewMessage
+
+ENDED = 30.0
+
+
+def prepared(server: Served, admin: Client, count: int) -> tuple[str, str]:
+    source, target = server.topic(), server.topic()
+    admin.create_subscription(source, "s")
+    with admin.producer(source) as producer:
+        for number in range(count):
+            producer.send(str(number).encode())
+    return source, target
+
+
+def payloads(admin: Client, topic: str, count: int) -> list[bytes]:
+    """The committed messages, once there are so many."""
+    reader = admin.reader(topic, 0)
+    found: list[bytes] = []
+    while len(found) < count:
+        messages = reader.fetch(wait=ENDED).messages
+        assert messages
+        found += [message.payload for message in messages]
+    return found
+
+
+def test_every_batch_is_one_transaction(server: Served, admin: Client) -> None:
+    source, target = prepared(server, admin, 5)
+
+    def split(message: Message) -> list[NewMessage]:
+        return [NewMessage(payload=message.payload)] * int(message.payload)
+
+    done = admin.process(
+        source, "s", to=target, transform=split, max_messages=2, wait=0, until_empty=True
+    )
+    assert (done.received, done.sent, done.committed, done.aborted) == (5, 10, 3, 0)
+    assert payloads(admin, target, 10) == [str(n).encode() for n in range(5) for _ in range(n)]
+
+
+def test_a_batch_whose_transaction_is_aborted_is_processed_again(
+    server: Served, admin: Client
+) -> None:
+    source, target = prepared(server, admin, 2)
+    aborted: list[str] = []
+
+    def aborting(message: Message) -> list[NewMessage]:
+        """An operator aborts the first transaction while its batch is worked on."""
+        if not aborted:
+            mine = admin.transactions.list(status=["OPEN"], owner="test-admin", order="newest")
+            [txn] = [each for each in mine if each.client.startswith("consumer-")]
+            aborted.append(txn.txn_id)
+            admin.transactions.abort(txn.txn_id, reason="a test", wait=ENDED)
+        return [NewMessage(payload=message.payload)]
+
+    done = admin.process(source, "s", to=target, transform=aborting, wait=5, stop=_after(2))
+    assert (done.received, done.committed, done.aborted) == (2, 1, 1)
+    assert payloads(admin, target, 2) == [b"0", b"1"]
+
+
+def test_an_exception_gives_the_batch_back(server: Served, admin: Client) -> None:
+    source, target = prepared(server, admin, 2)
+
+    def fail(message: Message) -> list[NewMessage]:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        admin.process(source, "s", to=target, transform=fail, wait=5)
+    again = admin.consumer(source, "s").receive(wait=5)
+    assert [message.payload for message in again] == [b"0", b"1"]
+    assert list(admin.reader(target, 0)) == []
+
+
+def _after(batches: int) -> Callable[[], bool]:
+    """Stop after so many batches."""
+    asked = iter(range(batches))
+    return lambda: next(asked, None) is None

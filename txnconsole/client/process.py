@@ -1,0 +1,113 @@
+"""Consume, transform, produce: each batch of messages in one transaction, exactly once."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Protocol
+
+from txnconsole.client.answers import Message
+from txnconsole.client.asynchronous import Opening
+from txnconsole.client.calls import NewMessage
+from txnconsole.client.consumer import AsyncConsumer
+from txnconsole.client.errors import InvalidTxnStatus, TransactionAborted, TransactionConflict
+from txnconsole.client.producer import AsyncProducer
+from txnconsole.client.runtime import Runtime
+from txnconsole.client.transaction import AsyncTransaction
+
+_log = logging.getLogger(__name__)
+
+Transform = Callable[[Message], Iterable[NewMessage] | Awaitable[Iterable[NewMessage]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processed:
+    """What was done: messages received and sent in ``committed`` transactions.
+
+    ``aborted``: transactions whose batch was given back and received again.
+    """
+
+    received: int = 0
+    sent: int = 0
+    committed: int = 0
+    aborted: int = 0
+
+
+class Begin(Protocol):
+    def __call__(self) -> Opening[AsyncTransaction]: ...
+
+
+class Processor:
+    """Receives a batch, sends what ``transform`` makes of it, acknowledges it, and commits both.
+
+    A batch whose transaction is aborted, by a conflict, its deadline or an operator, is given back
+    and tried again. When ``transform`` raises, its batch is given back and the exception passes.
+    When the commit has no answer the exception passes too; whatever its outcome, nothing is lost
+    or done twice: the acknowledgements share it.
+    """
+
+    def __init__(
+        self,
+        consumer: AsyncConsumer,
+        producer: AsyncProducer,
+        transform: Transform,
+        *,
+        begin: Begin,
+        runtime: Runtime,
+    ) -> None:
+        self._consumer, self._producer, self._transform = consumer, producer, transform
+        self._begin, self._runtime = begin, runtime
+
+    async def run(
+        self, *, max_messages: int, wait: float, stop: Callable[[], bool], until_empty: bool
+    ) -> Processed:
+        received = sent = committed = aborted = failures = 0
+        while not stop():
+            messages = await self._consumer.receive(max_messages, wait=wait)
+            if not messages:
+                if until_empty:
+                    break
+                continue
+            produced = await self._process(messages)
+            if produced is None:
+                aborted += 1
+                failures += 1
+                await self._back_off(failures)
+                continue
+            failures = 0
+            received, sent, committed = received + len(messages), sent + produced, committed + 1
+        return Processed(received=received, sent=sent, committed=committed, aborted=aborted)
+
+    async def _process(self, messages: list[Message]) -> int | None:
+        """Process a batch; returns how many messages it made, or None when it was aborted."""
+        sent = 0
+        try:
+            async with self._begin() as txn:
+                for message in messages:
+                    made = self._transform(message)
+                    for each in await made if isawaitable(made) else made:
+                        await self._producer.send(
+                            each.payload,
+                            key=each.key,
+                            properties=each.properties,
+                            event_time=each.event_time,
+                            txn=txn,
+                        )
+                        sent += 1
+                await self._consumer.ack(*messages, txn=txn)
+        except (TransactionConflict, TransactionAborted, InvalidTxnStatus) as error:
+            _log.warning("A batch of %d messages was given back: %s", len(messages), error)
+            await self._consumer.nack(*messages)
+            return None
+        except Exception:
+            await self._consumer.nack(*messages)
+            raise
+        return sent
+
+    async def _back_off(self, failures: int) -> None:
+        jitter = random.random()  # noqa: S311 - spreads clients, keeps no secret
+        delay = self._runtime.retry.delay(failures, 0.0, jitter=jitter)
+        await self._runtime.sleep(delay or 0.0)
