@@ -175,6 +175,9 @@ class Invariants:
                 report = self.of_partition(partition, position=position)
             except (PartitionNotFound, TopicNotFound):
                 continue  # It has been deleted meanwhile.
+            except EngineError:
+                self._stop(subject, row.partition_id)  # the next round goes on behind it
+                raise
             broken += self._keep(report, begins=position == 0)
         place = due[-1].partition_id if len(due) == _PARTITIONS else 0
         self._stop(subject, place)

@@ -10,14 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from engine import Engine
 from engine.inspect import invariants
 from engine.inspect.checks import Check
-from engine.model.errors import InvalidRequest
+from engine.model.errors import InvalidRequest, PartitionUnavailable
 from engine.model.topic import BufferKind
+from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from tests.engine.histories import STEPS, Partition, Step
 from tests.engine.support import (
     P0,
     P1,
     SUBSCRIPTION,
+    TOPIC,
     abort,
     batch,
     broker_sql,
@@ -253,6 +255,28 @@ def test_coordinators_take_turns_however_many_there_are(
         {"coordinator:3"},
         {f"coordinator:{tc}" for tc in (0, 1, 2)},
     ]
+
+
+def test_a_partition_that_cannot_be_checked_holds_up_no_other(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=3)  # the first and the last are on one broker
+    checker = engine.inspect._invariants
+    check = checker.of_partition
+
+    def too_long(partition: PartitionName, **options: int) -> invariants.Report:
+        if partition == P0:
+            raise PartitionUnavailable("canceling statement due to statement timeout")
+        return check(partition, **options)
+
+    monkeypatch.setattr(checker, "of_partition", too_long)
+    for _ in range(2):
+        engine.inspect.check_invariants()
+    items = engine.inspect.invariant_state(limit=500).page.items
+    assert {one.subject for one in items if one.name == "dense_offsets"} == {
+        str(P1),
+        str(PartitionName(TOPIC, 2)),
+    }
 
 
 def test_a_counter_example_stands_until_a_whole_pass_has_not_found_it(engine: Engine) -> None:
