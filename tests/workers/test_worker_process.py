@@ -141,7 +141,7 @@ def test_a_killed_worker_leaves_work_that_the_next_one_does(engine: Engine, star
 @pytest.mark.django_db(transaction=True)
 def test_a_job_of_a_killed_worker_is_finished_by_the_next(engine: Engine, start: Start) -> None:
     """Nothing is done twice, nothing left out."""
-    count = 500
+    count = 1500
     opened = [engine.coordinator.open(owner="p").txn_id for _ in range(count)]
     (worker, _) = start("worker", "beat")
     every = TransactionFilter(owner="p")

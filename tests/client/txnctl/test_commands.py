@@ -140,6 +140,21 @@ def test_coordinators_are_listed(txnctl: Txnctl) -> None:
     assert "LOW WATER MARK" in txnctl("coordinators", "list").out
 
 
+def test_a_subscription_is_sent_back_to_the_start(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    txnctl("produce", name, "-m", "a", "-m", "b")
+    txnctl("subscriptions", "create", name, "s")
+    assert len(txnctl("consume", name, "s").out.splitlines()) == 2
+    declined = txnctl("subscriptions", "seek", name, "s", "--earliest", stdin="n\n")
+    assert declined.code == 1
+    assert txnctl("consume", name, "s", "--wait", "0").out == ""
+    sought = txnctl("subscriptions", "seek", name, "s", "--offset", "1", "--yes")
+    assert (sought.code, "MARK-DELETE" in sought.out) == (0, True)
+    again = txnctl("-o", "json", "consume", name, "s", "--wait", "1").json
+    assert [each["payload"] for each in again] == ["b"]
+    assert txnctl("subscriptions", "seek", name, "s", "--yes").code == 2
+
+
 def test_coordinators_are_added_and_never_taken_away(txnctl: Txnctl) -> None:
     there = len(txnctl("-o", "json", "coordinators", "list").json)
     grown = txnctl("coordinators", "scale", str(there + 1), "--reason", "more")

@@ -112,3 +112,41 @@ def delete(
         typer.confirm(f"Delete {subscription} of {topic} with its position?", abort=True)
     session.send("DELETE", subscription_path(topic, subscription), {})
     session.say(f"{subscription} is deleted.")
+
+
+@app.command()
+def seek(
+    context: typer.Context,
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    offset: Annotated[int | None, typer.Option(min=0, help="Go on here.")] = None,
+    timestamp: Annotated[str | None, typer.Option(help="Go on from then (RFC 3339).")] = None,
+    earliest: Annotated[bool, typer.Option("--earliest", help="From the log's start.")] = False,
+    latest: Annotated[bool, typer.Option("--latest", help="Only what comes from now on.")] = False,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this one.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Abort the transactions that hold acknowledgements.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why; needed with --force, and kept.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Go on from another place: what lies before counts as acknowledged, the rest comes again."""
+    session = session_of(context)
+    if not yes and session.output is Output.TABLE:
+        typer.confirm(f"Move {subscription} of {topic}?", abort=True)
+    body = {
+        "offset": offset,
+        "timestamp": timestamp,
+        "earliest": earliest or None,
+        "latest": latest or None,
+        "partition": partition,
+        "force": force,
+        "reason": reason,
+    }
+    answer = session.send("POST", f"{subscription_path(topic, subscription)}/seek", body)
+    if session.output is Output.JSON:
+        session.show_json(answer)
+        return
+    session.show_rows(answer["partitions"], _CURSORS)
+    if answer["ended_transactions"]:
+        session.say(f"Aborted: {', '.join(answer['ended_transactions'])}.")
