@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import UTC, datetime
 
 import pytest
 
@@ -214,3 +215,19 @@ def _produce(client: Client, topic: str, count: int) -> None:
 
 def _payloads(client: Client, topic: str) -> list[bytes]:
     return [message.payload for message in client.reader(topic, 0)]
+
+
+def test_a_subscription_is_moved_to_another_place(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    admin.create_subscription(topic, "s")
+    _produce(admin, topic, 3)
+    consumer = admin.consumer(topic, "s")
+    consumer.ack(*consumer.receive(wait=5))
+    consumer.seek(offset=1, partition=0)
+    assert [each.payload for each in consumer.receive(wait=5)] == [b"1", b"2"]
+    consumer.seek(latest=True)
+    assert consumer.receive(wait=0) == []
+    consumer.seek(timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+    assert len(consumer.receive(wait=5)) == 3
+    with pytest.raises(ValueError, match="Give one of offset"):
+        consumer.seek(offset=1, latest=True)

@@ -226,7 +226,14 @@ def leave(topic: str, subscription: str, *, consumer: str) -> Call[Nothing]:
     return _post(path, {"consumer": consumer}, Nothing)
 
 
-def seek(topic: str, subscription: str, places: Mapping[str, Any], *, force: bool) -> Call[Nothing]:
+def seek(
+    topic: str,
+    subscription: str,
+    places: Mapping[str, Any],
+    *,
+    partition: int | None,
+    force: bool,
+) -> Call[Nothing]:
     """Move a subscription to the one place that is given.
 
     Raises:
@@ -235,7 +242,8 @@ def seek(topic: str, subscription: str, places: Mapping[str, Any], *, force: boo
     place = _given(places)
     if len(place) != 1:
         raise ValueError(f"Give one of {', '.join(places)}.")
-    body = {name: _time(value) for name, value in place.items()} | {"force": force}
+    body = {name: _time(value) for name, value in place.items()}
+    body |= _given({"partition": partition}) | {"force": force}
     return _post(f"{_subscription_path(topic, subscription)}/seek", body, Nothing)
 
 

@@ -77,9 +77,12 @@ class AsyncConsumer:
         timestamp: datetime | None = None,
         earliest: bool = False,
         latest: bool = False,
+        partition: int | None = None,
         force: bool = False,
     ) -> None:
         """Move the whole subscription to one place: the next ``receive`` delivers from there.
+
+        With ``partition`` only there; an offset needs it unless the topic has only one.
 
         Raises:
             ValueError: not exactly one place was given.
@@ -94,6 +97,7 @@ class AsyncConsumer:
                 "earliest": earliest or None,
                 "latest": latest or None,
             },
+            partition=partition,
             force=force,
         )
         await self._transport.perform(call)
