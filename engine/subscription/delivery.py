@@ -80,6 +80,8 @@ class Delivery:
         self._recover = recover
         self._turn = itertools.count()
         self._due: dict[tuple[str, int], tuple[float, Sequence[Row]]] = {}
+        #: The active consumers' turns in which every partition of a broker has been visited.
+        self._entered: dict[tuple[str, int], Turn] = {}
 
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
@@ -147,7 +149,7 @@ class Delivery:
         """
         topic = self._topics.get(name.topic)
         for database in self._brokers.of_topic(topic):
-            place = self._cursors.place(database, topic, name)
+            place = self._cursors.refreshed(self._cursors.place(database, topic, name))
             with database.session() as session:
                 rows = session.all("cursors", subscription_id=place.subscription_id)
             for row in rows:
@@ -196,37 +198,43 @@ class Delivery:
         found, due = self._due.get(_key(place), (0.0, ()))
         if since == began and found >= began:
             return []
-        if found < since:
-            place, due = self._look(place)
+        taken_over = called.epoch > 0 and self._entered.get(_key(place)) != called
+        if found < since or taken_over:
+            place, due = self._look(place, taken_over=taken_over)
         received: list[StoredMessage] = []
         for row in _rotated(due, turn):
             received += self._receive_from(place, row.partition_id, called, room - len(received))
             if len(received) >= room:
                 break
+        else:
+            if taken_over:
+                self._entered[_key(place)] = called
         return received
 
-    def _look(self, place: Place) -> tuple[Place, Sequence[Row]]:
+    def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Row]]:
         """Find the partitions of one broker that may have something to deliver, and make them ready
         to be read."""
-        rows = self._ask(place)
+        rows = self._ask(place, taken_over=taken_over)
         if any(row.needs_cursor for row in rows):
             place = self._cursors.refreshed(place)
-            rows = self._ask(place)
+            rows = self._ask(place, taken_over=taken_over)
         for row in rows:
             if row.needs_recovery:
                 partition = PartitionName(place.topic.name, row.number)
                 self._recover(Location(place.database, row.partition_id), partition)
         if len(self._due) > _KEPT_LOOKS:
             self._due.clear()
+            self._entered.clear()
         self._due[_key(place)] = (time.monotonic(), rows)
         return place, rows
 
-    def _ask(self, place: Place) -> Sequence[Row]:
+    def _ask(self, place: Place, *, taken_over: bool) -> Sequence[Row]:
         with place.database.session() as session:
             return session.all(
                 "deliverable",
                 subscription_id=place.subscription_id,
                 topic_id=place.topic.topic_id,
+                taken_over=taken_over,
             )
 
     def _receive_from(

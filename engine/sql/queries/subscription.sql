@@ -61,7 +61,8 @@ ON CONFLICT DO NOTHING
 
 -- deliverable --
 -- Partitions with something to deliver: unread up to the stable position, to redeliver, or overdue;
--- and those that first need a cursor, or to be rebuilt.
+-- and those that first need a cursor, or to be rebuilt. To a consumer that has taken over also those
+-- with something in flight: its predecessor had that.
 SELECT p.partition_id, p.number, c.partition_id IS NULL AS needs_cursor,
     l.partition_id IS NULL AS needs_recovery
 FROM broker.partition p
@@ -75,6 +76,7 @@ WHERE p.topic_id = %(topic_id)s AND p.online AND (
     OR l.partition_id IS NULL
     OR greatest(d.due_offset, c.mark_delete + 1) < coalesce(l.first_ongoing_offset, l.next_offset)
     OR d.next_deadline < statement_timestamp()
+    OR (%(taken_over)s AND d.next_deadline IS NOT NULL)
 )
 ORDER BY p.number
 

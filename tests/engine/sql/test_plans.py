@@ -173,7 +173,11 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("next_ended", key | {"offset": 2}, 5),
         Hot("entry_at", key | {"offset": 2}, 5),
         Hot("open_spans", {"holder": -1, "tc_id": -1, "sequence": -1, "limit": 5}, 12),
-        Hot("deliverable", {"subscription_id": subscription_id, "topic_id": topic_id}, 10),
+        Hot(
+            "deliverable",
+            {"subscription_id": subscription_id, "topic_id": topic_id, "taken_over": True},
+            10,
+        ),
     ]
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine
-from engine.model.errors import ConsumerBusy
+from engine.model.errors import ConsumerBusy, SubscriptionNotFound
 from engine.model.key_shared import LOOKAHEAD, SLOTS, assignment
 from engine.model.message import NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionType
@@ -319,3 +319,27 @@ def test_whatever_consumers_do_a_keys_messages_come_in_order_to_one_at_a_time(
                 engine.acknowledge(name, consumer, [chosen.message_id])
             else:
                 engine.nack(name, consumer, [chosen.message_id])
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
+def test_who_takes_over_gets_what_the_one_who_died_had_when_there_is_nothing_else(
+    engine: Engine, kind: SubscriptionType
+) -> None:
+    setup(engine, kind, partitions=2)
+    engine.produce(P0, batch("a"))
+    engine.produce(P1, batch("b"))
+    assert received(engine, "c1") == ["a", "b"]
+    lease_runs_out(engine)
+    one = received(engine, "c2", max_messages=1)
+    assert sorted(one + received(engine, "c2")) == ["a", "b"]
+
+
+def test_leaving_is_not_misled_by_a_subscription_that_was_deleted(engine: Engine) -> None:
+    setup(engine, EXCLUSIVE)
+    engine.produce(P0, batch("a"))
+    received(engine, "c1")
+    known = dict(engine.subscriptions._records._known)
+    engine.subscriptions.delete(SUBSCRIPTION)
+    engine.subscriptions._records._known.update(known)
+    with pytest.raises(SubscriptionNotFound):
+        engine.leave(SUBSCRIPTION, "c1")
