@@ -12,11 +12,12 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
+from engine.model.subscription import SubscriptionType
 from tests.model.messages import Messages
 from tests.model.operations import Operations
 from tests.model.topics import Topics
 from tests.model.transactions import Transactions
-from tests.model.world import SUBSCRIPTIONS, TOPICS
+from tests.model.world import KIND, SUBSCRIPTIONS, TOPICS
 
 
 class Machine(Topics, Messages, Operations, Transactions):
@@ -25,13 +26,19 @@ class Machine(Topics, Messages, Operations, Transactions):
     @initialize(
         partitions=st.integers(1, 2),
         writers=st.lists(st.sampled_from([0, 1, 2, None]), min_size=4, max_size=9),
+        kinds=st.tuples(KIND, KIND),
     )
-    def begin(self, partitions: int, writers: list[int | None]) -> None:
+    def begin(
+        self,
+        partitions: int,
+        writers: list[int | None],
+        kinds: tuple[SubscriptionType, SubscriptionType],
+    ) -> None:
         """Three transactions and plain producers have written; two subscriptions listen."""
         self.create(TOPICS[0], partitions)
         self.create(TOPICS[1], 1)
-        for name in (SUBSCRIPTIONS[0], SUBSCRIPTIONS[2]):
-            self.subscribe(name, latest=False)
+        for name, kind in zip((SUBSCRIPTIONS[0], SUBSCRIPTIONS[2]), kinds, strict=True):
+            self.subscribe(name, latest=False, kind=kind)
         for tc_id in (0, 0, 1):
             self.open(tc_id, "alice")
         for turn, writer in enumerate(writers):

@@ -7,12 +7,14 @@ from collections import defaultdict
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from engine.model.message import MessageID
+from engine.model.message import MessageID, NewMessage
+from engine.model.subscription import AckType, InitialPosition, SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
-from tests.engine.support import batch, time_out_deliveries
+from tests.engine.support import time_out_deliveries
 from tests.model import looking
 from tests.model.reference import Place
+from tests.model.subscriptions import Cursor
 from tests.model.world import (
     CONSUMER,
     MAYBE_TXN,
@@ -53,9 +55,9 @@ class Messages(World):
         def real() -> tuple[int, int, bool]:
             options = {"txn_id": txn_id, "producer_name": producer, "sequence_id": sequence_id}
             if late:
-                done = self.engine.log.append(partition, batch(*texts), **options)
+                done = self.engine.log.append(partition, keyed(texts), **options)
             else:
-                done = self.engine.produce(partition, batch(*texts), owner=owner, **options)
+                done = self.engine.produce(partition, keyed(texts), owner=owner, **options)
             return done.first_offset, done.last_offset, done.duplicate
 
         def expected() -> tuple[int, int, bool]:
@@ -76,7 +78,9 @@ class Messages(World):
         name=SUBSCRIPTION,
         consumer=CONSUMER,
         size=st.integers(1, 6),
-        then=st.sampled_from(["nothing", "ack", "ack", "acks by halves", "nack", "time out"]),
+        then=st.sampled_from(
+            ["nothing", "ack", "ack", "acks by halves", "up to the last", "nack", "time out", "go"]
+        ),
         txn_id=MAYBE_TXN,
         other=MAYBE_TXN,
     )
@@ -98,20 +102,31 @@ class Messages(World):
             self.give_back(name, consumer, places)
         elif then == "time out":
             self.time_out(name, consumer)
+        elif then == "go":
+            self.leave(name, consumer)
+        elif then == "up to the last":
+            self.acknowledge_up_to(name, consumer, places[-1], txn_id)
+            if other is not None:
+                self.acknowledge_up_to(name, consumer, places[0], other)
         else:
             mine = places if then == "ack" else places[::2]
-            self.acknowledge_places(name, mine, txn_id=txn_id)
+            self.acknowledge_places(name, mine, txn_id=txn_id, consumer=consumer)
             if other is not None:
-                self.acknowledge_places(name, places[-1:], txn_id=other)
+                self.acknowledge_places(name, places[-1:], txn_id=other, consumer=consumer)
 
     def receive(self, name: SubscriptionName, consumer: str, size: int) -> list[Place]:
         found = self.agree(
             "receive",
             lambda: self.engine.receive(name, consumer, max_messages=size),
-            lambda: self.reference.subscription(name),
+            lambda: self.reference.receive(name, consumer),
         )
         if found is None:
             return []
+        if found[1] is None:
+            looking.same(found[0], (), "received by who is not the active consumer")
+            return []
+        shared = found[1].kind is SubscriptionType.KEY_SHARED
+        alone = found[1].present == {consumer}
         received = defaultdict(list)
         for message in found[0]:
             received[message.partition].append(
@@ -121,9 +136,12 @@ class Messages(World):
         for number, cursor in found[1].cursors.items():
             mine = received[number]
             if cursor.partition.online and (mine or not full):
+                cursor.enter(found[1].turn)
                 cursor.take_overdue()
             due = cursor.due() if cursor.partition.online else []
             log, given = cursor.partition.log, cursor.given
+            if shared:
+                due = self._shared_by_key(cursor, consumer, due, mine, alone=alone)
             expected = [(offset, log[offset].text, given.get(offset, 0)) for offset in due]
             looking.same(mine, expected[: len(mine)], f"received from {number}")
             assert full or len(mine) == len(due), f"partition {number} has {due}, gave {mine}"
@@ -131,6 +149,72 @@ class Messages(World):
             cursor.deliver([offset for offset, _, _ in mine], consumer)
         assert partial <= 1, "room was left while another partition was looked at"
         return [(message.partition, message.offset) for message in found[0]]
+
+    def _shared_by_key(
+        self,
+        cursor: Cursor,
+        consumer: str,
+        due: list[int],
+        received: list[tuple[int, str, int]],
+        *,
+        alone: bool,
+    ) -> list[int]:
+        """Which of them the engine had to deliver: whose turn a key is, it chooses, but nobody is
+        given a key while another has messages of it; one that is alone is given all."""
+        mine = [offset for offset, _, _ in received]
+        others = {key(cursor, o) for o, who in cursor.in_flight.items() if who != consumer}
+        assert not others & {key(cursor, offset) for offset in mine}, "a key is with another"
+        if alone and not cursor.held:
+            return sorted(due, key=lambda o: (mine.index(o) if o in mine else len(due), o))
+        looking.same({*mine} - {*due}, set(), "received and not due")
+        return mine
+
+    @rule(name=SUBSCRIPTION, consumer=CONSUMER)
+    def leave(self, name: SubscriptionName, consumer: str) -> None:
+        self.agree(
+            "leave",
+            lambda: self.engine.leave(name, consumer),
+            lambda: self.reference.subscription(name).leave(consumer),
+        )
+
+    @rule(
+        name=SUBSCRIPTION,
+        number=st.integers(0, 1),
+        to=st.integers(0, 8) | st.sampled_from(InitialPosition),
+    )
+    def seek(self, name: SubscriptionName, number: int, to: int | InitialPosition) -> None:
+        def expected() -> None:
+            partition = self.reference.partition(PartitionName(name.topic, number))
+            subscription = self.reference.subscription(name)
+            offset = to if isinstance(to, int) else partition.start
+            subscription.seek(number, None if to is InitialPosition.LATEST else offset)
+
+        self.agree(
+            "seek",
+            lambda: self.engine.subscription_operations.seek(name, to, partition=number),
+            expected,
+        )
+
+    @rule(name=SUBSCRIPTION, consumer=CONSUMER, txn_id=MAYBE_TXN, data=st.data())
+    def acknowledge_cumulatively(
+        self, name: SubscriptionName, consumer: str, txn_id: TxnID | None, data: st.DataObject
+    ) -> None:
+        place = self._places(name, data)[0]
+        if name in self.subscriptions and self.reference.subscription(name).active is not None:
+            consumer = data.draw(st.sampled_from([consumer, "c1", "c2"]))
+        self.acknowledge_up_to(name, consumer, place, txn_id)
+
+    def acknowledge_up_to(
+        self, name: SubscriptionName, consumer: str, place: Place, txn_id: TxnID | None
+    ) -> None:
+        """Not up to what is deleted or in this transaction already: there it depends on the
+        markers that a reader has passed."""
+        if name in self.subscriptions:
+            cursor = self.reference.subscription(name).cursors[place[0]]
+            own = txn_id is not None and cursor.held.get(place[1]) == txn_id
+            if place[1] in cursor.deleted or (own and cursor.until.get(txn_id) != place[1]):
+                return
+        self.acknowledge_places(name, [place], txn_id=txn_id, consumer=consumer, cumulative=True)
 
     @rule(name=SUBSCRIPTION, txn_id=MAYBE_TXN, owner=OWNER, late=st.booleans(), data=st.data())
     def acknowledge(
@@ -153,13 +237,19 @@ class Messages(World):
         txn_id: TxnID | None,
         owner: str | None = None,
         late: bool = False,
+        consumer: str = "c1",
+        cumulative: bool = False,
     ) -> None:
+        kind = AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL
+        how = {"consumer": consumer, "cumulative": cumulative}
+
         def real() -> set[Place]:
             ids = [_message_id(place) for place in places]
+            options = {"ack_type": kind, "txn_id": txn_id}
             if late:
-                answer = self.engine._acks.acknowledge(name, "c1", ids, txn_id=txn_id)
+                answer = self.engine._acks.acknowledge(name, consumer, ids, **options)
             else:
-                answer = self.engine.acknowledge(name, "c1", ids, txn_id=txn_id, owner=owner)
+                answer = self.engine.acknowledge(name, consumer, ids, owner=owner, **options)
             named = {*answer.acked, *answer.pending, *answer.dropped}
             assert named == {*ids}
             assert not (answer.acked if txn_id else answer.pending)
@@ -167,10 +257,10 @@ class Messages(World):
 
         def expected() -> set[Place]:
             if late:
-                return self.reference.acknowledge_late(name, places, txn_id)
-            return self.reference.acknowledge(name, places, txn_id, owner)
+                return self.reference.acknowledge_late(name, places, txn_id, **how)
+            return self.reference.acknowledge(name, places, txn_id, owner, **how)
 
-        self.equal("acknowledge", real, expected)
+        self.equal("acknowledge up to" if cumulative else "acknowledge", real, expected)
 
     @rule(name=SUBSCRIPTION, consumer=CONSUMER, data=st.data())
     def nack(self, name: SubscriptionName, consumer: str, data: st.DataObject) -> None:
@@ -217,3 +307,16 @@ class Messages(World):
 def _message_id(place: Place) -> MessageID:
     """The ledger is not looked at: the offset says it all."""
     return MessageID(1, place[1], place[0], 0)
+
+
+def keyed(texts: list[str]) -> list[NewMessage]:
+    """Messages of three keys, told by their texts."""
+    return [NewMessage(payload=text.encode(), key=_key(text)) for text in texts]
+
+
+def key(cursor: Cursor, offset: int) -> str:
+    return _key(cursor.partition.log[offset].text)
+
+
+def _key(text: str) -> str:
+    return "klm"[int(text[1:]) % 3]

@@ -11,14 +11,17 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.model.errors import (
+    ConsumerBusy,
     InvalidPartitionState,
     InvalidTxnStatus,
     PartitionNotFound,
+    SubscriptionConflict,
     SubscriptionNotFound,
     TopicInUse,
     TopicNotFound,
     TransactionNotFound,
 )
+from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction
@@ -70,7 +73,8 @@ class Reference:
             topic.brokers.append(broker)
             topic.partitions.append(partition)
             for subscription in topic.subscriptions.values():
-                subscription.cursors[len(topic.partitions) - 1] = Cursor(partition)
+                cursor = Cursor(partition, in_order=subscription.kind.has_one_consumer)
+                subscription.cursors[len(topic.partitions) - 1] = cursor
 
     def delete_topic(self, name: TopicName, *, force: bool = False) -> set[tuple[TxnID, object]]:
         """Refused while a transaction holds it; by force its part of them is aborted (§7)."""
@@ -87,15 +91,23 @@ class Reference:
         self.headless = {partition for partition in self.headless if partition.topic != name}
         return {(txn_id, part[1] if part[0] is topic else part[0]) for txn_id, part in held}
 
-    def subscribe(self, name: SubscriptionName, *, latest: bool = False) -> None:
+    def subscribe(
+        self,
+        name: SubscriptionName,
+        *,
+        latest: bool = False,
+        kind: SubscriptionType = SubscriptionType.SHARED,
+    ) -> None:
         """Create a subscription; ``latest`` counts all that stands in the log as deleted."""
         topic = self.topic(name.topic)
         if name.name in topic.subscriptions:
+            if topic.subscriptions[name.name].kind is not kind:
+                raise SubscriptionConflict
             return
         cursors = {number: Cursor(partition) for number, partition in enumerate(topic.partitions)}
         for cursor in cursors.values():
             cursor.deleted = set(range(cursor.partition.end if latest else 0))
-        topic.subscriptions[name.name] = Subscription(cursors, topic.brokers)
+        topic.subscriptions[name.name] = Subscription(cursors, topic.brokers, kind)
 
     def unsubscribe(self, name: SubscriptionName) -> None:
         topic, subscription = self.topic(name.topic), self.subscription(name)
@@ -159,6 +171,9 @@ class Reference:
         places: Sequence[Place],
         txn_id: TxnID | None = None,
         owner: str | None = None,
+        *,
+        consumer: str = "c1",
+        cumulative: bool = False,
     ) -> set[Place]:
         """Answers the messages that were dropped because a transaction holds them."""
         if txn_id is not None:
@@ -167,19 +182,36 @@ class Reference:
             member = topic.subscriptions.get(name.name, name)
             shares = [(member, broker) for broker in sorted({*topic.brokers})]
             self.coordinators.join(txn_id, owner, subscriptions=shares)
-        return self.acknowledge_late(name, places, txn_id)
+        return self.acknowledge_late(name, places, txn_id, consumer=consumer, cumulative=cumulative)
 
     def acknowledge_late(
-        self, name: SubscriptionName, places: Sequence[Place], txn_id: TxnID | None
+        self,
+        name: SubscriptionName,
+        places: Sequence[Place],
+        txn_id: TxnID | None,
+        *,
+        consumer: str = "c1",
+        cumulative: bool = False,
     ) -> set[Place]:
         """The brokers' side alone."""
         subscription = self.subscription(name)
         for number, _ in places:
             self.partition(PartitionName(name.topic, number))
-        return subscription.acknowledge(_by_partition(places), txn_id)
+        return subscription.acknowledge(
+            _by_partition(places), txn_id, consumer, cumulative=cumulative
+        )
 
     def nack(self, name: SubscriptionName, consumer: str, places: Sequence[Place]) -> None:
         self.subscription(name).nack(_by_partition(places), consumer)
+
+    def receive(self, name: SubscriptionName, consumer: str) -> Subscription | None:
+        """None: another consumer is the active one, and this one has to wait."""
+        subscription = self.subscription(name)
+        if subscription.may_call(consumer):
+            return subscription
+        if subscription.kind is SubscriptionType.EXCLUSIVE:
+            raise ConsumerBusy
+        return None
 
     # Ending
 

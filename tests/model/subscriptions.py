@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.model.errors import (
+    ConsumerBusy,
+    InvalidRequest,
     InvalidTxnStatus,
     MessageNotFound,
     PartitionUnavailable,
+    TopicInUse,
     TransactionConflict,
 )
+from engine.model.subscription import SubscriptionType
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.model.partitions import MarkerPartition
@@ -31,6 +35,11 @@ class Cursor:
     overdue: set[int] = field(default_factory=set)
     again: set[int] = field(default_factory=set)
     given: dict[int, int] = field(default_factory=dict)
+    #: Up to where transactions have acknowledged cumulatively.
+    until: dict[TxnID, int] = field(default_factory=dict)
+    in_order: bool = False
+    #: Whose turn it was when somebody was last here.
+    turn: int = 0
 
     def undeleted(self) -> list[int]:
         """Visible and not acknowledged: the backlog."""
@@ -39,7 +48,15 @@ class Cursor:
     def due(self) -> list[int]:
         """What a receive call would deliver now, in this order."""
         free = [o for o in self.undeleted() if o not in self.held and o not in self.in_flight]
+        if self.in_order:
+            return free
         return sorted(free, key=lambda offset: (offset not in self.again, offset))
+
+    def enter(self, turn: int) -> None:
+        """What an earlier active consumer still had is given back (docs/decisions/0009)."""
+        if turn > self.turn:
+            self.turn = turn
+            self.give_back([*self.in_flight])
 
     def take_overdue(self) -> None:
         """What was not acknowledged in time is due again."""
@@ -76,6 +93,7 @@ class Cursor:
         mine = [offset for offset, holder in self.held.items() if holder == txn_id]
         for offset in mine:
             del self.held[offset]
+        self.until.pop(txn_id, None)
         (self.delete if action is TxnAction.COMMIT else self.give_back)(mine)
         return len(mine)
 
@@ -83,11 +101,13 @@ class Cursor:
         """A crash: what was in flight is delivered again, and nobody knows how often it was."""
         for derived in (self.in_flight, self.overdue, self.again, self.given):
             derived.clear()
+        self.turn = 0
 
     def cut(self, upper: int) -> None:
         """The log ends at ``upper`` now (§4.2)."""
         self.deleted = {o for o in self.deleted if o < upper}
         self.held = {o: t for o, t in self.held.items() if o < upper}
+        self.until = {t: min(o, upper - 1) for t, o in self.until.items()}
         self.forget_deliveries()
 
     def _take(self, offset: int) -> None:
@@ -102,44 +122,148 @@ class Subscription:
 
     cursors: dict[int, Cursor]
     brokers: Sequence[str]
+    kind: SubscriptionType = SubscriptionType.SHARED
+    #: Of the one consumer that is active, where there is one; ``turn`` tells its turn from others'.
+    active: str | None = None
+    turn: int = 0
+    #: Who may be there, where many are.
+    present: set[str] = field(default_factory=set)
     ended: dict[tuple[str, TxnID], TxnAction] = field(default_factory=dict)
     marks: dict[tuple[str, int], int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for cursor in self.cursors.values():
+            cursor.in_order = self.kind.has_one_consumer
+
+    def may_call(self, consumer: str) -> bool:
+        """Whether it is the active consumer; it becomes so when there is none (0009)."""
+        if not self.kind.has_one_consumer:
+            self.present.add(consumer)
+            return True
+        if self.active is None:
+            self.active = consumer
+            self.turn += 1
+        return self.active == consumer
+
+    def require(self, consumer: str) -> None:
+        if not self.may_call(consumer):
+            raise ConsumerBusy
+
+    def leave(self, consumer: str) -> None:
+        """A consumer goes; what it has is given back."""
+        for broker in dict.fromkeys(self.brokers):
+            for cursor in self.on(broker):
+                if not cursor.partition.online:
+                    raise PartitionUnavailable
+                cursor.give_back([o for o, who in cursor.in_flight.items() if who == consumer])
+        self.present.discard(consumer)
+        if self.active == consumer:
+            self.active = None
+
+    def seek(self, number: int, offset: int | None) -> None:
+        """What lies before is acknowledged, what lies behind is not; None: the log's end."""
+        cursor = self.cursors[number]
+        if not cursor.partition.online:
+            raise PartitionUnavailable
+        if cursor.held:
+            raise TopicInUse
+        end = cursor.partition.end
+        before = end if offset is None else offset
+        if not cursor.partition.start <= before <= end:
+            raise MessageNotFound
+        cursor.deleted = set(range(before))
+        turn = cursor.turn
+        cursor.forget_deliveries()
+        cursor.turn = turn
+
     def acknowledge(
-        self, offsets: Mapping[int, Sequence[int]], txn_id: TxnID | None
+        self,
+        offsets: Mapping[int, Sequence[int]],
+        txn_id: TxnID | None,
+        consumer: str,
+        *,
+        cumulative: bool = False,
     ) -> set[tuple[int, int]]:
         """Acknowledge messages by partition, all of them or none; answers what was dropped.
 
         A plain ack of a message that a transaction holds is dropped (PIP-31).
         """
-        for number in sorted(offsets, key=lambda number: (self.brokers[number], number)):
-            partition = self.cursors[number].partition
-            if not partition.online:
+        if cumulative and not self.kind.has_one_consumer:
+            raise InvalidRequest
+        self.require(consumer)
+        brokers = self.by_broker(offsets)
+        for numbers in brokers:
+            if not all(self.cursors[number].partition.online for number in numbers):
                 raise PartitionUnavailable
-            if max(offsets[number]) > partition.stable:
+            if any(max(offsets[n]) > self.cursors[n].partition.stable for n in numbers):
                 raise MessageNotFound
-        if txn_id is None:
-            dropped = set()
-            for number, wanted in offsets.items():
-                cursor = self.cursors[number]
-                dropped |= {(number, offset) for offset in wanted if offset in cursor.held}
-                cursor.delete(offset for offset in wanted if offset not in cursor.held)
-            return dropped
-        if any(self.has_ended(self.brokers[number], txn_id) for number in offsets):
-            raise InvalidTxnStatus
-        conflicts = self.conflicts(offsets, txn_id)
-        if conflicts:
-            raise TransactionConflict(conflicts=conflicts)
-        for number, wanted in offsets.items():
+        wanted = {n: self._reach(n, offsets[n], cumulative) for n in offsets}
+        if txn_id is not None:
+            self._claim(brokers, wanted, txn_id, cumulative=cumulative)
+            return set()
+        dropped = set()
+        for number in offsets:
             cursor = self.cursors[number]
-            cursor.hold([o for o in wanted if cursor.held.get(o) != txn_id], txn_id)
-        return set()
+            cursor.enter(self.turn)
+            dropped |= {(number, o) for o in offsets[number] if o in cursor.held}
+            cursor.delete(o for o in wanted[number] if o not in cursor.held)
+        return dropped
+
+    def _claim(
+        self,
+        brokers: Sequence[Sequence[int]],
+        wanted: Mapping[int, Sequence[int]],
+        txn_id: TxnID,
+        *,
+        cumulative: bool,
+    ) -> None:
+        """Broker by broker; what was claimed before one refuses is given back."""
+        claimed = []
+        for numbers in brokers:
+            refusal = self._refusal({n: wanted[n] for n in numbers}, txn_id, cumulative)
+            if refusal is not None:
+                for cursor, new in claimed:
+                    for offset in new:
+                        del cursor.held[offset]
+                    cursor.give_back(new)
+                raise refusal
+            for number in numbers:
+                cursor = self.cursors[number]
+                cursor.enter(self.turn)
+                new = [o for o in wanted[number] if cursor.held.get(o) != txn_id]
+                cursor.hold(new, txn_id)
+                claimed.append((cursor, new))
+                if cumulative:
+                    cursor.until[txn_id] = wanted[number][-1]
+
+    def _reach(self, number: int, offsets: Sequence[int], cumulative: bool) -> list[int]:
+        """What an ack is about: a cumulative one, of every undeleted message up to its own."""
+        if not cumulative:
+            return [*offsets]
+        return [offset for offset in self.cursors[number].undeleted() if offset <= offsets[0]]
+
+    def _refusal(
+        self, wanted: Mapping[int, Sequence[int]], txn_id: TxnID, cumulative: bool
+    ) -> TransactionConflict | InvalidTxnStatus | None:
+        """Why a transaction may not claim this on one broker."""
+        conflicts = self.conflicts(wanted, txn_id)
+        if cumulative:  # it may only go forward
+            conflicts |= {
+                (number, offsets[-1], txn_id)
+                for number, offsets in wanted.items()
+                if offsets[-1] < self.cursors[number].until.get(txn_id, -1)
+            }
+        if conflicts:
+            return TransactionConflict(conflicts=conflicts)
+        if any(self.has_ended(self.brokers[number], txn_id) for number in wanted):
+            return InvalidTxnStatus()
+        return None
 
     def conflicts(
         self, offsets: Mapping[int, Sequence[int]], txn_id: TxnID
     ) -> set[tuple[int, int, TxnID | None]]:
         """Messages that are deleted, or that another transaction holds, and who holds them."""
-        found = set()
+        found: set[tuple[int, int, TxnID | None]] = set()
         for number, wanted in offsets.items():
             cursor = self.cursors[number]
             for offset in wanted:
@@ -149,10 +273,26 @@ class Subscription:
         return found
 
     def nack(self, offsets: Mapping[int, Sequence[int]], consumer: str) -> None:
-        """Give back what this consumer has in flight; what a transaction holds stays."""
-        for number, wanted in offsets.items():
-            cursor = self.cursors[number]
-            cursor.give_back([o for o in wanted if cursor.in_flight.get(o) == consumer])
+        """Give back what this consumer has in flight; what a transaction holds stays.
+
+        Broker by broker: one that cannot serve it comes after others that have.
+        """
+        self.require(consumer)
+        for numbers in self.by_broker(offsets):
+            if not all(self.cursors[number].partition.online for number in numbers):
+                raise PartitionUnavailable
+            for number in numbers:
+                cursor = self.cursors[number]
+                cursor.enter(self.turn)
+                mine = [o for o in offsets[number] if cursor.in_flight.get(o) == consumer]
+                cursor.give_back(mine)
+
+    def by_broker(self, numbers: Iterable[int]) -> list[list[int]]:
+        """Partitions that one call names, in the order in which their brokers are asked."""
+        found: dict[str, list[int]] = {}
+        for number in numbers:
+            found.setdefault(self.brokers[number], []).append(number)
+        return [found[broker] for broker in sorted(found)]
 
     def finish(self, broker: str, txn_id: TxnID, action: TxnAction) -> bool:
         """EndTxnOnSubscription on one broker, exactly once; False: the opposite was first."""

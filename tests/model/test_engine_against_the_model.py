@@ -29,6 +29,8 @@ NEEDED = {
     ("acknowledge", "TransactionConflict"),
     ("acknowledge", "InvalidTxnStatus"),
     ("acknowledge", "done"),
+    ("acknowledge up to", "TransactionConflict"),
+    ("acknowledge up to", "done"),
     ("bring_online", "done"),
     ("delete_topic", "TopicInUse"),
     ("end", "InvalidTxnStatus"),
@@ -37,12 +39,16 @@ NEEDED = {
     ("end_group", "done"),
     ("finalize", "done"),
     ("force_abort", "done"),
+    ("leave", "done"),
     ("nack", "done"),
     ("produce", "InvalidTxnStatus"),
     ("produce", "PartitionUnavailable"),
     ("produce", "SequenceOutOfOrder"),
     ("produce", "done"),
+    ("receive", "ConsumerBusy"),
     ("receive", "done"),
+    ("seek", "TopicInUse"),
+    ("seek", "done"),
     ("truncate", "TopicInUse"),
     ("truncate", "done"),
 }
@@ -79,13 +85,13 @@ def run(databases: Databases, examples: int, steps: int, *, same: bool) -> Count
 
 @pytest.mark.timeout(600)
 def test_the_engine_answers_what_the_model_answers(databases: Databases) -> None:
-    seen = run(databases, 10, 30, same=True)
-    assert seen["produce", "done"] > 30
+    seen = run(databases, 3, 20, same=True)
+    assert seen["produce", "done"] > 10
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(0)
 def test_the_engine_answers_what_the_model_answers_in_a_long_run(databases: Databases) -> None:
-    examples, steps = map(int, os.environ.get("TXNCONSOLE_MODEL", "60x50").split("x"))
+    examples, steps = map(int, os.environ.get("TXNCONSOLE_MODEL", "25x30").split("x"))
     seen = run(databases, examples, steps, same=False)
     assert examples < ENOUGH or NEEDED - seen.keys() == set()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from engine.model.subscription import InitialPosition, SubscriptionSettings
+from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from tests.model import looking
-from tests.model.world import SEGMENT_MAX, SIDECARS, SUBSCRIPTIONS, TOPICS, World
+from tests.model.world import HOUR_MS, KIND, SEGMENT_MAX, SIDECARS, SUBSCRIPTIONS, TOPICS, World
 
 
 class Topics(World):
@@ -23,7 +23,7 @@ class Topics(World):
             partitions=partitions,
             buffer=BufferKind.SIDECAR if topic in SIDECARS else BufferKind.MARKER,
             segment_max_messages=SEGMENT_MAX,
-            retention_ms=3_600_000,
+            retention_ms=HOUR_MS,
         )
         made, _ = self.engine.topics.create(topic, settings)
         self.reference.create_topic(topic, made.brokers, SEGMENT_MAX, sidecar=topic in SIDECARS)
@@ -41,14 +41,20 @@ class Topics(World):
                 "whose part was aborted",
             )
 
-    def subscribe(self, name: SubscriptionName, latest: bool) -> None:
+    def subscribe(self, name: SubscriptionName, latest: bool, kind: SubscriptionType) -> None:
         position = InitialPosition.LATEST if latest else InitialPosition.EARLIEST
         self.agree(
             "subscribe",
             lambda: self.engine.subscriptions.create(
-                name, SubscriptionSettings(initial_position=position)
+                name,
+                SubscriptionSettings(
+                    type=kind,
+                    initial_position=position,
+                    ack_timeout_ms=HOUR_MS,
+                    consumer_lease_ms=HOUR_MS,
+                ),
             ),
-            lambda: self.reference.subscribe(name, latest=latest),
+            lambda: self.reference.subscribe(name, latest=latest, kind=kind),
         )
 
     def unsubscribe(self, name: SubscriptionName) -> None:
@@ -63,15 +69,21 @@ class Topics(World):
         name=st.sampled_from(SUBSCRIPTIONS[1:]),
         change=st.sampled_from(["create", "grow", "delete", "force", "subscribe", "unsubscribe"]),
         latest=st.booleans(),
+        kind=KIND,
     )
     def rearrange(
-        self, topic: TopicName, name: SubscriptionName, change: str, latest: bool
+        self,
+        topic: TopicName,
+        name: SubscriptionName,
+        change: str,
+        latest: bool,
+        kind: SubscriptionType,
     ) -> None:
         if change in ("create", "grow"):
             self.create(topic, 1 if change == "create" else 3)
         elif change in ("delete", "force"):
             self.delete_topic(topic, force=change == "force")
         elif change == "subscribe":
-            self.subscribe(name, latest)
+            self.subscribe(name, latest, kind)
         else:
             self.unsubscribe(name)

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from engine import Engine
 from engine.model.errors import EngineError
+from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -24,6 +25,8 @@ SUBSCRIPTIONS = [SubscriptionName(topic, name) for topic in TOPICS for name in (
 BROKERS = ("broker-1", "broker-2")
 SIDECARS = TOPICS[1:]
 SEGMENT_MAX = 4
+#: Nothing that a run waits for: time is moved, never waited for.
+HOUR_MS = 3_600_000
 #: Ids that no coordinator issues in a run.
 UNKNOWN = [TxnID(0, 900), TxnID(3, 0)]
 
@@ -38,6 +41,7 @@ MAYBE_TXN = st.none() | TXN
 PARTITION = drawn(lambda machine: machine.partitions * 20 + PARTITIONS)
 SUBSCRIPTION = drawn(lambda machine: machine.subscriptions * 20 + SUBSCRIPTIONS)
 OWNER = st.sampled_from([None] * 6 + ["alice", "bob"])
+KIND = st.sampled_from([SubscriptionType.SHARED, *SubscriptionType])
 CONSUMER = st.sampled_from(["c1", "c2"])
 ACTION = st.sampled_from(TxnAction)
 SEQUENCE = st.none() | st.tuples(st.sampled_from(["p", "p", "q"]), st.integers(0, 3))
