@@ -12,7 +12,7 @@ UV_VERSION := 0.13.9
 # Where the home directory cannot be written, the checkout can.
 export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || echo "$(CURDIR)/.cache/uv")
 export UV_LINK_MODE ?= copy
-FAST := not browser and not spark and not acceptance and not crash and not deep
+FAST := not browser and not spark and not acceptance and not crash and not deep and not checker
 
 .PHONY: help setup lock run serve test test-fast chromium lint types imports format bench \
 	bench-engine bench-archive docs screenshots clean

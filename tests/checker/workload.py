@@ -31,6 +31,7 @@ from tests.checker.history import (
 )
 
 Requests = Generator[Op, Op, Any]
+_DRAINS = 2000
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Client:
                 (10, lambda: self._produce(txn)),
                 (8, lambda: self._consume(txn)),
                 (1, lambda: self._look(txn)),
-                (1, lambda: self._extend(txn)),
+                (2, lambda: self._extend(txn)),
                 (1, lambda: self._ack_old(txn)),
             )
             if alive is False:
@@ -296,8 +297,12 @@ def _read_all(partition: str) -> Requests:
 
 def _drain(subscription: str) -> Requests:
     empty = 0
-    while empty < 6:  # partitions and brokers take turns, and a first call may recover one
+    for _ in range(_DRAINS):
         answer = yield Receive(
             subscription=subscription, consumer="drain", max_messages=500, final=True
         )
+        # Partitions and brokers take turns, and a first call may rebuild one.
         empty = 0 if answer.messages else empty + 1
+        if empty == 6:
+            return
+    raise AssertionError(f"{subscription} is never empty")

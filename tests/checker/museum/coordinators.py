@@ -1,0 +1,217 @@
+"""Bugs in the coordinators, the finalizer and recovery."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from typing import Any
+
+from engine.buffer import snapshots
+from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.finalization import Finalizer
+from engine.model.errors import InvalidTxnStatus
+from engine.model.transaction import EndCommand, EndResult
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from tests.checker.museum.planting import Bug, python, query
+from tests.engine.support import sql
+
+
+def _session_keyed(right: Callable[..., Any]) -> Callable[..., Any]:
+    """A request to end a transaction that has ended ends one that is open now."""
+
+    def end(self: Coordinator, txn_id: TxnID, action: TxnAction, **more: Any) -> Any:
+        if self.get(txn_id).status is not TxnStatus.OPEN:
+            newest = (
+                "SELECT tc_id, sequence FROM coordinator.transaction WHERE status = 'OPEN' LIMIT 1"
+            )
+            for tc_id, sequence in sql(self._database, newest):
+                right(self, TxnID(tc_id, sequence), action)
+        return right(self, txn_id, action, **more)
+
+    return end
+
+
+def _asks_nobody(_right: Callable[..., Any]) -> Callable[..., Any]:
+    """What has joined once is taken to be open for ever."""
+
+    def all_members(self: Coordinator, txn_id: Any, participants: Any, owner: Any) -> bool:
+        return all((txn_id, participant) in self._members for participant in participants)
+
+    return all_members
+
+
+def _torn(right: Callable[..., Any]) -> Callable[..., Any]:
+    """A participant is taken for done that has not been told."""
+
+    def end_partition(*arguments: Any) -> Any:
+        *_, members, _orders = arguments
+        if random.random() < 0.1:
+            return [
+                _answer(row, command, EndResult(txn_id=command.txn_id)) for row, command in members
+            ]
+        return right(*arguments)
+
+    return end_partition
+
+
+def _answer(row: Any, command: EndCommand, result: EndResult) -> Any:
+    from engine.coordinator.finalization import _Answer
+
+    return _Answer.of(row, command, result)
+
+
+def _flipped(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Now and then a participant is told the opposite."""
+    opposite = {TxnAction.COMMIT: TxnAction.ABORT, TxnAction.ABORT: TxnAction.COMMIT}
+
+    def end_partition(*arguments: Any) -> Any:
+        *others, members, orders = arguments
+        if random.random() < 0.1:
+            members = [
+                (row, dataclasses.replace(command, action=opposite[command.action]))
+                for row, command in members
+            ]
+        return right(*others, members, orders)
+
+    return end_partition
+
+
+def _stale_snapshot(right: Callable[..., Any]) -> Callable[..., Any]:
+    """The position is the log's end, what is ongoing is from before."""
+
+    def state_of(session: Any, head: Any) -> Any:
+        state = right(session, head)
+        newest = max(state.ongoing.items(), key=lambda item: item[1].first_offset, default=None)
+        kept = {txn: span for txn, span in state.ongoing.items() if newest and txn != newest[0]}
+        return dataclasses.replace(state, ongoing=kept)
+
+    return state_of
+
+
+def _forgiving(right: Callable[..., Any]) -> Callable[..., Any]:
+    """The opposite end, refused once, is a success when it is asked for again."""
+    refused = set()
+
+    def end(self: Coordinator, txn_id: Any, action: TxnAction, **more: Any) -> Any:
+        try:
+            return right(self, txn_id, action, **more)
+        except InvalidTxnStatus:
+            if (txn_id, action) not in refused:
+                refused.add((txn_id, action))
+                raise
+        status = TxnStatus.COMMITTED if action is TxnAction.COMMIT else TxnStatus.ABORTED
+        return dataclasses.replace(self.get(txn_id), status=status)
+
+    return end
+
+
+COORDINATORS = (
+    Bug(
+        "the end of a session, not of a transaction",
+        "KAFKA-17754, Bufstream 0.1.0: a delayed commit ends a later transaction",
+        python(lambda _: Coordinator, "end", _session_keyed),
+    ),
+    Bug(
+        "the coordinator is not asked again",
+        "an append that starts after the decision joins the transaction",
+        python(lambda _: Coordinator, "_all_members", _asks_nobody),
+    ),
+    Bug(
+        "a decision without compare-and-set",
+        "the end race: commit and abort both succeed",
+        query(
+            "decide",
+            (
+                "AND status = 'OPEN'\n    AND (%(owner)s",
+                "AND status IN ('OPEN', 'COMMITTING', 'ABORTING')\n    AND (%(owner)s",
+            ),
+        ),
+    ),
+    Bug(
+        "success after a refusal",
+        "the negative outcome is not kept: 409, then 200 for the same request",
+        python(lambda _: Coordinator, "end", _forgiving),
+    ),
+    Bug(
+        "expiry of what is committing",
+        "the sweep looks at the deadline and not at the status",
+        query(
+            "expire_txns",
+            (
+                "WHERE status = 'OPEN' AND deadline < statement_timestamp()",
+                (
+                    "WHERE (status = 'OPEN' AND deadline < statement_timestamp())"
+                    " OR status = 'COMMITTING'"
+                ),
+            ),
+        ),
+    ),
+    Bug(
+        "expiry comes early",
+        "a deadline in other units",
+        query(
+            "expire_txns",
+            (
+                "deadline < statement_timestamp()",
+                "deadline < statement_timestamp() + timeout_ms * interval '0.9 ms'",
+            ),
+        ),
+    ),
+    Bug(
+        "an extension that is not kept",
+        "success, and the old deadline holds",
+        query(
+            "extend",
+            (
+                "deadline = clock_timestamp() + %(timeout_ms)s::bigint * interval '1 millisecond'",
+                "deadline = deadline + %(timeout_ms)s::bigint * interval '0 ms'",
+            ),
+        ),
+    ),
+    Bug(
+        "half a group",
+        "a group's decision reaches the first of its transactions",
+        query(
+            "decide_many",
+            (
+                "AND t.status = 'OPEN'\n",
+                "AND t.status = 'OPEN' AND t.sequence = (%(sequences)s::bigint[])[1]\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a participant is taken for done",
+        "torn finalization",
+        python(lambda _: Finalizer, "_end_partition", _torn),
+    ),
+    Bug(
+        "a participant is told the opposite",
+        "the end flips on the way",
+        python(lambda _: Finalizer, "_end_partition", _flipped),
+    ),
+    Bug(
+        "low water mark one too high",
+        "the lowest open transaction is taken for ended",
+        query("low_water_mark", (") - 1 AS low_water_mark", ") AS low_water_mark")),
+    ),
+    Bug(
+        "low water mark over what is committing",
+        "only OPEN transactions hold it back",
+        query(
+            "low_water_mark",
+            ("t.status IN ('OPEN', 'COMMITTING', 'ABORTING')", "t.status IN ('OPEN')"),
+        ),
+    ),
+    Bug(
+        "a snapshot that is older than its position",
+        "PIP-178's hazards, apache/pulsar #16042",
+        python(lambda _: snapshots, "state_of", _stale_snapshot),
+    ),
+    Bug(
+        "recovery opens too early",
+        "apache/pulsar #12386, #14192: the position is the log's end until it is done",
+        query("restore_head", ("%(first_ongoing_offset)s,", "NULL,")),
+    ),
+)

@@ -1,0 +1,196 @@
+"""Bugs in partition logs, their buffers and their readers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from engine.log.partition_log import PartitionLogs
+from engine.model.message import Isolation
+from engine.postgres.database import Database
+from tests.checker.museum.planting import Bug, function, python, query
+
+
+class _Undone(Exception):
+    """Rolls a transaction back whose result has been handed out already."""
+
+
+def _answer_before_commit(_right: Callable[..., Any]) -> Callable[..., Any]:
+    """Now and then the answer is sent, and then the transaction fails."""
+
+    def append(self: PartitionLogs, location: Any, parameters: dict[str, object]) -> Any:
+        row = None
+        try:
+            with location.database.transaction() as session:
+                row = session.one("append", **parameters)
+                if random.random() < 0.05:
+                    raise _Undone
+        except _Undone:
+            pass
+        return row
+
+    return append
+
+
+def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
+    def fetch(self: PartitionLogs, *arguments: Any, **named: Any) -> Any:
+        if random.random() < 0.02:
+            named["isolation"] = Isolation.READ_UNCOMMITTED
+        return right(self, *arguments, **named)
+
+    return fetch
+
+
+def _several_snapshots(_right: Callable[..., Any]) -> Callable[..., Any]:
+    """The list of aborted transactions is older than the entries it is to filter."""
+
+    def snapshot(self: Database, *statements: Any) -> Any:
+        answers = {}
+        for index in reversed(range(len(statements))):
+            name, parameters = statements[index]
+            with self.session() as session:
+                answers[index] = session.all(name, **parameters)
+        return [answers[index] for index in range(len(statements))]
+
+    return snapshot
+
+
+_STABLE = "coalesce(first_ongoing_offset, next_offset)"
+
+PARTITIONS = (
+    Bug(
+        "stable position one too high",
+        "reading the message that holds it",
+        query("committed_entries", (_STABLE, f"{_STABLE} + 1")),
+    ),
+    Bug(
+        "stable position of the newest transaction",
+        "the last instead of the lowest ongoing one",
+        function(
+            "append",
+            (
+                "THEN coalesce(l.first_ongoing_offset, append.first_offset)",
+                "THEN append.first_offset",
+            ),
+        ),
+    ),
+    Bug(
+        "ongoing transactions ignored",
+        "readers up to the end of the log",
+        query("committed_entries", (_STABLE, "next_offset")),
+    ),
+    Bug(
+        "stable position from a lagging replica",
+        "Jepsen, RDS multi-AZ 17.4",
+        query(
+            "head",
+            (
+                "coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS",
+                (
+                    "greatest(-1, coalesce(l.first_ongoing_offset, l.next_offset)"
+                    " - 1 - (random() < 0.1)::integer * 5) AS"
+                ),
+            ),
+        ),
+    ),
+    Bug(
+        "uncommitted reads leak",
+        "Redpanda 21.10.1, aborted reads",
+        python(lambda _: PartitionLogs, "fetch", _leak),
+    ),
+    Bug(
+        "answers from several snapshots",
+        "a marker lands between two statements of a fetch",
+        python(lambda _: Database, "snapshot", _several_snapshots),
+    ),
+    Bug(
+        "no duplicate check",
+        "a retried produce is stored twice",
+        function("append", ("AND settings.deduplication", "AND false")),
+    ),
+    Bug(
+        "a duplicate is answered with a new position",
+        "the answer of the first request is not kept",
+        function(
+            "append",
+            ("first_offset := stored.first_offset;", "first_offset := head.next_offset;"),
+        ),
+    ),
+    Bug(
+        "offsets without the partition's lock",
+        "check-then-act, and sequences instead of a row lock",
+        function(
+            "append",
+            (
+                "WHERE l.partition_id = p_partition FOR UPDATE;",
+                "WHERE l.partition_id = p_partition; PERFORM pg_sleep(0.002);",
+            ),
+        ),
+    ),
+    Bug(
+        "the answer before the commit",
+        "NATS #7564 acknowledges before it is durable; an outer transaction that rolls back",
+        python(lambda _: PartitionLogs, "_append", _answer_before_commit),
+    ),
+    Bug(
+        "no fence on the broker",
+        "KAFKA-14402, KAFKA-9144: a late append after the marker",
+        function(
+            "append",
+            ("IF FOUND THEN result := 'ended'; RETURN; END IF;", ""),
+        ),
+    ),
+    Bug(
+        "a marker is written twice",
+        "two workers on one transaction; clients cannot see it",
+        function("ended_before", ("IF FOUND THEN RETURN ended; END IF;", "RETURN NULL;")),
+    ),
+    Bug(
+        "no index row for an abort",
+        "KAFKA-13727: aborted data becomes committed",
+        function(
+            "end_txn",
+            (
+                "IF ongoing.partition_id IS NOT NULL THEN\n        -- The stable",
+                "IF ongoing.partition_id IS NOT NULL AND NOT p_abort THEN\n        --",
+            ),
+        ),
+    ),
+    Bug(
+        "the list of aborted transactions stops early",
+        "AutoMQ #754",
+        query(
+            "aborted_overlapping",
+            (
+                "int8range(%(from_offset)s, %(upper)s, '[)')",
+                "int8range(%(from_offset)s + 2, %(upper)s, '[)')",
+            ),
+        ),
+    ),
+    Bug(
+        "index rows go with the sealed segment",
+        "KAFKA-13727: cleaning one segment",
+        function(
+            "roll_segment",
+            (
+                "head.ledger_id := nextval",
+                (
+                    "DELETE FROM broker.txn_index i WHERE i.ledger_id = head.ledger_id;\n"
+                    "    head.ledger_id := nextval"
+                ),
+            ),
+        ),
+    ),
+    Bug(
+        "the index row has the opposite outcome",
+        "a mixed-up abort list, Redpanda PR 7819",
+        function(
+            "end_txn",
+            (
+                "head.ledger_id, p_tc, p_sequence, p_abort;",
+                "head.ledger_id, p_tc, p_sequence, p_abort <> (random() < 0.1);",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+"""How a bug is planted in a running engine, and taken out again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+from unittest.mock import patch
+
+from engine import Engine
+from tests.engine.support import sql
+
+Plant = Callable[[Engine], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One piece. ``seen``: where it was found, or what it stands for."""
+
+    name: str
+    seen: str
+    plant: Plant
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "-")
+
+
+def function(name: str, *changes: tuple[str, str]) -> Plant:
+    """Change the text of one of the brokers' functions."""
+
+    @contextlib.contextmanager
+    def planted(engine: Engine) -> Iterator[None]:
+        text = (files("engine.sql") / f"functions/broker/{name}.sql").read_text()
+        _install(engine, _changed(text, changes, name))
+        try:
+            yield
+        finally:
+            _install(engine, text)
+
+    return planted
+
+
+def query(name: str, *changes: tuple[str, str]) -> Plant:
+    """Change one of the engine's named statements."""
+
+    @contextlib.contextmanager
+    def planted(engine: Engine) -> Iterator[None]:
+        databases = [engine._database, *engine._brokers]
+        known = [
+            (database._queries, database._queries[name])
+            for database in databases
+            if name in database._queries
+        ]
+        assert known, f"no database knows {name}"
+        for queries, text in known:
+            queries[name] = _changed(text, changes, name)
+        try:
+            yield
+        finally:
+            for queries, text in known:
+                queries[name] = text
+
+    return planted
+
+
+def python(target: Callable[[Engine], Any], name: str, make: Callable[[Any], Any]) -> Plant:
+    """Replace a function; ``make`` gets the right one and returns the wrong one."""
+
+    @contextlib.contextmanager
+    def planted(engine: Engine) -> Iterator[None]:
+        owner = target(engine)
+        with patch.object(owner, name, make(getattr(owner, name))):
+            yield
+
+    return planted
+
+
+def together(*plants: Plant) -> Plant:
+    @contextlib.contextmanager
+    def planted(engine: Engine) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for plant in plants:
+                stack.enter_context(plant(engine))
+            yield
+
+    return planted
+
+
+def _changed(text: str, changes: tuple[tuple[str, str], ...], name: str) -> str:
+    for old, new in changes:
+        assert old in text, f"{name} has changed: this piece of the museum must follow ({old!r})"
+        text = text.replace(old, new)
+    return text
+
+
+def _install(engine: Engine, text: str) -> None:
+    for database in engine._brokers:
+        sql(database, text.replace("%", "%%"))

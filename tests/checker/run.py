@@ -1,0 +1,258 @@
+"""Clients, workers and faults on an engine, until told to stop; then everything is ended and read.
+
+Threads make no two runs alike. A run is repeatable as far as its choices go (one seed), and its
+history is kept, so that what the checker says can be looked at again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+import psycopg
+
+from engine import Engine
+from engine.model.errors import EngineError
+from engine.model.subscription import SubscriptionSettings
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import SubscriptionName, TopicName
+from tests.checker.engine_target import EngineTarget
+from tests.checker.history import Fault, History, Look, Overdue
+from tests.checker.network import CALM, Network, Trouble
+from tests.checker.simulation import Running
+from tests.checker.workload import Client, Common, Setting, last_reads
+from tests.engine.support import lose_derived_state, sql
+
+_T = TypeVar("_T")
+PATIENCE = 60.0
+
+
+@dataclass
+class Run:
+    """One engine under test.
+
+    Attributes:
+        stopping: clients and workers end when it is set.
+        failures: what no client may ever see, such as an error that is not the engine's.
+    """
+
+    engine: Engine
+    setting: Setting
+    seed: int = 0
+    trouble: Trouble = field(default_factory=Trouble)
+    sidecars: frozenset[str] = frozenset()
+    history: History = field(default_factory=History)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = Random(self.seed)
+        self.target = EngineTarget(self.engine, self.sidecars)
+        self.network = Network(self.target, self.history, Random(self.seed + 1), self.trouble)
+        self._common = Common()
+        for owner, name in ((self.engine.log, "append"), (self.engine._acks, "acknowledge")):
+            setattr(owner, name, self._dawdling(getattr(owner, name)))
+
+    def _dawdling(self, call: Callable[..., _T]) -> Callable[..., _T]:
+        """Now and then a request is on its way from the coordinator to the broker for a while."""
+
+        def later(*arguments: object, **named: object) -> _T:
+            if self.rng.random() < 0.08:
+                self.stopping.wait(0.06)
+            return call(*arguments, **named)
+
+        return later
+
+    @contextlib.contextmanager
+    def working(self, clients: int = 4, workers: int = 2) -> Iterator[None]:
+        """Clients and workers at work during the block; waits until they have stopped."""
+        threads = [self._client(number) for number in range(clients)]
+        threads += [self._worker(number) for number in range(workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.stopping.set()
+            for thread in threads:
+                thread.join(PATIENCE)
+        if any(thread.is_alive() for thread in threads):
+            raise AssertionError("a client or a worker hangs")
+        if self.failures:
+            raise self.failures[0]
+
+    def operations(self, more: int) -> None:
+        """Wait until so many more operations have been answered, or somebody has failed."""
+        before = len(self.history)
+        while len(self.history) < before + more and not self.failures:
+            if not self.history.wait_for(1, PATIENCE):
+                raise AssertionError("nothing is answered any more")
+
+    # -- faults that need no server to be killed ---------------------------------------
+
+    def pass_a_deadline(self) -> None:
+        """Let the deadline of one open transaction pass, as a jump of the clock would."""
+        rows = self._coordinator(
+            "SELECT tc_id, sequence FROM coordinator.transaction WHERE status = 'OPEN'"
+            " ORDER BY random() LIMIT 1"
+        )
+        for tc_id, sequence in rows:
+            self.history.note(Overdue(txn=f"{tc_id}:{sequence}"))
+            self._coordinator(
+                "UPDATE coordinator.transaction"
+                " SET deadline = clock_timestamp() - interval '1 ms'"
+                " WHERE status = 'OPEN' AND (tc_id, sequence) = (%s, %s)",
+                tc_id,
+                sequence,
+            )
+
+    def time_consumers_out(self) -> None:
+        """Let everything in flight be delivered again."""
+        self.history.note(Fault(kind="consumers time out"))
+        for database in self.engine._brokers:
+            sql(database, "UPDATE broker.delivery SET deadline = clock_timestamp()")
+
+    def lose_state(self) -> None:
+        """Empty what PostgreSQL empties after a crash, on every broker, while all are at work."""
+        self.history.note(Fault(kind="derived state lost"))
+        with contextlib.suppress(psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable):
+            lose_derived_state(self.engine)
+
+    def cut_connections(self) -> None:
+        """End every connection of the engine to one database, whatever it is doing."""
+        databases = [self.engine._database, *self.engine._brokers]
+        database = self.rng.choice(databases)
+        self.history.note(Fault(kind="connections cut", target=database.name))
+        sql(
+            database,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND application_name LIKE 'txnconsole%%'",
+        )
+
+    # -- the end -----------------------------------------------------------------------
+
+    def finish(self) -> History:
+        """End every transaction, deliver what was late, and read everything there is."""
+        self.end_everything()
+        self.network.deliver_late()
+        self.end_everything()
+        quiet = Network(self.target, self.history, Random(0), CALM)
+        for txn in insisting(self._issued):
+            quiet.send("last", Look(txn=txn, final=True))
+        self._release_deliveries()
+        for requests in last_reads(self.setting):
+            reader = Running(requests, "last")
+            while reader.step(quiet):
+                pass
+        return self.history
+
+    def end_everything(self) -> None:
+        """Rebuild what a crash has emptied; carry out all that is decided; abort what is open."""
+        insisting(self.engine.take_snapshots)
+        self.history.note(Overdue())
+        insisting(
+            lambda: self._coordinator(
+                "UPDATE coordinator.transaction SET deadline = opened_at WHERE status = 'OPEN'"
+            )
+        )
+        insisting(self.engine.coordinator.expire)
+        for _ in range(5):
+            insisting(
+                lambda: self._coordinator(
+                    "UPDATE coordinator.transaction SET next_attempt_at = clock_timestamp()"
+                    " WHERE next_attempt_at IS NOT NULL"
+                )
+            )
+            for tc_id in insisting(self.engine.finalizer.due):
+                insisting(lambda tc_id=tc_id: self.engine.finalizer.finalize(tc_id))
+
+    def _release_deliveries(self) -> None:
+        for database in self.engine._brokers:
+            insisting(
+                lambda database=database: sql(
+                    database, "UPDATE broker.delivery SET deadline = clock_timestamp()"
+                )
+            )
+
+    def _issued(self) -> list[str]:
+        rows = self._coordinator("SELECT tc_id, sequence FROM coordinator.transaction")
+        return [f"{tc_id}:{sequence}" for tc_id, sequence in rows]
+
+    def _coordinator(self, statement: str, *params: object) -> Sequence[tuple[int, int]]:
+        return sql(self.engine._database, statement, *params)
+
+    # -- threads -----------------------------------------------------------------------
+
+    def _client(self, number: int) -> threading.Thread:
+        rng = Random(f"{self.seed}/{number}")
+        client = Client(f"c{number}", self.setting, self._common, rng)
+
+        def work() -> None:
+            running = Running(client.run(), f"c{number}")
+            while not self.stopping.is_set():
+                running.step(self.network)
+
+        return self._thread(work)
+
+    def _worker(self, number: int) -> threading.Thread:
+        """What a worker process does, and sometimes nothing for a while."""
+        rng = Random(f"{self.seed}/worker{number}")
+        engine = self.engine
+
+        def step() -> None:
+            engine.coordinator.expire()
+            for tc_id in engine.finalizer.due():
+                engine.finalizer.finalize(tc_id)
+            engine.take_snapshots()
+            engine.sample_positions()
+
+        def work() -> None:
+            while not self.stopping.is_set():
+                with contextlib.suppress(EngineError):  # it says "try again", and so it does
+                    step()
+                self.stopping.wait(0.2 if rng.random() < 0.05 else 0.01)
+
+        return self._thread(work)
+
+    def _thread(self, work: Callable[[], None]) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as failure:  # reported by the main thread
+                self.failures.append(failure)
+                self.stopping.set()
+
+        return threading.Thread(target=guarded, daemon=True)
+
+
+def insisting(call: Callable[[], _T], attempts: int = 40) -> _T:
+    """Repeat a call while the engine says that it may be repeated."""
+    for _ in range(attempts - 1):
+        try:
+            return call()
+        except EngineError as error:
+            if not error.retryable:
+                raise
+            threading.Event().wait(0.05)
+    return call()
+
+
+def furnish(engine: Engine, namespace: str = "soak", **settings: object) -> Setting:
+    """Topics on both brokers, with small segments, and a subscription to work through."""
+    orders = TopicName("test", namespace, "orders")
+    output = TopicName("test", namespace, "output")
+    for topic in (orders, output):
+        engine.topics.create(
+            topic, TopicSettings(partitions=2, segment_max_messages=40, **settings)
+        )
+    engine.subscriptions.create(SubscriptionName(orders, "work"), SubscriptionSettings())
+    return Setting(
+        partitions=[f"{topic}:{number}" for topic in (orders, output) for number in (0, 1)],
+        subscriptions=[f"{orders}|work"],
+        timeouts_ms=(60_000, 60_000, 60_000, 300, 60),
+    )

@@ -1,0 +1,146 @@
+"""A transaction that is broken off at every statement boundary, one after the other, and retried.
+
+Begin, produce on both brokers, acknowledge, commit or abort, carry out: the connection is cut
+before and after each statement, COMMIT included, or PostgreSQL answers it with an error of its own.
+The client sends again with the same keys.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg.conninfo
+import pytest
+
+from engine import Engine, EngineSettings
+from tests.checker.audit import audit
+from tests.checker.check import check
+from tests.checker.history import Ack, Begin, End, Fault, Fetch, Produce, Receive
+from tests.checker.network import CALM
+from tests.checker.run import Run, furnish, insisting
+from tests.checker.simulation import Running
+from tests.checker.wire_proxy import Break, WireProxy
+from tests.checker.workload import Requests, Setting
+from tests.support.databases import Databases
+
+pytestmark = [pytest.mark.checker, pytest.mark.timeout(240)]
+#: Fewer means that the flow has lost its parts, and the test its meaning.
+LEAST_BOUNDARIES = 20
+
+
+@pytest.fixture
+def proxy(engine: Engine, databases: Databases) -> Iterator[WireProxy]:
+    """In front of all databases, which are empty."""
+    del engine
+    host = psycopg.conninfo.conninfo_to_dict(databases.coordinator_url)["host"]
+    with (
+        tempfile.TemporaryDirectory(prefix="txnconsole-proxy-") as directory,
+        WireProxy(Path(directory), Path(str(host))) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def run(proxy: WireProxy, databases: Databases) -> Iterator[Run]:
+    """An engine that speaks through the proxy."""
+    coordinator, *brokers = (
+        psycopg.conninfo.make_conninfo(url, host=str(proxy.directory)) for url in databases.all_urls
+    )
+    urls = {f"broker-{number}": url for number, url in enumerate(brokers, 1)}
+    engine = Engine(coordinator, urls, EngineSettings(coordinators=1, snapshot_min_interval_ms=1))
+    engine.migrate()
+    yield Run(engine, furnish(engine, "points"), trouble=CALM)
+    engine.close()
+
+
+def flow(setting: Setting, number: int, *, commit: bool) -> Requests:
+    """One transaction, insisted on; a plain message beside it, which the next one acknowledges."""
+    first, second, *_, other = setting.partitions
+    txn = yield from again(Begin())
+    sequence = number * 10
+    for step, partition in enumerate((first, second, other)):
+        yield from again(
+            Produce(
+                partition=partition,
+                values=(f"t{number}.{step}.a", f"t{number}.{step}.b"),
+                txn=txn.txn,
+                producer="flow",
+                sequence=sequence + step,
+            )
+        )
+    [subscription] = setting.subscriptions
+    received = yield from again(Receive(subscription=subscription, consumer="flow", max_messages=3))
+    messages = tuple((place, offset, mid) for place, offset, _, mid in received.messages)
+    if messages:
+        yield from again(
+            Ack(subscription=subscription, consumer="flow", messages=messages, txn=txn.txn)
+        )
+    yield from again(
+        Produce(partition=first, values=(f"p{number}",), producer="plain", sequence=number)
+    )
+    yield from again(End(commit=(txn.txn,)) if commit else End(abort=(txn.txn,)))
+    yield from again(Fetch(partition=first, from_offset=max(0, number - 20)))
+
+
+def again(op: Begin) -> Requests:
+    """Send until it is answered."""
+    for _ in range(10):
+        answer = yield op
+        if answer.answer != "info":
+            assert answer.answer == "ok", answer
+            return answer
+    raise AssertionError(f"no answer to {op}")
+
+
+def once(run: Run, number: int) -> None:
+    """One flow, and its transaction carried out."""
+    running = Running(flow(run.setting, number, commit=number % 3 > 0), "flow")
+    while running.step(run.network):
+        pass
+    engine = run.engine
+    for tc_id in insisting(engine.finalizer.due):
+        insisting(lambda tc_id=tc_id: engine.finalizer.finalize(tc_id))
+    insisting(engine.take_snapshots)
+
+
+@pytest.mark.parametrize("how", [Break.BEFORE, Break.AFTER, Break.SERIALIZATION, Break.DISK_FULL])
+def test_a_transaction_survives_a_break_at_every_statement(
+    how: Break, run: Run, proxy: WireProxy, databases: Databases
+) -> None:
+    once(run, 0)
+    proxy.arm(None)
+    once(run, 1)
+    boundaries = proxy.count()
+    assert boundaries >= LEAST_BOUNDARIES
+    for point in range(1, boundaries + 1):
+        run.history.note(Fault(kind=how, target=f"statement {point} of {boundaries}"))
+        proxy.arm(point, how)
+        once(run, point + 1)
+    proxy.arm(None)
+    verdict = check(run.finish())
+    brokers = dict(zip(("broker-1", "broker-2"), databases.broker_urls, strict=True))
+    assert not verdict.anomalies, str(verdict)
+    assert audit(databases.coordinator_url, brokers) == []
+    assert verdict.faults == {how: boundaries}
+    # All is answered in the end, so what was cut off was begun again and not given up.
+    assert verdict.count("end") >= boundaries
+    assert sum(verdict.count(kind, "info") for kind in ("produce", "end", "ack", "begin")) > 3
+
+
+def test_the_proxy_breaks_the_statement_that_was_chosen(
+    proxy: WireProxy, databases: Databases
+) -> None:
+    url = psycopg.conninfo.make_conninfo(databases.coordinator_url, host=str(proxy.directory))
+    for how, kept in ((Break.BEFORE, 1), (Break.AFTER, 2), (Break.DEADLOCK, 1)):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP TABLE IF EXISTS public.proxied")
+            connection.execute("CREATE TABLE public.proxied (n integer)")
+            proxy.arm(2, how)
+            connection.execute("INSERT INTO public.proxied VALUES (%s)", [1])
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("INSERT INTO public.proxied VALUES (%s)", [2])
+        with psycopg.connect(databases.coordinator_url) as connection:
+            assert connection.execute("SELECT count(*) FROM public.proxied").fetchone() == (kept,)
+            connection.execute("DROP TABLE public.proxied")

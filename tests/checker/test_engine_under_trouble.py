@@ -1,0 +1,40 @@
+"""Random clients on the real engine, trouble on the network, the checker over all of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from tests.checker.audit import audit
+from tests.checker.check import check
+from tests.checker.run import Run, furnish
+from tests.support.databases import Databases
+
+pytestmark = [pytest.mark.checker, pytest.mark.timeout(180)]
+ROUNDS = 8
+OPERATIONS_PER_ROUND = 300
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_engine_under_trouble_keeps_every_promise(
+    seed: int, engine: Engine, databases: Databases
+) -> None:
+    run = Run(engine, furnish(engine), seed=seed)
+    with run.working():
+        for _ in range(ROUNDS):
+            run.operations(OPERATIONS_PER_ROUND)
+            run.rng.choice([run.pass_a_deadline, run.time_consumers_out, run.cut_connections])()
+    verdict = check(run.finish())
+    brokers = dict(zip(("broker-1", "broker-2"), databases.broker_urls, strict=True))
+    assert not verdict.anomalies, str(verdict)
+    assert audit(databases.coordinator_url, brokers) == []
+    for kind, answer in (
+        ("end", "ok"),
+        ("end", "fail"),
+        ("ack", "fail"),
+        ("produce", "fail"),
+        ("produce", "info"),
+        ("receive", "ok"),
+        ("extend", "ok"),
+    ):
+        assert verdict.count(kind, answer), f"nothing was tried: {verdict.answers}"
