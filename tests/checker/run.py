@@ -18,11 +18,11 @@ import psycopg
 from engine import Engine
 from engine.model.errors import EngineError
 from engine.model.subscription import SubscriptionSettings
-from engine.model.topic import TopicSettings
+from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from tests.checker.engine_target import EngineTarget
 from tests.checker.history import Fault, History, Look, Overdue
-from tests.checker.network import CALM, Network, Trouble
+from tests.checker.network import CALM, Network, Target, Trouble
 from tests.checker.simulation import Running
 from tests.checker.workload import Client, Common, Setting, last_reads
 from tests.engine.support import lose_derived_state, sql
@@ -33,7 +33,7 @@ PATIENCE = 60.0
 
 @dataclass
 class Run:
-    """One engine under test.
+    """One engine under test, directly or, with a ``target``, through a server on its databases.
 
     Attributes:
         stopping: clients and workers end when it is set.
@@ -44,15 +44,15 @@ class Run:
     setting: Setting
     seed: int = 0
     trouble: Trouble = field(default_factory=Trouble)
-    sidecars: frozenset[str] = frozenset()
+    target: Target | None = None
     history: History = field(default_factory=History)
     stopping: threading.Event = field(default_factory=threading.Event)
     failures: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = Random(self.seed)
-        self.target = EngineTarget(self.engine, self.sidecars)
-        self.network = Network(self.target, self.history, Random(self.seed + 1), self.trouble)
+        self._asked = self.target or EngineTarget(self.engine, self.setting.sidecars)
+        self.network = Network(self._asked, self.history, Random(self.seed + 1), self.trouble)
         self._common = Common()
         for owner, name in ((self.engine.log, "append"), (self.engine._acks, "acknowledge")):
             setattr(owner, name, self._dawdling(getattr(owner, name)))
@@ -141,7 +141,7 @@ class Run:
         self.end_everything()
         self.network.deliver_late()
         self.end_everything()
-        quiet = Network(self.target, self.history, Random(0), CALM)
+        quiet = Network(self._asked, self.history, Random(0), CALM)
         for txn in insisting(self._issued):
             quiet.send("last", Look(txn=txn, final=True))
         self._release_deliveries()
@@ -209,6 +209,7 @@ class Run:
             for tc_id in engine.finalizer.due():
                 engine.finalizer.finalize(tc_id)
             engine.take_snapshots()
+            engine.apply_retention()
             engine.sample_positions()
 
         def work() -> None:
@@ -242,17 +243,19 @@ def insisting(call: Callable[[], _T], attempts: int = 40) -> _T:
     return call()
 
 
-def furnish(engine: Engine, namespace: str = "soak", **settings: object) -> Setting:
-    """Topics on both brokers, with small segments, and a subscription to work through."""
-    orders = TopicName("test", namespace, "orders")
-    output = TopicName("test", namespace, "output")
-    for topic in (orders, output):
-        engine.topics.create(
-            topic, TopicSettings(partitions=2, segment_max_messages=40, **settings)
-        )
-    engine.subscriptions.create(SubscriptionName(orders, "work"), SubscriptionSettings())
+def furnish(engine: Engine, namespace: str = "soak") -> Setting:
+    """Topics of both buffers on both brokers, with small segments, each with a subscription."""
+    topics = {name: TopicName("test", namespace, name) for name in ("orders", "output", "sidecar")}
+    for name, topic in topics.items():
+        buffer = BufferKind.SIDECAR if name == "sidecar" else BufferKind.MARKER
+        settings = TopicSettings(partitions=2, segment_max_messages=40, buffer=buffer)
+        engine.topics.create(topic, settings)
+    worked = [SubscriptionName(topics[name], "work") for name in ("orders", "sidecar")]
+    for subscription in worked:
+        engine.subscriptions.create(subscription, SubscriptionSettings())
     return Setting(
-        partitions=[f"{topic}:{number}" for topic in (orders, output) for number in (0, 1)],
-        subscriptions=[f"{orders}|work"],
+        partitions=[f"{topic}:{number}" for topic in topics.values() for number in (0, 1)],
+        subscriptions=[f"{name.topic}|{name.name}" for name in worked],
+        sidecars=frozenset({str(topics["sidecar"])}),
         timeouts_ms=(60_000, 60_000, 60_000, 300, 60),
     )

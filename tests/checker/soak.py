@@ -7,9 +7,12 @@ Prints, and writes to build/soak.json, how much was checked, what was broken, an
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -21,6 +24,8 @@ from tests.checker.audit import audit
 from tests.checker.check import check
 from tests.checker.cluster import Cluster
 from tests.checker.history import Fault
+from tests.checker.http_target import HttpTarget
+from tests.checker.product import Product
 from tests.checker.run import Run, furnish, insisting
 
 REPORT = Path("build/soak.json")
@@ -41,6 +46,7 @@ class Report:
     answers: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     restarts: list[float] = field(default_factory=list)
+    broken_answers: list[str] = field(default_factory=list)
     anomalies: list[str] = field(default_factory=list)
 
     @property
@@ -55,10 +61,12 @@ class Report:
                 f"{self.operations} operations checked in {self.seconds:.0f} s",
                 f"{self.epochs} epochs, {self.audits} audits, seed {self.seed}; {answers}",
                 (
-                    f"{self.kills} x kill -9; a server answers again after {_median(restarts):.2f} s"
+                    f"{self.kills} x kill -9; a server answers after {_median(restarts):.2f} s"
                     f" (median), {restarts[-1]:.2f} s (longest)"
                 ),
                 *(f"  {count:6} x {kind}" for kind, count in self.faults.most_common()),
+                f"{len(self.broken_answers)} answers with status 500",
+                *self.broken_answers[:5],
                 f"{len(self.anomalies)} anomalies",
                 *self.anomalies[:10],
             ]
@@ -69,77 +77,116 @@ def _median(ordered: list[float]) -> float:
     return ordered[len(ordered) // 2]
 
 
-def soak(seconds: float, seed: int) -> Report:
-    """Run for about ``seconds``, the end of the last epoch included."""
+def soak(seconds: float, seed: int, *, served: bool = True) -> Report:
+    """Run for about ``seconds``. Every other epoch goes over HTTP, unless not ``served``."""
     report = Report(seed)
     begun = time.monotonic()
-    with Cluster.running() as cluster:
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(Cluster.running())
         engine = cluster.engine()
-        try:
-            while (left := seconds - (time.monotonic() - begun)) > 5 or not report.epochs:
-                epoch(cluster, engine, report, min(EPOCH_SECONDS, left * 0.8))
-                if report.anomalies:
-                    break
-        finally:
-            engine.close()
+        stack.callback(engine.close)
+        product = None
+        if served:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txn-soak-")))
+            product = stack.enter_context(Product.running(cluster, directory))
+        while (left := seconds - (time.monotonic() - begun)) > 5 or not report.epochs:
+            through = product if report.epochs % 2 else None
+            Epoch(cluster, engine, through, report).run(min(EPOCH_SECONDS, left * 0.8))
+            if report.anomalies:
+                break
     report.seconds = time.monotonic() - begun
     return report
 
 
-def epoch(cluster: Cluster, engine: Engine, report: Report, seconds: float) -> None:
-    """Work, break, end, check."""
-    number = report.epochs
-    rng = Random(f"{report.seed}/{number}")
-    run = Run(engine, furnish(engine, f"epoch-{number}"), seed=report.seed + number)
-    until = time.monotonic() + seconds
-    with run.working():
-        while time.monotonic() < until and not run.failures:
-            run.history.wait_for(rng.randint(20, 300), seconds=2)
-            if rng.random() >= _QUIET:
-                _break_something(cluster, run, rng, report)
-    verdict = check(run.finish())
-    report.epochs += 1
-    report.operations += verdict.operations
-    report.answers.update(verdict.answers)
-    report.faults.update(verdict.faults)
-    report.anomalies += map(str, verdict.anomalies)
-    _audit(cluster, report)
-    if report.anomalies:
-        REPORT.parent.mkdir(exist_ok=True)
-        run.history.write(REPORT.with_name(f"soak-{report.seed}-{number}.jsonl"))
+class Epoch:
+    """Work, break, end, check; on fresh topics, directly or through the product."""
 
+    def __init__(
+        self, cluster: Cluster, engine: Engine, product: Product | None, report: Report
+    ) -> None:
+        self._cluster = cluster
+        self._product = product
+        self._report = report
+        number = report.epochs
+        self._rng = Random(f"{report.seed}/{number}")
+        setting = furnish(engine, f"epoch-{number}")
+        self._target = None
+        if product is not None:
+            product.await_ready()
+            self._target = HttpTarget(product.url, product.token, setting.sidecars)
+        self._run = Run(engine, setting, seed=report.seed + number, target=self._target)
 
-def _break_something(cluster: Cluster, run: Run, rng: Random, report: Report) -> None:
-    names = list(cluster.servers)
-    victims = rng.choice([*([name] for name in names), names, names[1:]])
-    [fault] = rng.choices(
-        [
-            lambda: _kill(cluster, run, rng, report, victims),
-            run.cut_connections,
-            run.pass_a_deadline,
-            run.time_consumers_out,
-        ],
-        [6, 2, 2, 1],
-    )
-    insisting(fault)
+    def run(self, seconds: float) -> None:
+        run, report = self._run, self._report
+        until = time.monotonic() + seconds
+        # Behind a server the product's own workers do the work.
+        with run.working(clients=4, workers=0 if self._target else 2):
+            while time.monotonic() < until and not run.failures:
+                run.history.wait_for(self._rng.randint(20, 300), seconds=2)
+                if self._rng.random() >= _QUIET:
+                    self._break_something()
+        if self._product is not None:
+            self._product.await_ready()
+        verdict = check(run.finish())
+        report.epochs += 1
+        report.operations += verdict.operations
+        report.answers.update(verdict.answers)
+        report.faults.update(verdict.faults)
+        report.anomalies += map(str, verdict.anomalies)
+        self._audit()
+        if self._target is not None:
+            report.broken_answers += self._target.broken
+            self._target.close()
+        if report.anomalies:
+            REPORT.parent.mkdir(exist_ok=True)
+            run.history.write(REPORT.with_name(f"soak-{report.seed}-{report.epochs}.jsonl"))
 
+    def _break_something(self) -> None:
+        run, product = self._run, self._product
+        faults = [
+            (6, self._kill_servers),
+            (2, run.cut_connections),
+            (2, run.pass_a_deadline),
+            (1, run.time_consumers_out),
+        ]
+        if product is not None:
+            faults += [
+                (1, lambda: self._kill_program("web")),
+                (1, lambda: self._kill_program("worker")),
+                (1, lambda: self._note("Valkey flushed", product.flush_valkey)),
+                (1, lambda: self._note("kill -9 of valkey", product.kill_valkey)),
+            ]
+        [fault] = self._rng.choices(
+            [fault for _, fault in faults], [weight for weight, _ in faults]
+        )
+        insisting(fault)
 
-def _kill(cluster: Cluster, run: Run, rng: Random, report: Report, victims: list[str]) -> None:
-    """kill -9, a while without, and what comes up again is what the log says."""
-    for name in victims:
-        run.history.note(Fault(kind=f"kill -9 of {name}"))
-    cluster.kill(*victims)
-    run.stopping.wait(rng.choice((0, 0, 0.3)))
-    begun = time.monotonic()
-    cluster.restart(*victims)
-    report.restarts.append(time.monotonic() - begun)
-    insisting(run.engine.take_snapshots)
-    _audit(cluster, report)
+    def _kill_program(self, name: str) -> None:
+        assert self._product is not None
+        product = self._product
+        self._note(f"kill -9 of {name}", lambda: product.kill(name))
 
+    def _note(self, kind: str, fault: Callable[[], None]) -> None:
+        self._run.history.note(Fault(kind=kind))
+        fault()
 
-def _audit(cluster: Cluster, report: Report) -> None:
-    report.audits += 1
-    report.anomalies += audit(cluster.coordinator_url, cluster.broker_urls)
+    def _kill_servers(self) -> None:
+        """kill -9, a while without, and what comes up again is what the log says."""
+        names = list(self._cluster.servers)
+        victims = self._rng.choice([*([name] for name in names), names, names[1:]])
+        for name in victims:
+            self._run.history.note(Fault(kind=f"kill -9 of PostgreSQL: {name}"))
+        self._cluster.kill(*victims)
+        self._run.stopping.wait(self._rng.choice((0, 0, 0.3)))
+        begun = time.monotonic()
+        self._cluster.restart(*victims)
+        self._report.restarts.append(time.monotonic() - begun)
+        insisting(self._run.engine.take_snapshots)
+        self._audit()
+
+    def _audit(self) -> None:
+        self._report.audits += 1
+        self._report.anomalies += audit(self._cluster.coordinator_url, self._cluster.broker_urls)
 
 
 def main(arguments: list[str]) -> int:

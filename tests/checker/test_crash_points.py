@@ -57,7 +57,7 @@ def run(proxy: WireProxy, databases: Databases) -> Iterator[Run]:
 
 def flow(setting: Setting, number: int, *, commit: bool) -> Requests:
     """One transaction, insisted on; a plain message beside it, which the next one acknowledges."""
-    first, second, *_, other = setting.partitions
+    first, second, *_, other = setting.partitions  # two marker-buffered ones, and a sidecar's
     txn = yield from again(Begin())
     sequence = number * 10
     for step, partition in enumerate((first, second, other)):
@@ -70,7 +70,7 @@ def flow(setting: Setting, number: int, *, commit: bool) -> Requests:
                 sequence=sequence + step,
             )
         )
-    [subscription] = setting.subscriptions
+    subscription = setting.subscriptions[0]
     received = yield from again(Receive(subscription=subscription, consumer="flow", max_messages=3))
     messages = tuple((place, offset, mid) for place, offset, _, mid in received.messages)
     if messages:

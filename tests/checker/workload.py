@@ -42,12 +42,14 @@ class Setting:
         partitions: ``topic:number``, as many as the topics have.
         subscriptions: ``topic|name`` of SHARED ones, whose messages anybody may acknowledge.
         cumulative: of those with one consumer at a time, which take cumulative acknowledgements.
+        sidecars: topics whose transactions' messages take their offsets when they commit.
         timeouts_ms: of transactions; a client takes one at random.
     """
 
     partitions: Sequence[str]
     subscriptions: Sequence[str]
     cumulative: Sequence[str] = ()
+    sidecars: frozenset[str] = frozenset()
     timeouts_ms: Sequence[int] = (60_000,)
     max_batch: int = 3
 

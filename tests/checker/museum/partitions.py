@@ -6,35 +6,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from engine.log.partition_log import PartitionLogs
+from engine.log.fetching import LogReader
 from engine.model.message import Isolation
 from engine.postgres.database import Database
 from tests.checker.museum.planting import Bug, function, python, query
 
 
-class _Undone(Exception):
-    """Rolls a transaction back whose result has been handed out already."""
-
-
-def _answer_before_commit(_right: Callable[..., Any]) -> Callable[..., Any]:
-    """Now and then the answer is sent, and then the transaction fails."""
-
-    def append(self: PartitionLogs, location: Any, parameters: dict[str, object]) -> Any:
-        row = None
-        try:
-            with location.database.transaction() as session:
-                row = session.one("append", **parameters)
-                if random.random() < 0.05:
-                    raise _Undone
-        except _Undone:
-            pass
-        return row
-
-    return append
-
-
 def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
-    def fetch(self: PartitionLogs, *arguments: Any, **named: Any) -> Any:
+    def fetch(self: LogReader, *arguments: Any, **named: Any) -> Any:
         if random.random() < 0.02:
             named["isolation"] = Isolation.READ_UNCOMMITTED
         return right(self, *arguments, **named)
@@ -70,8 +49,8 @@ PARTITIONS = (
         function(
             "append",
             (
-                "THEN coalesce(l.first_ongoing_offset, append.first_offset)",
-                "THEN append.first_offset",
+                "coalesce(head.first_ongoing_offset, first_offset)",
+                "first_offset",
             ),
         ),
     ),
@@ -97,7 +76,7 @@ PARTITIONS = (
     Bug(
         "uncommitted reads leak",
         "Redpanda 21.10.1, aborted reads",
-        python(lambda _: PartitionLogs, "fetch", _leak),
+        python(lambda _: LogReader, "fetch", _leak),
     ),
     Bug(
         "answers from several snapshots",
@@ -107,38 +86,39 @@ PARTITIONS = (
     Bug(
         "no duplicate check",
         "a retried produce is stored twice",
-        function("append", ("AND settings.deduplication", "AND false")),
+        function("append", ("AND head.deduplication", "AND false")),
     ),
     Bug(
         "a duplicate is answered with a new position",
         "the answer of the first request is not kept",
         function(
             "append",
-            ("first_offset := stored.first_offset;", "first_offset := head.next_offset;"),
-        ),
-    ),
-    Bug(
-        "offsets without the partition's lock",
-        "check-then-act, and sequences instead of a row lock",
-        function(
-            "append",
-            (
-                "WHERE l.partition_id = p_partition FOR UPDATE;",
-                "WHERE l.partition_id = p_partition; PERFORM pg_sleep(0.002);",
-            ),
+            ("first_offset := known.first_offset;", "first_offset := head.next_offset;"),
         ),
     ),
     Bug(
         "the answer before the commit",
         "NATS #7564 acknowledges before it is durable; an outer transaction that rolls back",
-        python(lambda _: PartitionLogs, "_append", _answer_before_commit),
+        function(
+            "append",
+            (
+                "head.next_offset := last_offset + 1;",
+                """IF p_tcs[i] IS NULL AND random() < 0.1 THEN
+                    DELETE FROM broker.entry e WHERE e.partition_id = p_partition
+                        AND e.last_offset = append.last_offset;
+                ELSE
+                    head.next_offset := last_offset + 1;
+                END IF;""",
+            ),
+        ),
     ),
     Bug(
         "no fence on the broker",
         "KAFKA-14402, KAFKA-9144: a late append after the marker",
         function(
-            "append",
-            ("IF FOUND THEN result := 'ended'; RETURN; END IF;", ""),
+            "has_ended",
+            ("RETURN EXISTS", "RETURN false AND EXISTS"),
+            ("OR EXISTS", "OR false AND EXISTS"),
         ),
     ),
     Bug(
