@@ -148,8 +148,11 @@ class Engine:
         return self._coordinators.scale(count)
 
     def ping(self) -> dict[str, str | None]:
-        """Ask every database; None or what is wrong, by name."""
-        return {database.name: _ask(database) for database in (self._database, *self._brokers)}
+        """Ask every database whether it serves, and whether it can be believed: one that may lose
+        what it has acknowledged is wrong as well. None or what is wrong, by name."""
+        careful = not self.settings.unsafe_databases
+        databases = (self._database, *self._brokers)
+        return {database.name: _ask(database, careful=careful) for database in databases}
 
     def produce(
         self,
@@ -255,10 +258,12 @@ class Engine:
             )
 
 
-def _ask(database: Database) -> str | None:
+def _ask(database: Database, *, careful: bool) -> str | None:
     try:
         with database.session() as session:
-            session.one("ping")
+            unsafe = [row.name for row in session.all("unsafe_settings")]
     except EngineError as error:
         return error.message
+    if unsafe and careful:
+        return f"{database.name} may lose what it has acknowledged: {', '.join(unsafe)} off"
     return None

@@ -32,3 +32,5 @@ class EngineSettings:
     #: Offsets after which a snapshot is due even if no transaction changed: recovery stays short.
     snapshot_max_distance: int = 100_000
     pool_size: int = 16
+    #: Databases that may lose in a crash what they have acknowledged; for tests alone.
+    unsafe_databases: bool = False

@@ -39,6 +39,7 @@ def pytest_configure() -> None:
     settings.BROKER_DATABASE_URLS = [f"host={_NOWHERE}"]
     settings.REDIS_URL = f"unix://{_NOWHERE}/valkey.sock"
     settings.SECURE_SSL_REDIRECT = False
+    settings.UNSAFE_DATABASES = True  # see _FAST
     settings.STATIC_ROOT = settings.BASE_DIR / "static"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.STORAGES = settings.STORAGES | {

@@ -108,6 +108,7 @@ def server(postgres: EmbeddedPostgres, server_directory: Path) -> Iterator[Serve
             "SECRET_KEY": secrets.token_urlsafe(48),
             "TXNCONSOLE_DATA": str(data.path),
             "TXNCONSOLE_HTTPS": "0",
+            "TXNCONSOLE_UNSAFE_DATABASES": "1",  # tests/conftest.py: without fsync
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
             "PORT": str(_free_port()),
         }

@@ -28,6 +28,8 @@ COORDINATORS = env.integer("TXNCONSOLE_COORDINATORS", 4, low=1, high=65_536)
 MAX_OPEN_PER_OWNER = env.integer("TXNCONSOLE_MAX_OPEN_PER_OWNER", 10_000, low=0, high=10**9)
 ARCHIVE_AFTER_MS = env.integer("TXNCONSOLE_ARCHIVE_AFTER_MS", 604_800_000, low=0, high=10**13)
 ARCHIVE_KEEP = env.integer("TXNCONSOLE_ARCHIVE_KEEP", 1_000_000, low=0, high=10**12)
+#: Whether PostgreSQL may run without fsync and its like: for tests alone.
+UNSAFE_DATABASES = env.boolean("TXNCONSOLE_UNSAFE_DATABASES", default=False)
 
 # Django's own tables stand in the coordinators' database, in the schema "public".
 DATABASES = {"default": django_database("DATABASE_URL", DATABASE_URL)}

@@ -19,6 +19,7 @@ from tests.engine.support import (
     subscribe,
     unreachable,
 )
+from tests.support.databases import Databases
 
 
 def test_readers_see_a_transaction_whole_or_not_at_all(engine: Engine) -> None:
@@ -116,6 +117,22 @@ def test_every_database_is_asked_whether_it_serves(engine: Engine) -> None:
         answers = engine.ping()
     assert answers["broker-1"] is None
     assert "broker-2 cannot serve this now" in (answers["broker-2"] or "")
+
+
+def test_a_database_that_may_lose_what_it_has_acknowledged_is_not_to_be_believed(
+    databases: Databases,
+) -> None:
+    """kill -9 cannot show it: what was written and not synced survives the process."""
+    careful = Engine(databases.coordinator_url, {"broker-1": databases.broker_urls[0]})
+    try:
+        answers = careful.ping()
+    finally:
+        careful.close()
+    for name in ("coordinator", "broker-1"):
+        assert answers[name] == (
+            f"{name} may lose what it has acknowledged:"
+            " fsync, full_page_writes, synchronous_commit off"
+        )
 
 
 def test_coordinators_are_made_once_and_never_taken_away(engine: Engine) -> None:

@@ -51,6 +51,17 @@ def test_empty_databases_are_filled(databases: Databases, monkeypatch: pytest.Mo
                 )
 
 
+def test_a_database_that_may_lose_what_it_has_acknowledged_is_refused(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del engine
+    monkeypatch.setattr(settings, "UNSAFE_DATABASES", False)
+    wiring.close()
+    with pytest.raises(CommandError, match=r"broker-1 may lose .* fsync, .* off"):
+        call_command("migrate_engine")
+    wiring.close()
+
+
 def test_an_unreachable_database_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "DATABASE_URL", "host=/nonexistent dbname=none")
     wiring.close()

@@ -30,6 +30,7 @@ def engine() -> Engine:
                         max_open_per_owner=settings.MAX_OPEN_PER_OWNER,
                         archive_after_ms=settings.ARCHIVE_AFTER_MS,
                         archive_keep=settings.ARCHIVE_KEEP,
+                        unsafe_databases=settings.UNSAFE_DATABASES,
                     ),
                 )
     return _engine

@@ -1,6 +1,8 @@
--- ping --
--- Is the database there?
-SELECT 1
+-- unsafe_settings --
+-- What keeps this server from being believed: with one of these off it may lose in a crash what it
+-- has acknowledged. Asked over the engine's own connection, so settings of the role count as well.
+SELECT name FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS s (name)
+WHERE current_setting(name) = 'off' ORDER BY name
 
 -- begin_snapshot --
 -- All reads until the commit answer from one snapshot.

@@ -142,7 +142,7 @@ def test_an_unreachable_server_is_unavailable_without_its_password() -> None:
     )
     nowhere._pool.timeout = 0.05
     with pytest.raises(CoordinatorUnavailable) as refused, nowhere.session() as session:
-        session.one("ping")
+        session.all("unsafe_settings")
     nowhere.close()
     assert "hush" not in refused.value.message
     assert refused.value.message.startswith("test cannot serve this now")

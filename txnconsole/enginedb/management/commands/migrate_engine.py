@@ -12,14 +12,20 @@ from txnconsole.enginedb.wiring import engine
 
 
 class Command(BaseCommand):
-    help = "Create or update the engine's schemas; safe to repeat, and from several processes."
+    help = (
+        "Create or update the engine's schemas; safe to repeat, and from several processes."
+        " Fails where PostgreSQL runs without fsync, full_page_writes or synchronous_commit."
+    )
     requires_system_checks: list[str] = []  # noqa: RUF012  # Django's own declaration.
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
             engine().migrate()
+            wrong = [problem for problem in engine().ping().values() if problem]
         except EngineError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
         except psycopg.OperationalError as error:
             first_line, _, _ = str(error).partition("\n")
             raise CommandError(f"A database cannot be reached: {first_line}") from error
+        if wrong:
+            raise CommandError("; ".join(wrong))
