@@ -18,7 +18,7 @@ _BROKER: Mapping[str, str] = {
             SELECT partition_id, first_offset, last_offset, lag(last_offset, 1, -1)
                 OVER (PARTITION BY partition_id ORDER BY last_offset) AS before
             FROM broker.entry JOIN broker.partition p USING (partition_id)
-            WHERE p.log_start_offset = 0 AND p.buffer = 'marker'
+            WHERE p.log_start_offset = 0 AND p.buffer = 'marker' AND p.topic !~ '/__'
         ) e WHERE first_offset <> before + 1
     """,
     "a transaction has at most one marker in a partition": """

@@ -40,16 +40,18 @@ class Target(Protocol):
 class Trouble:
     """How often, of all requests: lost on the way, answer lost, sent again behind one's back.
 
-    What is lost on the way or sent again may be carried out much later.
+    What is lost on the way or sent again may be carried out much later. ``dawdling``: how often a
+    request takes its time between the coordinator and the broker.
     """
 
     lost: float = 0.02
     unanswered: float = 0.03
     doubled: float = 0.04
     late: float = 0.05
+    dawdling: float = 0.08
 
 
-CALM = Trouble(lost=0, unanswered=0, doubled=0, late=0)
+CALM = Trouble(lost=0, unanswered=0, doubled=0, late=0, dawdling=0)
 
 
 class Network:

@@ -25,7 +25,7 @@ from tests.checker.history import Fault, History, Look, Overdue
 from tests.checker.network import CALM, Network, Target, Trouble
 from tests.checker.simulation import Running
 from tests.checker.workload import Client, Common, Setting, last_reads
-from tests.engine.support import lose_derived_state, sql
+from tests.engine.support import lose_derived_state, sql, unreachable
 
 _T = TypeVar("_T")
 PATIENCE = 60.0
@@ -61,8 +61,8 @@ class Run:
         """Now and then a request is on its way from the coordinator to the broker for a while."""
 
         def later(*arguments: object, **named: object) -> _T:
-            if self.rng.random() < 0.08:
-                self.stopping.wait(0.06)
+            if self.rng.random() < self.trouble.dawdling:
+                self.stopping.wait(0.1)
             return call(*arguments, **named)
 
         return later
@@ -121,6 +121,13 @@ class Run:
         self.history.note(Fault(kind="derived state lost"))
         with contextlib.suppress(psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable):
             lose_derived_state(self.engine)
+
+    def lose_a_broker(self) -> None:
+        """One broker cannot be reached for a while; what was on its way arrives all the same."""
+        name = self.rng.choice(list(self.engine._brokers.names))
+        self.history.note(Fault(kind="broker out of reach", target=name))
+        with unreachable(self.engine, name):
+            self.operations(20)
 
     def cut_connections(self) -> None:
         """End every connection of the engine to one database, whatever it is doing."""

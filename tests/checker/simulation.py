@@ -7,7 +7,7 @@ from random import Random
 
 from tests.checker.history import Fault, History, Look, Op, Overdue
 from tests.checker.model_target import ModelTarget
-from tests.checker.network import Network, Trouble
+from tests.checker.network import CALM, Network, Trouble
 from tests.checker.workload import Client, Common, Requests, Setting, last_reads
 
 
@@ -90,7 +90,7 @@ def _settle(target: ModelTarget, network: Network, here: Setting) -> None:
     while target.work():
         pass
     target.time_out()
-    quiet = Network(target, network.history, Random(0), Trouble(0, 0, 0, 0))
+    quiet = Network(target, network.history, Random(0), CALM)
     for txn in target.headers:
         quiet.send("last", Look(txn=txn, final=True))
     for requests in last_reads(here):

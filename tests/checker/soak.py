@@ -77,8 +77,11 @@ def _median(ordered: list[float]) -> float:
     return ordered[len(ordered) // 2]
 
 
-def soak(seconds: float, seed: int, *, served: bool = True) -> Report:
-    """Run for about ``seconds``. Every other epoch goes over HTTP, unless not ``served``."""
+def soak(
+    seconds: float, seed: int, *, served: bool = True, epoch_seconds: float = EPOCH_SECONDS
+) -> Report:
+    """Run for about ``seconds``, two epochs at least. Every other epoch goes over HTTP, unless not
+    ``served``."""
     report = Report(seed)
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -89,9 +92,9 @@ def soak(seconds: float, seed: int, *, served: bool = True) -> Report:
         if served:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txn-soak-")))
             product = stack.enter_context(Product.running(cluster, directory))
-        while (left := seconds - (time.monotonic() - begun)) > 5 or not report.epochs:
+        while (left := seconds - (time.monotonic() - begun)) > 5 or report.epochs < 2:
             through = product if report.epochs % 2 else None
-            Epoch(cluster, engine, through, report).run(min(EPOCH_SECONDS, left * 0.8))
+            Epoch(cluster, engine, through, report).run(max(5.0, min(epoch_seconds, left * 0.8)))
             if report.anomalies:
                 break
     report.seconds = time.monotonic() - begun

@@ -82,9 +82,9 @@ class Client:
             yield from self._choose(
                 (24, self._transaction),
                 (8, self._produce_plainly),
-                (10, self._fetch),
+                (14, self._fetch),
                 (8, self._consume),
-                (3, self._meddle),
+                (5, self._meddle),
                 (2, self._group),
                 (2 if self._setting.cumulative else 0, self._consume_in_order),
             )
@@ -160,8 +160,8 @@ class Client:
             yield from self._choose(
                 (2, lambda: self._end(txn, commit=False)),
                 (2, lambda: self._look(txn)),
-                (1, lambda: self._ack_old(txn)),
-                (1, lambda: self._produce(txn)),
+                (2, lambda: self._ack_old(txn)),
+                (3, lambda: self._produce(txn)),
             )
 
     def _group(self) -> Requests:

@@ -107,6 +107,8 @@ def _forgiving(right: Callable[..., Any]) -> Callable[..., Any]:
     return end
 
 
+_EXPIRED = "expires_at < statement_timestamp()"
+
 COORDINATORS = (
     Bug(
         "the end of a session, not of a transaction",
@@ -137,27 +139,12 @@ COORDINATORS = (
     Bug(
         "expiry of what is committing",
         "the sweep looks at the deadline and not at the status",
-        query(
-            "expire_txns",
-            (
-                "WHERE status = 'OPEN' AND deadline < statement_timestamp()",
-                (
-                    "WHERE (status = 'OPEN' AND deadline < statement_timestamp())"
-                    " OR status = 'COMMITTING'"
-                ),
-            ),
-        ),
+        query("expire_txns", (_EXPIRED, f"{_EXPIRED} OR status = 'COMMITTING'")),
     ),
     Bug(
         "expiry comes early",
         "a deadline in other units",
-        query(
-            "expire_txns",
-            (
-                "deadline < statement_timestamp()",
-                "deadline < statement_timestamp() + timeout_ms * interval '0.9 ms'",
-            ),
-        ),
+        query("expire_txns", (_EXPIRED, f"{_EXPIRED} + timeout_ms * interval '0.9 ms'")),
     ),
     Bug(
         "an extension that is not kept",
@@ -195,14 +182,6 @@ COORDINATORS = (
         "low water mark one too high",
         "the lowest open transaction is taken for ended",
         query("low_water_mark", (") - 1 AS low_water_mark", ") AS low_water_mark")),
-    ),
-    Bug(
-        "low water mark over what is committing",
-        "only OPEN transactions hold it back",
-        query(
-            "low_water_mark",
-            ("t.status IN ('OPEN', 'COMMITTING', 'ABORTING')", "t.status IN ('OPEN')"),
-        ),
     ),
     Bug(
         "a snapshot that is older than its position",

@@ -8,31 +8,16 @@ from typing import Any
 
 from engine.log.fetching import LogReader
 from engine.model.message import Isolation
-from engine.postgres.database import Database
 from tests.checker.museum.planting import Bug, function, python, query
 
 
 def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: LogReader, *arguments: Any, **named: Any) -> Any:
-        if random.random() < 0.02:
+        if random.random() < 0.2:
             named["isolation"] = Isolation.READ_UNCOMMITTED
         return right(self, *arguments, **named)
 
     return fetch
-
-
-def _several_snapshots(_right: Callable[..., Any]) -> Callable[..., Any]:
-    """The list of aborted transactions is older than the entries it is to filter."""
-
-    def snapshot(self: Database, *statements: Any) -> Any:
-        answers = {}
-        for index in reversed(range(len(statements))):
-            name, parameters = statements[index]
-            with self.session() as session:
-                answers[index] = session.all(name, **parameters)
-        return [answers[index] for index in range(len(statements))]
-
-    return snapshot
 
 
 _STABLE = "coalesce(first_ongoing_offset, next_offset)"
@@ -77,11 +62,6 @@ PARTITIONS = (
         "uncommitted reads leak",
         "Redpanda 21.10.1, aborted reads",
         python(lambda _: LogReader, "fetch", _leak),
-    ),
-    Bug(
-        "answers from several snapshots",
-        "a marker lands between two statements of a fetch",
-        python(lambda _: Database, "snapshot", _several_snapshots),
     ),
     Bug(
         "no duplicate check",

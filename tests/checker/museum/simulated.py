@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from tests.checker.history import Ack, Begin, End, Fetch, Produce, Receive
@@ -120,6 +121,35 @@ class ListWithCommitted(ModelTarget):
         return results
 
 
+class AnswersFromSeveralSnapshots(ModelTarget):
+    """An abort lands between the list of aborted transactions and the records it is to filter."""
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng)
+        self.known: dict[str, set[str]] = {}
+
+    def fetch(self, op: Fetch) -> dict[str, Any]:
+        partition = self.log(op.partition)
+        aborted = {txn for txn, how in partition.ended.items() if how == "ABORTING"}
+        late = aborted - self.known.get(op.partition, set())
+        self.known[op.partition] = aborted
+        ended = partition.ended
+        partition.ended = ended | dict.fromkeys(late, "COMMITTING")
+        results = super().fetch(op)
+        partition.ended = ended
+        return results
+
+
+class LowWaterMarkOverWhatIsCommitting(ModelTarget):
+    """Only OPEN transactions hold it back: what is being committed is aborted as an orphan."""
+
+    def end_on_partition(self, name: str, txn: str, decision: str) -> None:
+        super().end_on_partition(name, txn, decision)
+        for other in self.log(name).ongoing():
+            if self.headers[other].status == "COMMITTING":
+                super().end_on_partition(name, other, "ABORTING")
+
+
 SIMULATED: tuple[type[ModelTarget], ...] = (
     OffsetsFromASequence,
     AnIdIssuedTwice,
@@ -130,4 +160,6 @@ SIMULATED: tuple[type[ModelTarget], ...] = (
     EndedDifferently,
     AcksOfOneCallHalfKept,
     ListWithCommitted,
+    AnswersFromSeveralSnapshots,
+    LowWaterMarkOverWhatIsCommitting,
 )

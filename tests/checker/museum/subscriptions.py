@@ -145,7 +145,10 @@ SUBSCRIPTIONS = (
     Bug(
         "no fence for acknowledgements",
         "an acknowledgement joins a transaction that has ended",
-        query("ack_fence", (") AS ended", ") AND false AS ended")),
+        together(
+            query("ack_fence", ("EXISTS (", "false AND EXISTS (")),
+            query("pending_orphans", ("WHERE a.", "WHERE false AND a.")),
+        ),
     ),
     Bug(
         "after a crash only new messages are delivered",

@@ -19,14 +19,15 @@ from tests.checker.museum.subscriptions import SUBSCRIPTIONS
 from tests.checker.network import Trouble
 from tests.checker.run import Run, furnish
 from tests.checker.simulation import simulate
+from tests.engine.support import sql
 from tests.support.databases import Databases
 
 PLANTED = (*PARTITIONS, *COORDINATORS, *SUBSCRIPTIONS)
 #: More of what is rare in life: requests that come late or twice.
-HARSH = Trouble(lost=0.02, unanswered=0.04, doubled=0.15, late=0.2)
+HARSH = Trouble(lost=0.03, unanswered=0.04, doubled=0.1, late=0.2, dawdling=0.3)
 ATTEMPTS = 4
-ROUNDS = 8
-OPERATIONS_PER_ROUND = 60
+ROUNDS = 12
+OPERATIONS_PER_ROUND = 50
 SEEDS = 60
 
 
@@ -55,10 +56,12 @@ def test_a_bug_in_the_engine_is_found(bug: Bug, databases: Databases) -> None:
 
 @contextlib.contextmanager
 def fresh(databases: Databases) -> Iterator[Engine]:
-    """An engine on databases without any row; one that remembers former ones would be wrong."""
+    """An engine on databases without any row; one that remembers former ones would be wrong. One
+    coordinator, so that transactions meet."""
     databases.clean()
     brokers = broker_urls(databases)
-    engine = Engine(databases.coordinator_url, brokers, EngineSettings(coordinators=4))
+    engine = Engine(databases.coordinator_url, brokers, EngineSettings(coordinators=1))
+    sql(engine._database, "DELETE FROM coordinator.coordinator WHERE tc_id > 0")
     yield engine
     engine.close()
 
@@ -83,7 +86,14 @@ def symptoms(engine: Engine, databases: Databases, seed: int) -> set[str]:
         with run.working(clients=4, workers=2):
             for _ in range(ROUNDS):
                 run.operations(OPERATIONS_PER_ROUND)
-                run.rng.choice([run.pass_a_deadline, run.time_consumers_out, run.lose_state])()
+                run.rng.choice(
+                    [
+                        run.pass_a_deadline,
+                        run.time_consumers_out,
+                        run.lose_state,
+                        run.lose_a_broker,
+                    ]
+                )()
         run.finish()
     except Exception as failure:
         # A bug may well break the run itself.
