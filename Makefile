@@ -14,7 +14,7 @@ export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || ec
 export UV_LINK_MODE ?= copy
 FAST := not browser and not spark and not acceptance and not crash and not deep and not checker
 
-.PHONY: help setup lock run serve test test-fast chromium lint types imports format bench \
+.PHONY: help setup lock run serve test test-fast soak chromium lint types imports format bench \
 	bench-engine bench-archive docs screenshots clean
 
 help: ## List the targets
@@ -73,6 +73,9 @@ imports: setup ## Check the layers with import-linter
 
 format: setup ## Format the code
 	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
+
+soak: setup ## Run clients and faults for MINUTES (10), and check every answer
+	@$(PY) -m tests.checker.soak $(or $(MINUTES),10) $(SEED)
 
 bench: bench-engine bench-archive ## Run all benchmarks (minutes)
 
