@@ -54,7 +54,7 @@ class HttpTarget:
         except httpx.TransportError as error:
             raise Unknown from error
         if answer.is_success:
-            return answer.json()
+            return answer.json() if answer.content else None
         if answer.status_code == 500:
             self.broken.append(f"{method} {path}: {answer.text[:500]}")
         if answer.status_code in _AGAIN:
