@@ -54,6 +54,10 @@ class Run:
         self._asked = self.target or EngineTarget(self.engine, self.setting.sidecars)
         self.network = Network(self._asked, self.history, Random(self.seed + 1), self.trouble)
         self._common = Common()
+        # What earlier runs have opened is none of this history.
+        self._from = dict(
+            self._coordinator("SELECT tc_id, next_sequence FROM coordinator.coordinator")
+        )
         for owner, name in ((self.engine.log, "append"), (self.engine._acks, "acknowledge")):
             setattr(owner, name, self._dawdling(getattr(owner, name)))
 
@@ -188,7 +192,11 @@ class Run:
 
     def _issued(self) -> list[str]:
         rows = self._coordinator("SELECT tc_id, sequence FROM coordinator.transaction")
-        return [f"{tc_id}:{sequence}" for tc_id, sequence in rows]
+        return [
+            f"{tc_id}:{sequence}"
+            for tc_id, sequence in rows
+            if sequence >= self._from.get(tc_id, 0)
+        ]
 
     def _coordinator(self, statement: str, *params: object) -> Sequence[tuple[int, int]]:
         return sql(self.engine._database, statement, *params)
@@ -238,11 +246,13 @@ class Run:
         return threading.Thread(target=guarded, daemon=True)
 
 
-def insisting(call: Callable[[], _T], attempts: int = 40) -> _T:
-    """Repeat a call while the engine says that it may be repeated."""
+def insisting(call: Callable[[], _T], attempts: int = 60) -> _T:
+    """Repeat a call while the engine, or a server that is being restarted, allows it."""
     for _ in range(attempts - 1):
         try:
             return call()
+        except psycopg.OperationalError:  # of the test's own statements, which nobody translates
+            threading.Event().wait(0.05)
         except EngineError as error:
             if not error.retryable:
                 raise
