@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
+import msgspec
 import psycopg
 
 from engine import Engine
+from engine.model import dispatch
 from engine.model.errors import EngineError
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
+from engine.postgres.database import Database
 from tests.checker.engine_target import EngineTarget
 from tests.checker.history import Fault, History, Look, Overdue
 from tests.checker.network import CALM, Network, Target, Trouble
@@ -118,7 +121,7 @@ class Run:
         """Let everything in flight be delivered again."""
         self.history.note(Fault(kind="consumers time out"))
         for database in self.engine._brokers:
-            sql(database, "UPDATE broker.delivery SET deadline = clock_timestamp()")
+            insisting(lambda database=database: _time_out(database))
 
     def lose_state(self) -> None:
         """Empty what PostgreSQL empties after a crash, on every broker, while all are at work."""
@@ -155,7 +158,7 @@ class Run:
         quiet = Network(self._asked, self.history, Random(0), CALM)
         for txn in insisting(self._issued):
             quiet.send("last", Look(txn=txn, final=True))
-        self._release_deliveries()
+        self.time_consumers_out()
         for requests in last_reads(self.setting):
             reader = Running(requests, "last")
             while reader.step(quiet):
@@ -181,14 +184,6 @@ class Run:
             )
             for tc_id in insisting(self.engine.finalizer.due):
                 insisting(lambda tc_id=tc_id: self.engine.finalizer.finalize(tc_id))
-
-    def _release_deliveries(self) -> None:
-        for database in self.engine._brokers:
-            insisting(
-                lambda database=database: sql(
-                    database, "UPDATE broker.delivery SET deadline = clock_timestamp()"
-                )
-            )
 
     def _issued(self) -> list[str]:
         rows = self._coordinator("SELECT tc_id, sequence FROM coordinator.transaction")
@@ -244,6 +239,26 @@ class Run:
                 self.stopping.set()
 
         return threading.Thread(target=guarded, daemon=True)
+
+
+def _time_out(database: Database) -> None:
+    """As if the time had come, under the locks: others are at work."""
+    with database._borrowed() as connection, connection.transaction():
+        connection.execute(
+            "SELECT FROM broker.cursor ORDER BY subscription_id, partition_id FOR UPDATE"
+        )
+        for row in connection.execute("SELECT * FROM broker.dispatch").fetchall():
+            state = dispatch.decode(row.state)
+            late = tuple(msgspec.structs.replace(one, deadline_ms=0) for one in state.deliveries)
+            connection.execute(
+                "UPDATE broker.dispatch SET next_deadline = 'epoch', state = %s"
+                " WHERE subscription_id = %s AND partition_id = %s",
+                (
+                    dispatch.encode(msgspec.structs.replace(state, deliveries=late)),
+                    row.subscription_id,
+                    row.partition_id,
+                ),
+            )
 
 
 def insisting(call: Callable[[], _T], attempts: int = 60) -> _T:

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.model.cursor import Cursor
+from engine.model.dispatch import Dispatch
 from engine.model.ranges import Ranges
-from engine.subscription import acks, ending, reading, state
-from tests.checker.museum.planting import Bug, python, query, together
+from engine.subscription import acks, state
+from engine.subscription.state import State
+from tests.checker.museum.planting import Bug, function, python, query, together
 
 
-def _nobody_holds(_right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda _pending: Ranges()
+def _only_dead(_right: Any) -> Any:
+    """What transactions hold is overlooked."""
+    return property(lambda self: self.dead)
 
 
 def _no_conflict(_right: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,22 +37,21 @@ def _blind_to_deleted(right: Callable[..., Any]) -> Callable[..., Any]:
     return claim
 
 
-def _keeps_what_aborted(right: Callable[..., Any]) -> Callable[..., Any]:
-    del right
-
-    def give_back(_session: Any, locked: Any, _offsets: Ranges) -> Any:
-        return locked
-
-    return give_back
+def _does_nothing(_right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, _offsets: self
 
 
-def _commits_nothing(right: Callable[..., Any]) -> Callable[..., Any]:
-    del right
+def _held_wins_nothing(right: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain acknowledgement deletes what a transaction holds."""
 
-    def delete(_session: Any, locked: Any, _offsets: Ranges) -> Any:
-        return locked
+    def acknowledge(ack_type: Any) -> Any:
+        def ack(before: State, offsets: Ranges) -> Any:
+            change, _ = right(ack_type)(before, offsets)
+            return acks.replace(change, after=before.delete(offsets)), Ranges()
 
-    return delete
+        return ack
+
+    return acknowledge
 
 
 def _eager(_right: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,14 +64,16 @@ def _eager(_right: Callable[..., Any]) -> Callable[..., Any]:
     return delete
 
 
-class _Ending:
-    """``engine.subscription.state`` as the ending of transactions sees it, with one fault."""
+def _only_new(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Without a dispatch state, what was in flight is taken for delivered."""
 
-    def __init__(self, **wrong: Any) -> None:
-        self._wrong = wrong
+    def made(row: Any) -> State:
+        found = right(row)
+        if row.state is None and found.stable_position is not None:
+            return acks.replace(found, dispatch=Dispatch(found.stable_position + 1))
+        return found
 
-    def __getattr__(self, name: str) -> Any:
-        return self._wrong.get(name) or getattr(state, name)
+    return made
 
 
 SUBSCRIPTIONS = (
@@ -85,49 +89,53 @@ SUBSCRIPTIONS = (
     ),
     Bug(
         "acknowledgements race",
-        "the cursor is read without its lock",
-        together(
-            query("lock_cursor", ("FOR UPDATE OF c", "")),
-            query("pending_acks", ("SELECT tc_id", "SELECT pg_sleep(0.003)::text, tc_id")),
-        ),
+        "what is stored was decided on a state that has changed meanwhile",
+        function("store_cursors", ("RETURN 'changed';", "NULL;")),
     ),
     Bug(
         "a plain acknowledgement wins",
         "PIP-31 footnote 7: it must be dropped while a transaction holds the message",
-        python(lambda _: acks, "held", _nobody_holds),
+        python(lambda _: acks, "_acknowledge", _held_wins_nothing),
     ),
     Bug(
         "held messages are given again",
-        "a nack gives back pending acknowledgements",
+        "a nack or a timeout gives back pending acknowledgements",
         together(
-            python(lambda _: reading, "held", _nobody_holds),
-            python(lambda _: state, "held", _nobody_holds),
-            query("shrink_deliveries", ("%(ranges)s::int8multirange", "'{}'::int8multirange")),
+            python(lambda _: State, "held", _only_dead),
+            python(lambda _: State, "withdraw", _does_nothing),
         ),
     ),
     Bug(
         "an abort frees what others hold",
         "apache/pulsar #14327, #19451",
-        query(
-            "drop_pending_acks",
+        function(
+            "step_pending_acks",
             (
                 (
-                    "AND (tc_id, sequence) IN (\n    SELECT * FROM"
-                    " unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])\n)"
+                    "AND a.tc_id = p_tcs[i] AND a.sequence = p_sequences[i]\n"
+                    "                AND a.ack_type = p_types[i]\n"
                 ),
-                "AND %(tc_ids)s::integer[] IS NOT NULL AND %(sequences)s::bigint[] IS NOT NULL",
+                "\n",
+            ),
+            ("SET ranges = a.ranges - p_ranges[i]", "SET ranges = '{}'"),
+            (
+                (
+                    "AND a.tc_id = p_tcs[i] AND a.sequence = p_sequences[i]\n"
+                    "                    AND a.ack_type = p_types[i];"
+                ),
+                ";",
             ),
         ),
     ),
     Bug(
         "an abort gives nothing back",
         "messages stay pending for ever, apache/pulsar #26489",
-        python(lambda _: ending, "state", lambda _: _Ending(give_back=_keeps_what_aborted(None))),
+        python(lambda _: State, "give_back", _does_nothing),
     ),
     Bug(
         "a commit makes nothing final",
         "the participant answers before it has acted",
-        python(lambda _: ending, "state", lambda _: _Ending(delete=_commits_nothing(None))),
+        python(lambda _: State, "delete", _does_nothing),
     ),
     Bug(
         "the mark-delete position is eager",
@@ -137,32 +145,19 @@ SUBSCRIPTIONS = (
     Bug(
         "the queue for redelivery is forgotten",
         "what was given back is never delivered",
-        query(
-            "write_dispatch",
-            ("%(redeliver)s::int8multirange", "'{}'::int8multirange"),
-        ),
+        python(lambda _: Dispatch, "give_back", _does_nothing),
     ),
     Bug(
         "no fence for acknowledgements",
         "an acknowledgement joins a transaction that has ended",
         together(
-            query("ack_fence", ("EXISTS (", "false AND EXISTS (")),
+            function("store_cursors", ("IF FOUND THEN RETURN 'ended'; END IF;", "")),
             query("pending_orphans", ("WHERE a.", "WHERE false AND a.")),
         ),
     ),
     Bug(
         "after a crash only new messages are delivered",
         "what was in flight is lost",
-        query(
-            "read_dispatch",
-            (
-                "SELECT read_offset, redeliver FROM broker.dispatch",
-                (
-                    "SELECT greatest(read_offset, (SELECT next_offset FROM broker.partition_live l"
-                    " WHERE l.partition_id = %(partition_id)s)) AS read_offset, redeliver FROM"
-                    " broker.dispatch"
-                ),
-            ),
-        ),
+        python(lambda _: state, "_state", _only_new),
     ),
 )
