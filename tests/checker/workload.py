@@ -161,6 +161,7 @@ class Client:
                 (2, lambda: self._end(txn, commit=False)),
                 (2, lambda: self._look(txn)),
                 (2, lambda: self._ack_old(txn)),
+                (4, lambda: self._ack_old(None)),
                 (3, lambda: self._produce(txn)),
             )
 
