@@ -248,6 +248,8 @@ class Client:
     ) -> Requests:
         op = Ack(subscription=subscription, consumer=self._name, messages=messages, txn=txn)
         answer = yield from self._insist(op)
+        if txn is not None and self._rng.random() < 0.1:
+            yield Ack(subscription=subscription, consumer=self._name, messages=messages)
         return None if answer.code == "TransactionConflict" else answer.answer == "ok"
 
     def _consume_in_order(self) -> Requests:
