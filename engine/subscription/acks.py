@@ -26,7 +26,7 @@ from engine.model.subscription import (
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Session
-from engine.subscription.cursors import Cursors, Place
+from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
 from engine.subscription.leases import Leases, Turn
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
@@ -46,6 +46,7 @@ class Acknowledgements:
         self._cursors = cursors
         self._leases = leases
 
+    @once_more_when_replaced
     def acknowledge(
         self,
         name: SubscriptionName,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from engine.log.brokers import Location
 from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
@@ -20,8 +21,27 @@ from engine.subscription.records import Records, Recover, ensure_cursors
 from engine.subscription.state import Change, CursorGone, State
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 #: Given the states, answers what changes and what the caller is told.
 Decide = Callable[[Session, Sequence[State]], tuple[Sequence[Change], _T]]
+
+
+class SubscriptionReplaced(SubscriptionNotFound):
+    """The subscription that this call had begun on was deleted, and one made anew in its name."""
+
+
+def once_more_when_replaced(call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a call again from its start when the subscription that a process remembered has been
+    replaced by one of the same name: nothing that was known of the old one fits the new."""
+
+    @wraps(call)
+    def repeated(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return call(*args, **kwargs)
+        except SubscriptionReplaced:
+            return call(*args, **kwargs)
+
+    return repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +78,16 @@ class Cursors:
         return Place(database, topic, name, self._records.recall(database, topic, name))
 
     def refreshed(self, place: Place) -> Place:
-        """The same place, with what its record is now, and with a cursor in each partition."""
+        """The same place, with a cursor in each partition.
+
+        Raises:
+            SubscriptionNotFound: there is none any more.
+            SubscriptionReplaced: another has its name.
+        """
         record = self._records.find(place.database, place.topic, place.name)
+        if record.subscription_id != place.subscription_id:
+            self._records.forget(place.topic, place.name)
+            raise SubscriptionReplaced(f"{place.name} was deleted, and made anew.")
         with place.database.session() as session:
             ensure_cursors(session, record)
         return Place(place.database, place.topic, place.name, record)

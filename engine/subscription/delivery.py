@@ -19,7 +19,7 @@ from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Row, Session
 from engine.settings import EngineSettings
-from engine.subscription.cursors import Cursors, Place
+from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Leases, Turn
@@ -83,6 +83,7 @@ class Delivery:
         #: The active consumers' turns in which every partition of a broker has been visited.
         self._entered: dict[tuple[str, int], Turn] = {}
 
+    @once_more_when_replaced
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
     ) -> tuple[StoredMessage, ...]:
@@ -124,6 +125,7 @@ class Delivery:
             raise failures[databases[0].name]
         return tuple(received)
 
+    @once_more_when_replaced
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
         """Give delivered messages back; those in PENDING_ACK stay with their transaction.
 
@@ -140,6 +142,7 @@ class Delivery:
 
             self._give_back(place, list(share.offsets), named, consumer, turn)
 
+    @once_more_when_replaced
     def leave(self, name: SubscriptionName, consumer: str) -> None:
         """A consumer goes: what it has is given back, and another may take its place at once.
 

@@ -63,6 +63,11 @@ class Records:
         self._known[key] = row
         return row
 
+    def forget(self, topic: Topic, name: SubscriptionName) -> None:
+        """Ask every broker for its record next time."""
+        for broker in set(topic.brokers):
+            self._known.pop((broker, topic.topic_id, name.name), None)
+
 
 def make(
     database: Database,

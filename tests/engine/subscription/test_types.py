@@ -343,3 +343,36 @@ def test_leaving_is_not_misled_by_a_subscription_that_was_deleted(engine: Engine
     engine.subscriptions._records._known.update(known)
     with pytest.raises(SubscriptionNotFound):
         engine.leave(SUBSCRIPTION, "c1")
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
+def test_a_subscription_made_anew_knows_nothing_of_the_old_ones_turns(
+    engine: Engine, kind: SubscriptionType
+) -> None:
+    """Nor does a process that remembers the old one carry its epoch over."""
+    setup(engine, kind, partitions=2)
+    engine.produce(P0, batch("a"))
+    for consumer in ("c1", "c2", "c1"):
+        engine.receive(SUBSCRIPTION, consumer)
+        engine.leave(SUBSCRIPTION, consumer)
+    engine.receive(SUBSCRIPTION, "c1")
+    engine.subscriptions.delete(SUBSCRIPTION)
+    subscribe(engine, type=kind)
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    assert [message.payload for message in messages] == [b"a"]
+    engine.leave(SUBSCRIPTION, "c1")
+    assert len(engine.receive(SUBSCRIPTION, "c2")) == 1
+    ack(engine, "c2", *messages)
+    engine.leave(SUBSCRIPTION, "c2")
+    assert engine.receive(SUBSCRIPTION, "c1") == ()
+
+
+def test_a_subscription_made_anew_may_be_of_another_type(engine: Engine) -> None:
+    setup(engine, EXCLUSIVE)
+    engine.produce(P0, batch("a", "b"))
+    engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    engine.subscriptions.delete(SUBSCRIPTION)
+    subscribe(engine)
+    first = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    second = engine.receive(SUBSCRIPTION, "c2", max_messages=1)
+    assert {message.payload for message in (*first, *second)} == {b"a", b"b"}
