@@ -65,6 +65,10 @@ class Product:
                     program.stop()
                 product.valkey.stop()
 
+    def log(self, name: str) -> bytes:
+        """What a program has said."""
+        return self._data.log(name).read_bytes()
+
     def kill(self, name: str) -> None:
         """kill -9 of a program with all its processes, then start it again."""
         program = self.programs[name]

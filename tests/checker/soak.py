@@ -139,6 +139,10 @@ class Epoch:
         self._audit()
         if self._target is not None:
             report.broken_answers += self._target.broken
+            if self._target.broken and self._product is not None:
+                log = REPORT.with_name(f"soak-{report.seed}-{report.epochs}-web.log")
+                log.parent.mkdir(exist_ok=True)
+                log.write_bytes(self._product.log("web"))
             self._target.close()
         if report.anomalies:
             REPORT.parent.mkdir(exist_ok=True)

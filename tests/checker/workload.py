@@ -176,7 +176,8 @@ class Client:
             (commit if self._rng.random() < 0.8 else abort).append(txn)
         if not commit and not abort:
             return
-        group = f"{self._name}/{next(self._sequence)}"
+        # A group's key is for ever: no other history may have it.
+        group = f"{self._setting.partitions[0]}/{self._name}/{next(self._sequence)}"
         end = End(commit=tuple(commit), abort=tuple(abort), group=group, guard=self._name)
         yield from self._insist(end)
         if self._rng.random() < 0.2:
