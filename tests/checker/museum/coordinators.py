@@ -163,8 +163,8 @@ COORDINATORS = (
         query(
             "decide_many",
             (
-                "AND t.status = 'OPEN'\n",
-                "AND t.status = 'OPEN' AND t.sequence = (%(sequences)s::bigint[])[1]\n",
+                "AND (t.status = 'OPEN') IS TRUE",
+                "AND (t.status = 'OPEN') IS TRUE AND t.sequence = (%(sequences)s::bigint[])[1]",
             ),
         ),
     ),
