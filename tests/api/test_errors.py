@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.db import InterfaceError, OperationalError
 
 from engine.model import errors as engine_errors
 from engine.model.errors import EngineError
@@ -72,6 +73,19 @@ def test_what_may_pass_says_when_to_try_again(
     assert answer.is_problem(503, error.code)
     assert answer.headers["Retry-After"] == "1"
     assert answer.json["retryable"] is True
+
+
+@pytest.mark.parametrize("error", [OperationalError("FATAL: p4ssw0rd"), InterfaceError("closed")])
+def test_when_django_cannot_reach_its_tables_the_coordinators_are_unavailable(
+    error: Exception, program: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a PostgreSQL that was killed between a decision and its audit entry does."""
+    _fail_with(error, monkeypatch)
+    answer = program.get("/transactions")
+    assert answer.is_problem(503, "CoordinatorUnavailable")
+    assert answer.headers["Retry-After"] == "1"
+    assert answer.json["retryable"] is True
+    assert b"p4ssw0rd" not in answer.content
 
 
 def test_what_an_error_knows_stands_in_the_answer(program: Caller) -> None:

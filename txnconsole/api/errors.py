@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 
-from engine.model.errors import EngineError
+from engine.model.errors import CoordinatorUnavailable, EngineError
 from txnconsole.access.requests import django_request
 from txnconsole.api.limits import BODY_BYTES
 
@@ -76,9 +77,15 @@ _CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.UnsupportedMediaType, "UnsupportedMediaType"),
     (exceptions.Throttled, "LimitExceeded"),
     (exceptions.ParseError, "InvalidRequest"),
+    (OperationalError, "CoordinatorUnavailable"),
+    (InterfaceError, "CoordinatorUnavailable"),
     (RequestDataTooBig, "PayloadTooLarge"),
     (SuspiciousOperation, "InvalidRequest"),
 )
+
+#: What Django raises when it cannot reach its tables, which stand in the coordinators' database:
+#: a token cannot be looked up, an audit entry not be written. The same call may succeed later.
+_DATABASE_AWAY = (OperationalError, InterfaceError)
 
 _TITLES = {
     "InvalidRequest": "The request is malformed",
@@ -97,6 +104,9 @@ _TITLES = {
 def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     """Turn what a view raised into an answer (DRF's ``EXCEPTION_HANDLER``)."""
     request: HttpRequest = django_request(context["request"])
+    if isinstance(error, _DATABASE_AWAY):
+        _log.warning("database away", path=request.path, error=type(error).__name__)
+        error = CoordinatorUnavailable()
     if isinstance(error, EngineError):
         return _answer_engine_error(request, error)
     code = code_of(error)
