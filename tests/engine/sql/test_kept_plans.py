@@ -27,6 +27,7 @@ _GROWING = {
     *("position_sample", "delivery", "transaction", "txn_partition", "txn_subscription"),
     *("transaction_log", "archive"),
 }
+#: These may walk an index; which one the planner takes depends on its statistics.
 EXEMPT = {
     "all_ack_steps": "rebuilds all that is held, for a cross-check",
     "live_counts": "counts what is live, for a page; limits bound how much that is",
@@ -83,4 +84,4 @@ def test_a_statement_finds_what_it_reads(unused: list[str], file: str, name: str
     options = "-c enable_seqscan=off -c enable_bitmapscan=off"
     with psycopg.connect(url, options=options) as connection:
         found = list(unbounded(plan_of(connection, statement)))
-    assert bool(found) == (name in EXEMPT), found
+    assert not found or name in EXEMPT, found
