@@ -23,6 +23,7 @@ _CHECKS = (
 _LEFT_OUT = ("scaleCoordinators", "revokeToken")
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(300)
 def test_no_generated_request_breaks_the_contract(server: Served, tmp_path: Path) -> None:
     command = [

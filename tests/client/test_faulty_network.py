@@ -52,6 +52,7 @@ def check(admin: Client, topics: tuple[str, str]) -> None:
     assert admin.consumer(source, "s").receive(wait=0) == []
 
 
+@pytest.mark.deep
 def test_the_client_loses_and_doubles_nothing(
     server: Served, admin: Client, network: Hurting, topics: tuple[str, str]
 ) -> None:
@@ -73,6 +74,7 @@ def test_the_client_loses_and_doubles_nothing(
     check(admin, topics)
 
 
+@pytest.mark.deep
 def test_the_asynchronous_client_loses_and_doubles_nothing(
     server: Served, admin: Client, network: Hurting, topics: tuple[str, str]
 ) -> None:
