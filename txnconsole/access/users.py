@@ -20,7 +20,7 @@ from txnconsole.access.principal import roles_named
 from txnconsole.access.roles import Role
 
 #: What Django's own commands take as a user name too.
-USER_NAME = r"^[\w.@+-]{1,150}$"
+USER_NAME = r"^[A-Za-z0-9_.@+-]{1,150}$"
 
 
 class UserNotFound(EngineError):

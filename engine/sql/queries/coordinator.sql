@@ -335,8 +335,9 @@ WHERE tc_id = ANY (%(tc_ids)s::integer[])
 -- (lowest sequence that has not ended) - 1, or the highest issued when there is none. One snapshot:
 -- the header of an issued id is always there with it.
 SELECT coalesce(
-    (SELECT min(t.sequence) FROM coordinator.transaction t
-        WHERE t.tc_id = c.tc_id AND t.status IN ('OPEN', 'COMMITTING', 'ABORTING')),
+    (SELECT t.sequence FROM coordinator.transaction t
+        WHERE t.tc_id = %(tc_id)s AND t.status IN ('OPEN', 'COMMITTING', 'ABORTING')
+        ORDER BY t.tc_id, t.sequence LIMIT 1),
     c.next_sequence
 ) - 1 AS low_water_mark
 FROM coordinator.coordinator c WHERE c.tc_id = %(tc_id)s
