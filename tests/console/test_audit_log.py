@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from txnconsole.audit import reading
 from txnconsole.audit.chain import Actor, Change, record
-from txnconsole.console import audit_log
-from txnconsole.console.audit_log import AuditPage, audit_page
+from txnconsole.audit.reading import EntryPage
+from txnconsole.console.audit_log import audit_page
 
 pytestmark = pytest.mark.django_db
 
@@ -16,17 +17,17 @@ def write(*who: str) -> None:
         record(Change(actor, "transaction.abort", f"transaction:3:{number}"))
 
 
-def shown(page: AuditPage) -> list[str]:
+def shown(page: EntryPage) -> list[str]:
     return [entry.who for entry in page.entries]
 
 
 def test_pages_go_back_from_the_newest_without_gap() -> None:
     write("a", "b", "c", "d", "e")
     first = audit_page(before=None, about="", people=False, limit=2)
-    second = audit_page(before=first.before, about="", people=False, limit=2)
-    last = audit_page(before=second.before, about="", people=False, limit=2)
+    second = audit_page(before=first.below, about="", people=False, limit=2)
+    last = audit_page(before=second.below, about="", people=False, limit=2)
     assert [shown(first), shown(second), shown(last)] == [["e", "d"], ["c", "b"], ["a"]]
-    assert last.before is None
+    assert last.below is None
 
 
 @pytest.mark.parametrize("about", ["transaction:3:2", "3:2", "(844424930131968,2)"])
@@ -38,14 +39,14 @@ def test_an_object_is_found_in_any_spelling(about: str) -> None:
 def test_what_programs_did_can_be_left_out_a_bounded_look_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(audit_log, "SCAN_ENTRIES", 3)
+    monkeypatch.setattr(reading, "SCAN_ENTRIES", 3)
     write("person", "p*", "p*", "p*", "p*", "newest", "p*")
     seen: list[str] = []
     page = audit_page(before=None, about="", people=True, limit=9)
     pages = 1
     seen += shown(page)
-    while page.before is not None:
-        page = audit_page(before=page.before, about="", people=True, limit=9)
+    while page.below is not None:
+        page = audit_page(before=page.below, about="", people=True, limit=9)
         seen += shown(page)
         pages += 1
     assert seen == ["newest", "person"]
@@ -53,4 +54,4 @@ def test_what_programs_did_can_be_left_out_a_bounded_look_at_a_time(
 
 
 def test_an_empty_log_is_an_empty_page() -> None:
-    assert audit_page(before=None, about="", people=True, limit=9) == AuditPage([], None)
+    assert audit_page(before=None, about="", people=True, limit=9) == EntryPage([], None)
