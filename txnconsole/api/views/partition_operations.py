@@ -17,29 +17,16 @@ from txnconsole.api.structs.partition_operations import (
     Truncation,
 )
 from txnconsole.api.structs.partitions import PartitionSummary
-from txnconsole.audit.chain import Change, Facts, recorded
+from txnconsole.audit.chain import recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import partitions
 
 
 class OperationEndpoint(PartitionEndpoint):
     """An address of one operator call."""
 
-    def change(self, action: str, reason: str) -> Change:
-        return Change(
-            self.actor(), f"partition.{action}", f"partition:{self.partition}", reason=reason
-        )
-
     def summary(self) -> PartitionSummary:
         return PartitionSummary.of(engine().log.status(self.partition))
-
-    def positions(self) -> Facts:
-        """What a call may change, for the audit log."""
-        summary = self.summary()
-        return {
-            "state": summary.state,
-            "last_offset": summary.last_offset,
-            "stable_position": summary.stable_position,
-        }
 
 
 class OfflinePartition(OperationEndpoint):
@@ -51,9 +38,7 @@ class OfflinePartition(OperationEndpoint):
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
         """It serves nothing until it is online again; ends of transactions wait."""
-        with recorded(self.change("offline", call.body.reason)) as recording:
-            engine().partitions.take_offline(self.partition, reason=call.body.reason)
-            recording.after = self.positions()
+        partitions.take_offline(self.actor(), self.partition, call.body.reason)
         return self.summary()
 
 
@@ -66,10 +51,10 @@ class OnlinePartition(OperationEndpoint):
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> OnlineAgain:
         """Decisions on what is open in it are carried out first."""
-        with recorded(self.change("online", call.body.reason)) as recording:
-            ended = [str(txn_id) for txn_id in engine().partitions.bring_online(self.partition)]
-            recording.after = {"state": "online", "ended_transactions": ended}
-        return OnlineAgain(partition=str(self.partition), ended_transactions=ended)
+        ended = partitions.bring_online(self.actor(), self.partition, call.body.reason)
+        return OnlineAgain(
+            partition=str(self.partition), ended_transactions=[str(txn_id) for txn_id in ended]
+        )
 
 
 class SnapshotOfPartition(OperationEndpoint):
@@ -81,9 +66,7 @@ class SnapshotOfPartition(OperationEndpoint):
     )
     def post(self, call: Call[TakeSnapshot, NoQuery]) -> PartitionSummary:
         """Recovery starts from it; `GET` of the partition shows it."""
-        with recorded(self.change("snapshot", call.body.reason)) as recording:
-            info = engine().partitions.snapshot(self.partition)
-            recording.after = {"position": None if info is None else info.position}
+        partitions.snapshot(self.actor(), self.partition, call.body.reason)
         return self.summary()
 
 
@@ -96,10 +79,7 @@ class RecoveryOfPartition(OperationEndpoint):
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
         """Throws away what is derived and rebuilds it from the newest good snapshot and the log."""
-        with recorded(self.change("recover", call.body.reason)) as recording:
-            recording.before = self.positions()
-            engine().partitions.recover(self.partition)
-            recording.after = self.positions()
+        partitions.recover(self.actor(), self.partition, call.body.reason)
         return self.summary()
 
 
@@ -116,16 +96,9 @@ class TruncationOfPartition(OperationEndpoint):
         409 `InvalidPartitionState` unless the partition is offline, 409 `TopicInUse` where an open
         transaction has messages or acknowledgements. Cursors move back with the log.
         """
-        with recorded(self.change("truncate", call.body.reason)) as recording:
-            recording.before = self.positions()
-            truncated = engine().partitions.truncate(self.partition, call.body.offset)
-            answer = Truncation.of(self.partition, truncated)
-            recording.after = {
-                "next_offset": answer.next_offset,
-                "dropped_entries": answer.dropped_entries,
-                "reopened_transactions": answer.reopened_transactions,
-            }
-        return answer
+        body = call.body
+        truncated = partitions.truncate(self.actor(), self.partition, body.offset, body.reason)
+        return Truncation.of(self.partition, truncated)
 
 
 class OrphansOfPartition(OperationEndpoint):
@@ -142,10 +115,15 @@ class OrphansOfPartition(OperationEndpoint):
         the partition instead, and `replayed` says so.
         """
         txn_id = named("txn_id", TxnID.parse, call.body.txn_id)
-        with recorded(self.change("force_abort", call.body.reason)) as recording:
-            recording.before = {"txn_id": str(txn_id)} | dict(self.positions())
+        change = partitions.change_of(self.actor(), "force_abort", self.partition, call.body.reason)
+        with recorded(change) as recording:
+            recording.before = {"txn_id": str(txn_id)} | dict(
+                partitions.positions_of(self.partition)
+            )
             marker = engine().partitions.force_abort(self.partition, txn_id)
-            recording.after = {"marker_offset": marker} | dict(self.positions())
+            recording.after = {"marker_offset": marker} | dict(
+                partitions.positions_of(self.partition)
+            )
         return AbortedOrphan(
             partition=str(self.partition), txn_id=str(txn_id), marker_offset=marker
         )

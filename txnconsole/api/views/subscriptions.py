@@ -33,7 +33,7 @@ from txnconsole.api.structs.subscriptions import (
 from txnconsole.api.structs.topics import AbortedParticipation
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
-from txnconsole.queue.wakeup import wake_finalizer
+from txnconsole.operations import subscriptions as operations
 
 
 class Subscriptions(TopicEndpoint):
@@ -136,23 +136,14 @@ class Position(SubscriptionEndpoint):
             raise PermissionDenied("force ends transactions of others: it is an operator's.")
         if body.force and not body.reason.strip():
             raise invalid("reason", "is required with force")
-        change = Change(
+        ended = operations.seek(
             self.actor(),
-            "subscription.seek",
-            f"subscription:{self.subscription}",
+            self.subscription,
+            body.target,
+            partition=body.partition,
+            force=body.force,
             reason=body.reason,
         )
-        with recorded(change) as recording:
-            ended = engine().subscription_operations.seek(
-                self.subscription, body.target, partition=body.partition, force=body.force
-            )
-            recording.after = {
-                "target": str(body.target),
-                "partition": body.partition,
-                "ended_transactions": [str(txn_id) for txn_id in ended],
-            }
-        for tc_id in {txn_id.tc_id for txn_id in ended}:
-            wake_finalizer(tc_id)
         status = engine().subscriptions.describe(self.subscription)
         return SoughtSubscription.after(status, ended)
 

@@ -15,8 +15,8 @@ from txnconsole.api.structs.topics import (
     Topic,
     TopicPage,
 )
-from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import topics as operations
 
 
 class Topics(Endpoint):
@@ -58,17 +58,8 @@ class OneTopic(TopicEndpoint):
         `TopicConflict`.
         """
         settings = call.body.settings(self._settings())
-        with recorded(Change(self.actor(), "topic.put", f"topic:{self.topic}")) as recording:
-            topic, created = engine().topics.create(self.topic, settings)
-            answer = Topic.of(topic)
-            recording.after = {
-                "created": created,
-                "partitions": answer.partitions,
-                "buffer": answer.buffer,
-                "retention_ms": answer.retention_ms,
-                "retention_bytes": answer.retention_bytes,
-            }
-        return Reply(answer, 201 if created else 200)
+        topic, created = operations.put(self.actor(), self.topic, settings)
+        return Reply(Topic.of(topic), 201 if created else 200)
 
     @operation(
         "deleteTopic",
@@ -82,19 +73,9 @@ class OneTopic(TopicEndpoint):
         With `force` what transactions have in it is aborted, and 200 tells which; the rest of
         them goes on.
         """
-        change = Change(self.actor(), "topic.delete", f"topic:{self.topic}")
-        with recorded(change) as recording:
-            parts = engine().topics.delete(self.topic, force=call.query.force)
-            if not call.query.force:
-                return None
-            answer = DeletedTopic.of(self.topic, parts)
-            recording.after = {
-                "force": True,
-                "aborted_participations": [
-                    f"{part.txn_id} {part.participant}" for part in answer.aborted_participations
-                ],
-            }
-        return answer
+        force = call.query.force
+        parts = operations.delete(self.actor(), self.topic, force=force)
+        return DeletedTopic.of(self.topic, parts) if force else None
 
     def _settings(self) -> TopicSettings | None:
         try:

@@ -1,0 +1,13 @@
+"""What people change in the engine besides transactions: partitions, topics, subscriptions.
+
+Purpose: one place for each such change, for the REST API and the console alike, so that both do the
+same and write the same into the audit log.
+
+Invariants: every attempt is recorded with who, why, before, after and its result, also the refused
+and failed ones. Who may make a change is asked before, at the edge.
+
+A crash after a change and before its entry leaves the change without one; the engine's own records
+have it then.
+"""
+
+from __future__ import annotations
