@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from engine.coordinator.coordinator import Coordinator
-from engine.inspect import blockers, history, impact, participants
+from engine.inspect import blockers, history, impact, participants, snapshots, subscriptions
+from engine.inspect import topics as topic_lists
 from engine.inspect.blockers import Blocker, HeldBack
 from engine.inspect.hanging import CrossCheck, HangingPage
 from engine.inspect.history import Position, Span
@@ -16,6 +17,9 @@ from engine.inspect.invariants import BUDGET, Invariants, InvariantState, Report
 from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
+from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
+from engine.inspect.subscriptions import SubscriptionSummary, WaitingDeadLetter
+from engine.inspect.topics import TopicSummary
 from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -23,6 +27,9 @@ from engine.log.topics import Topics
 from engine.model.errors import EngineError
 from engine.model.hanging import Patience
 from engine.model.message import Isolation
+from engine.model.page import Page
+from engine.model.partition import PartitionStatus
+from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
@@ -213,6 +220,57 @@ class Inspector:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
         return rehearse(self._reading, partition)
+
+    def topics(self, topics: Sequence[Topic]) -> tuple[TopicSummary, ...]:
+        """Topics in a few figures each, with the partition of each that hides most."""
+        return topic_lists.summaries(self._reading, topics)
+
+    def partitions(
+        self, topic: Topic, lower: int, upper: int
+    ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
+        """Some partitions of a topic, by number, and why others of them cannot be read."""
+        return topic_lists.partitions(self._reading, topic, lower, upper)
+
+    def subscriptions(
+        self, *, limit: int = 50, cursor: str | None = None
+    ) -> tuple[Page[SubscriptionSummary], dict[str, str]]:
+        """Subscriptions of all topics, by name, and the brokers that do not answer.
+
+        Raises:
+            InvalidRequest: the cursor is not one that this list has given.
+        """
+        return subscriptions.summaries(self._reading, limit=limit, cursor=cursor)
+
+    def dead_letters(
+        self, name: SubscriptionName, limit: int = 50
+    ) -> tuple[tuple[WaitingDeadLetter, ...], dict[str, str]]:
+        """Messages of a subscription on their way to its dead-letter topic.
+
+        Raises:
+            TopicNotFound: there is none.
+        """
+        return subscriptions.dead_letters(self._reading, self._topics, name, limit)
+
+    def snapshots(
+        self, partition: PartitionName
+    ) -> tuple[tuple[KeptSnapshot, ...], tuple[MeasuredRecovery, ...]]:
+        """A partition's snapshots and measured recoveries, the newest first.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return snapshots.of_partition(self._reading, partition)
+
+    def snapshot_distances(
+        self, *, limit: int = 50, cursor: str | None = None
+    ) -> tuple[Page[SnapshotDistance], dict[str, str]]:
+        """Partitions by how far they have gone from their newest snapshot, the farthest first, and
+        the brokers that do not answer.
+
+        Raises:
+            InvalidRequest: the cursor is not one that this list has given.
+        """
+        return snapshots.distances(self._reading, limit=limit, cursor=cursor)
 
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """A transaction with what its brokers know of it while it has not ended there.

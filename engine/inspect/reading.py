@@ -119,15 +119,24 @@ class Reading:
             yield View(partition, location.partition_id, head, session, kind.buffer, kind.topic_id)
 
     def on_each(
-        self, name: str, **params: object
+        self, name: str, /, **params: object
     ) -> tuple[dict[Database, list[Row]], dict[str, str]]:
         """A statement's rows by broker, and what is wrong with the brokers that do not answer."""
         found: dict[Database, list[Row]] = {}
         unavailable: dict[str, str] = {}
         for database in self.brokers:
-            try:
-                with database.session() as session:
-                    found[database] = session.all(name, **params)
-            except EngineError as error:
-                unavailable[database.name] = error.message
+            rows, faults = self.on_one(database, name, **params)
+            unavailable |= faults
+            if not faults:
+                found[database] = rows
         return found, unavailable
+
+    def on_one(
+        self, database: Database, name: str, /, **params: object
+    ) -> tuple[list[Row], dict[str, str]]:
+        """As :meth:`on_each`, on one broker."""
+        try:
+            with database.session() as session:
+                return session.all(name, **params), {}
+        except EngineError as error:
+            return [], {database.name: error.message}

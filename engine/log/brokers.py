@@ -20,7 +20,10 @@ from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
 
-_STATEMENTS = ("broker", "sidecar", "subscription", "retention", "inspection", "invariants")
+_STATEMENTS = (
+    *("broker", "sidecar", "subscription", "retention", "inspection", "invariants"),
+    "overview",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,7 @@ class Brokers:
             name: Database(
                 name,
                 url,
-                files=(
-                    "broker",
-                    "sidecar",
-                    "subscription",
-                    "retention",
-                    "inspection",
-                    "invariants",
-                ),
+                files=_STATEMENTS,
                 unavailable=PartitionUnavailable,
                 pool_size=settings.pool_size,
             )

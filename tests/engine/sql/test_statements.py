@@ -21,6 +21,7 @@ FILES = {
     "subscription": 1,
     "inspection": 1,
     "invariants": 1,
+    "overview": 1,
     "session": 0,
 }
 NAMES = [(file, name) for file in FILES for name in queries(file)]
@@ -54,7 +55,7 @@ def test_every_statement_is_used_by_its_name() -> None:
 def test_names_are_unique_within_a_database() -> None:
     for files in (
         ("session", "coordinator", "coordinator_inspection"),
-        ("session", "broker", "sidecar", "subscription", "inspection", "invariants"),
+        ("session", "broker", "sidecar", "subscription", "inspection", "invariants", "overview"),
     ):
         names = [name for file in files for name in queries(file)]
         assert len(names) == len(set(names))

@@ -1,0 +1,169 @@
+"""Snapshots of buffers: what is kept of a partition's, and which partitions are far from theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.inspect.reading import Reading
+from engine.model import batch
+from engine.model.batch import CorruptBatch
+from engine.model.buffer_state import BufferState, CorruptSnapshot, load
+from engine.model.errors import InvalidRequest
+from engine.model.message import MAX_OFFSET
+from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.topic_name import PartitionName, TopicName
+from engine.postgres.database import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSnapshot:
+    """A snapshot that recovery could start from; ``fault`` tells why it could not."""
+
+    position: int
+    taken_at: datetime
+    age_ms: int
+    bytes: int
+    ongoing: int | None
+    aborted: int | None
+    fault: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRecovery:
+    at: datetime
+    snapshot_position: int
+    entries: int
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotDistance:
+    """How far a partition, or its sidecar log, has gone from its newest snapshot; ``changes`` to
+    its buffer since. ``last_recovery`` None: none has been measured."""
+
+    partition: PartitionName
+    broker: str
+    is_sidecar: bool
+    online: bool
+    last_offset: int
+    position: int | None
+    age_ms: int | None
+    bytes: int | None
+    distance: int
+    changes: int
+    ongoing: int
+    last_recovery: MeasuredRecovery | None
+
+
+def of_partition(
+    reading: Reading, partition: PartitionName
+) -> tuple[tuple[KeptSnapshot, ...], tuple[MeasuredRecovery, ...]]:
+    """A partition's snapshots and measured recoveries, the newest first.
+
+    Raises:
+        TopicNotFound, PartitionNotFound: there is no such partition.
+        PartitionUnavailable: recovering, or its broker cannot be reached.
+    """
+    with reading.view(partition) as view:
+        now = view.head.now
+        kept = tuple(_kept(row, now) for row in view.all("snapshots"))
+        recoveries = tuple(_recovery(row) for row in view.all("recoveries_of"))
+    return kept, recoveries
+
+
+def distances(
+    reading: Reading, *, limit: int, cursor: str | None
+) -> tuple[Page[SnapshotDistance], dict[str, str]]:
+    """Partitions of all brokers, the farthest from its snapshot first, and what is wrong with the
+    brokers that do not answer.
+
+    Raises:
+        InvalidRequest: the cursor is not one of this list.
+    """
+    distance, broker, partition_id = _place(cursor)
+    found: list[tuple[tuple[int, str, int], SnapshotDistance]] = []
+    unavailable: dict[str, str] = {}
+    for database in reading.brokers:
+        # At the same distance brokers come by name, partitions by id.
+        above = partition_id if database.name == broker else -1
+        if database.name < broker:
+            above = MAX_OFFSET
+        rows, faults = reading.on_one(
+            database, "snapshot_distances", distance=distance, above=above, limit=limit + 1
+        )
+        unavailable |= faults
+        found += [
+            ((-row.distance, database.name, row.partition_id), _distance(row, database.name))
+            for row in rows
+        ]
+    found.sort(key=lambda each: each[0])
+    items = tuple(each for _, each in found[:limit])
+    last = found[limit - 1][0] if len(found) > limit else None
+    return Page(
+        items=items, next_cursor=None if last is None else encode_cursor(-last[0], *last[1:])
+    ), unavailable
+
+
+def _place(cursor: str | None) -> tuple[int, str, int]:
+    if cursor is None:
+        return MAX_OFFSET, "", -1
+    distance, broker, partition_id = decode_cursor(cursor, 3)
+    if not (
+        isinstance(distance, int) and isinstance(broker, str) and isinstance(partition_id, int)
+    ):
+        raise InvalidRequest("The cursor is not one that this list has given.")
+    return distance, broker, partition_id
+
+
+def _kept(row: Row, now: datetime) -> KeptSnapshot:
+    state: BufferState | None = None
+    fault = None
+    try:
+        if row.body is None:
+            raise CorruptSnapshot("Its entry is gone from the system topic.")
+        state = load(batch.decode(row.body)[0].payload)
+    except (CorruptSnapshot, CorruptBatch) as error:
+        fault = error.message
+    return KeptSnapshot(
+        position=row.position,
+        taken_at=row.taken_at,
+        age_ms=int((now - row.taken_at).total_seconds() * 1000),
+        bytes=len(row.body or b""),
+        ongoing=None if state is None else len(state.ongoing),
+        aborted=None if state is None else state.aborted_txns,
+        fault=fault,
+    )
+
+
+def _recovery(row: Row) -> MeasuredRecovery:
+    return MeasuredRecovery(
+        at=row.at,
+        snapshot_position=row.snapshot_position,
+        entries=row.entries,
+        duration_ms=row.duration_ms,
+    )
+
+
+def _distance(row: Row, broker: str) -> SnapshotDistance:
+    return SnapshotDistance(
+        partition=PartitionName(TopicName.parse(row.topic), row.number),
+        broker=broker,
+        is_sidecar=row.is_sidecar,
+        online=row.online,
+        last_offset=row.last_offset,
+        position=row.snapshot_position,
+        age_ms=row.age_ms,
+        bytes=row.bytes,
+        distance=row.distance,
+        changes=row.changes,
+        ongoing=row.ongoing_txns,
+        last_recovery=None
+        if row.recovered_at is None
+        else MeasuredRecovery(
+            at=row.recovered_at,
+            snapshot_position=row.recovered_from,
+            entries=row.recovered_entries,
+            duration_ms=row.recovered_ms,
+        ),
+    )

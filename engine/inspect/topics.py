@@ -1,0 +1,146 @@
+"""Many topics or partitions at once, for lists: one question to each broker, however many there
+are, and what is wrong with a broker that does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.inspect.reading import Reading
+from engine.log.rows import partition_status
+from engine.model.errors import EngineError
+from engine.model.partition import PartitionStatus
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row
+
+#: Growth is told in so many parts of so many seconds each, together the last hour, and of so many
+#: partitions of a topic: more would be too many look-ups for a list.
+PARTS, PART_SECONDS, GROWTH_PARTITIONS = 12, 300, 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstPartition:
+    """The partition of a topic that hides most offsets from readers, and who holds it."""
+
+    partition: PartitionName
+    hidden: int
+    txn_id: TxnID
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSummary:
+    """A topic over all brokers that answer; ``unavailable`` names those that do not.
+
+    ``growth``: offsets added in each of the last :data:`PARTS`, oldest first, by the samples of its
+    first :data:`GROWTH_PARTITIONS` partitions. ``oldest_snapshot_ms``: age of the oldest of its
+    partitions' newest snapshots; ``without_snapshot`` partitions should have one and have none.
+    """
+
+    topic: Topic
+    offline: int
+    recovering: int
+    offsets: int
+    readable: int
+    ongoing: int
+    aborted: int
+    held: int
+    worst: WorstPartition | None
+    growth: tuple[int, ...]
+    oldest_snapshot_ms: int | None
+    without_snapshot: int
+    unavailable: Mapping[str, str]
+
+
+def summaries(reading: Reading, topics: Sequence[Topic]) -> tuple[TopicSummary, ...]:
+    """Summarize topics, two statements to each broker."""
+    ids = [topic.topic_id for topic in topics]
+    if not ids:
+        return ()
+    found, unavailable = reading.on_each("topic_summaries", topic_ids=ids)
+    grown, _ = reading.on_each(
+        "topic_growth",
+        topic_ids=ids,
+        parts=PARTS,
+        seconds=PART_SECONDS,
+        partitions=GROWTH_PARTITIONS,
+    )
+    by_topic: dict[int, list[Row]] = {}
+    for rows in found.values():
+        for row in rows:
+            if row.partitions:
+                by_topic.setdefault(row.topic_id, []).append(row)
+    growth = {topic_id: [0] * PARTS for topic_id in ids}
+    for rows in grown.values():
+        for row in rows:
+            growth[row.topic_id][row.part - 1] += row.offsets
+    return tuple(
+        _summary(topic, by_topic.get(topic.topic_id, []), growth[topic.topic_id], unavailable)
+        for topic in topics
+    )
+
+
+def partitions(
+    reading: Reading, topic: Topic, lower: int, upper: int
+) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
+    """The partitions numbered from ``lower`` to ``upper - 1`` that can be read, in order, and why
+    others cannot."""
+    found: list[PartitionStatus] = []
+    missing: dict[PartitionName, str] = {}
+    for database in reading.brokers.of_topic(topic):
+        numbers = range(lower, min(upper, len(topic.brokers)))
+        own = [number for number in numbers if topic.brokers[number] == database.name]
+        if not own:
+            continue
+        try:
+            with database.session() as session:
+                rows = session.all(
+                    "partitions_of_topic", topic_id=topic.topic_id, lower=lower, upper=upper
+                )
+        except EngineError as error:
+            missing |= {PartitionName(topic.name, number): error.message for number in own}
+            continue
+        found.extend(
+            partition_status(row, database.name, snapshot=None if row.taken_at is None else row)
+            for row in rows
+        )
+    return tuple(sorted(found, key=lambda status: status.partition.number)), missing
+
+
+def _summary(
+    topic: Topic, rows: Iterable[Row], growth: Sequence[int], unavailable: Mapping[str, str]
+) -> TopicSummary:
+    rows = list(rows)
+    ages = [row.oldest_snapshot_ms for row in rows if row.oldest_snapshot_ms is not None]
+    return TopicSummary(
+        topic=topic,
+        offline=sum(row.offline for row in rows),
+        recovering=sum(row.recovering for row in rows),
+        offsets=sum(row.offsets for row in rows),
+        readable=sum(row.readable for row in rows),
+        ongoing=sum(row.ongoing for row in rows),
+        aborted=sum(row.aborted for row in rows),
+        held=sum(row.held for row in rows),
+        worst=_worst(topic, rows),
+        growth=tuple(growth),
+        oldest_snapshot_ms=max(ages, default=None),
+        without_snapshot=sum(row.without_snapshot for row in rows),
+        unavailable={
+            broker: reason for broker, reason in unavailable.items() if broker in topic.brokers
+        },
+    )
+
+
+def _worst(topic: Topic, rows: Iterable[Row]) -> WorstPartition | None:
+    held = [row for row in rows if row.worst is not None and row.tc_id is not None]
+    row = max(held, key=lambda row: row.worst_hidden, default=None)
+    if row is None:
+        return None
+    return WorstPartition(
+        partition=PartitionName(topic.name, row.worst),
+        hidden=row.worst_hidden,
+        txn_id=TxnID(row.tc_id, row.sequence),
+        age_ms=row.worst_age_ms,
+    )

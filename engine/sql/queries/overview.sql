@@ -1,0 +1,142 @@
+-- topic_summaries --
+-- Topics on this broker in a few figures each, with the partition of each that hides most.
+SELECT t.topic_id, v.*, a.oldest_snapshot_ms, a.without_snapshot,
+    w.number AS worst, w.next_offset - w.first_ongoing_offset AS worst_hidden,
+    w.tc_id, w.sequence,
+    (extract(epoch FROM w.now - w.first_append_at) * 1000)::bigint AS worst_age_ms
+FROM unnest(%(topic_ids)s::bigint[]) AS t (topic_id)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS partitions, count(*) FILTER (WHERE NOT s.online) AS offline,
+        count(*) FILTER (WHERE s.online AND s.next_offset IS NULL) AS recovering,
+        coalesce(sum(s.next_offset - s.log_start_offset), 0)::bigint AS offsets,
+        coalesce(sum(s.stable_position - s.log_start_offset + 1), 0)::bigint AS readable,
+        coalesce(sum(s.ongoing_txns), 0)::bigint AS ongoing,
+        coalesce(sum(s.aborted_txns), 0)::bigint AS aborted,
+        count(s.first_ongoing_offset) AS held
+    FROM broker.partition_status s WHERE s.topic_id = t.topic_id
+) v
+CROSS JOIN LATERAL (
+    SELECT (extract(epoch FROM clock_timestamp() - min(l.snapshot_at)) * 1000)::bigint
+            AS oldest_snapshot_ms,
+        count(*) FILTER (WHERE l.snapshot_at IS NULL AND l.changes > 0) AS without_snapshot
+    FROM broker.partition p JOIN broker.partition_live l USING (partition_id)
+    WHERE p.topic_id = t.topic_id
+) a
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.partition_status s
+    WHERE s.topic_id = t.topic_id AND s.first_ongoing_offset IS NOT NULL
+    ORDER BY s.next_offset - s.first_ongoing_offset DESC, s.number LIMIT 1
+) w ON true
+
+-- topic_growth --
+-- By how many offsets topics on this broker grew in each of a number of equal parts of the last
+-- while, as their samples tell; of a topic's first partitions only.
+WITH known AS (
+    SELECT p.topic_id, p.partition_id, n.part, s.last_offset
+    FROM broker.partition p
+    CROSS JOIN generate_series(0, %(parts)s::integer) AS n (part)
+    CROSS JOIN LATERAL (
+        SELECT x.last_offset FROM broker.position_sample x
+        WHERE x.partition_id = p.partition_id
+        AND x.at <= statement_timestamp()
+            - (%(parts)s::integer - n.part) * %(seconds)s::integer * interval '1 second'
+        ORDER BY x.at DESC LIMIT 1
+    ) s
+    WHERE p.topic_id = ANY (%(topic_ids)s::bigint[]) AND p.number < %(partitions)s::integer
+), grown AS (
+    SELECT topic_id, part, last_offset
+        - lag(last_offset) OVER (PARTITION BY partition_id ORDER BY part) AS offsets
+    FROM known
+)
+SELECT topic_id, part, coalesce(sum(greatest(offsets, 0)), 0)::bigint AS offsets
+FROM grown WHERE part > 0 GROUP BY topic_id, part
+
+-- partitions_of_topic --
+-- As statuses, of some partitions, with the snapshot that recovery would start from.
+SELECT s.*, l.snapshot_position AS position, l.snapshot_at AS taken_at,
+    (extract(epoch FROM s.now - l.snapshot_at) * 1000)::bigint AS age_ms
+FROM broker.partition_status s LEFT JOIN broker.partition_live l USING (partition_id)
+WHERE s.topic_id = %(topic_id)s AND s.number >= %(lower)s AND s.number < %(upper)s
+ORDER BY s.number
+
+-- subscription_summaries --
+-- Subscriptions after a place, by name, with what they have left on this broker: offsets up to the
+-- stable position that are not acknowledged, those above it, and what transactions hold.
+WITH page AS MATERIALIZED (
+    SELECT * FROM broker.subscription
+    WHERE (topic COLLATE "C", name COLLATE "C") > (%(topic)s::text, %(name)s::text)
+    ORDER BY topic COLLATE "C", name COLLATE "C" LIMIT %(limit)s
+)
+SELECT s.*, c.*, a.*, b.dead_letters
+FROM page s
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(greatest(0, f.stable - greatest(c.mark_delete, p.log_start_offset - 1))
+            - acked.offsets), 0)::bigint AS unacknowledged,
+        coalesce(sum(f.last_offset - f.stable), 0)::bigint AS blocked,
+        count(*) FILTER (WHERE d.next_deadline IS NOT NULL) AS delivering,
+        min(d.next_deadline) < statement_timestamp() AS overdue
+    FROM broker.cursor c
+    JOIN broker.partition p USING (partition_id)
+    LEFT JOIN broker.partition_live l USING (partition_id)
+    LEFT JOIN broker.dispatch d
+        ON d.subscription_id = c.subscription_id AND d.partition_id = c.partition_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable,
+            l.next_offset - 1 AS last_offset
+    ) f
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(upper(r) - lower(r)), 0) AS offsets FROM unnest(c.acked) AS r
+    ) acked
+    WHERE c.subscription_id = s.subscription_id
+) c
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(DISTINCT a.tc_id || ':' || a.sequence), '{}') AS holders,
+        coalesce(sum(h.messages), 0)::bigint AS held
+    FROM broker.pending_ack a
+    CROSS JOIN LATERAL (
+        SELECT sum(upper(r) - lower(r)) AS messages FROM unnest(a.ranges) AS r
+    ) h
+    WHERE a.subscription_id = s.subscription_id
+) a
+CROSS JOIN LATERAL (
+    SELECT count(*) AS dead_letters FROM broker.dead_letter b
+    WHERE b.subscription_id = s.subscription_id
+) b
+ORDER BY s.topic COLLATE "C", s.name COLLATE "C"
+
+-- dead_letters_waiting --
+-- Messages of a subscription on their way to the dead-letter topic, the longest waiting first.
+SELECT p.number, b.message_offset, b.target
+FROM broker.dead_letter b JOIN broker.partition p USING (partition_id)
+WHERE b.subscription_id = %(subscription_id)s
+ORDER BY b.partition_id, b.sequence_id LIMIT %(limit)s
+
+-- recoveries_of --
+-- What recoveries of a partition took, the newest first.
+SELECT at, snapshot_position, entries, duration_ms FROM broker.recovery
+WHERE partition_id = %(partition_id)s ORDER BY at DESC LIMIT 10
+
+-- snapshot_distances --
+-- Partitions and sidecar logs by how many offsets recovery would go over, the most first, after a
+-- place; with what their newest snapshot and their last recovery cost.
+SELECT d.*, length(e.body) AS bytes, r.at AS recovered_at, r.snapshot_position AS recovered_from,
+    r.entries AS recovered_entries, r.duration_ms AS recovered_ms
+FROM (
+    SELECT p.partition_id, p.topic, p.number, p.online, p.sidecar_of IS NOT NULL AS is_sidecar,
+        l.next_offset - 1 AS last_offset, l.snapshot_position, l.snapshot_at,
+        (extract(epoch FROM clock_timestamp() - l.snapshot_at) * 1000)::bigint AS age_ms,
+        l.ongoing_txns, l.changes,
+        l.next_offset - 1 - coalesce(l.snapshot_position, p.log_start_offset - 1) AS distance
+    FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
+    WHERE split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
+) d
+LEFT JOIN broker.snapshot s
+    ON s.partition_id = d.partition_id AND s.position = d.snapshot_position
+LEFT JOIN broker.entry e
+    ON e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.recovery x WHERE x.partition_id = d.partition_id
+    ORDER BY x.at DESC LIMIT 1
+) r ON true
+WHERE d.distance < %(distance)s OR (d.distance = %(distance)s AND d.partition_id > %(above)s)
+ORDER BY d.distance DESC, d.partition_id LIMIT %(limit)s

@@ -1,0 +1,170 @@
+"""Lists of topics, partitions, subscriptions and snapshots: one question to each broker."""
+
+from __future__ import annotations
+
+from engine import Engine
+from engine.model.subscription import SubscriptionSettings
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    make_topic,
+    open_txn,
+    subscribe,
+    unreachable,
+)
+
+
+def test_a_topic_is_summed_up_over_its_brokers_with_its_worst_partition(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    txns = [open_txn(engine), open_txn(engine)]
+    engine.produce(P0, batch("a"), txn_id=txns[0])
+    engine.produce(P1, batch("b"), txn_id=txns[1])
+    engine.produce(P1, batch("c", "d"))
+    [summary] = engine.inspect.topics([engine.topics.get(TOPIC)])
+    assert (summary.offsets, summary.readable, summary.held, summary.ongoing) == (4, 0, 2, 2)
+    assert summary.worst is not None
+    assert (summary.worst.partition, summary.worst.hidden) == (P1, 3)
+    assert summary.worst.txn_id == txns[1]
+    assert summary.unavailable == {}
+
+
+def test_growth_is_what_the_samples_say(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    engine.sample_positions()
+    broker_sql(engine, "UPDATE broker.position_sample SET at = at - interval '11 minutes'")
+    engine.produce(P0, batch(*"bcd"))
+    engine.sample_positions()
+    [summary] = engine.inspect.topics([engine.topics.get(TOPIC)])
+    assert sum(summary.growth) == 3
+    assert summary.growth[-1] == 3
+
+
+def test_a_topic_on_a_broker_that_is_away_says_so(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    topic = engine.topics.get(TOPIC)
+    engine.produce(P0, batch("a"))
+    with unreachable(engine, topic.brokers[1]):
+        [summary] = engine.inspect.topics([topic])
+        found, missing = engine.inspect.partitions(topic, 0, 10)
+    assert summary.offsets == 1
+    assert list(summary.unavailable) == [topic.brokers[1]]
+    assert [status.partition for status in found] == [P0]
+    assert list(missing) == [P1]
+
+
+def test_partitions_come_by_number_with_the_age_of_their_snapshot(engine: Engine) -> None:
+    make_topic(engine, partitions=3)
+    txn = open_txn(engine)
+    engine.produce(P1, batch("a"), txn_id=txn)
+    engine.partitions.snapshot(P1)
+    found, missing = engine.inspect.partitions(engine.topics.get(TOPIC), 1, 3)
+    assert [status.partition.number for status in found] == [1, 2]
+    assert found[0].snapshot is not None
+    assert found[0].snapshot.position == 0
+    assert found[0].snapshot.age_ms >= 0
+    assert missing == {}
+
+
+def test_subscriptions_are_paged_by_name_over_all_topics_and_brokers(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    other = TopicName("public", "default", "arrivals")
+    engine.topics.create(other, TopicSettings())
+    names = [SubscriptionName(TOPIC, name) for name in ("Zebra", "apple", "a_b")]
+    names += [SubscriptionName(other, "only")]
+    for name in names:
+        engine.subscriptions.create(name, SubscriptionSettings())
+    seen, cursor = [], None
+    while True:
+        page, unavailable = engine.inspect.subscriptions(limit=2, cursor=cursor)
+        assert unavailable == {}
+        seen += [item.subscription.name for item in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == sorted(names, key=lambda name: (str(name.topic), name.name))
+
+
+def test_a_subscription_is_summed_up_over_its_partitions(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch(*"abcd"))
+    engine.produce(P1, batch("e"))
+    txn, blocking = open_txn(engine), open_txn(engine)
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [messages[0].message_id])
+    engine.acknowledge(
+        SUBSCRIPTION, "c1", [messages[1].message_id, messages[2].message_id], txn_id=txn
+    )
+    engine.produce(P1, batch("x"), txn_id=blocking)
+    engine.produce(P1, batch("y"))
+    page, _ = engine.inspect.subscriptions()
+    [summary] = page.items
+    assert (summary.unacknowledged, summary.blocked) == (4, 2)
+    assert (summary.holders, summary.held) == ((txn,), 2)
+    assert summary.delivering >= 1
+    assert not summary.overdue
+    assert summary.dead_letters == 0
+
+
+def test_what_retention_has_dropped_is_not_left_to_acknowledge(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch(*"abcd"))
+    engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    for table in ("partition", "partition_live"):
+        broker_sql(engine, f"UPDATE broker.{table} SET log_start_offset = 2")  # noqa: S608
+    page, _ = engine.inspect.subscriptions()
+    assert page.items[0].unacknowledged == 2
+
+
+def test_the_partition_that_is_farthest_from_its_snapshot_comes_first(engine: Engine) -> None:
+    make_topic(engine, partitions=4)
+    partitions = [PartitionName(TOPIC, number) for number in range(4)]
+    for partition in partitions:
+        engine.produce(partition, batch("a"), txn_id=open_txn(engine))
+    engine.produce(partitions[2], batch(*"bcd"))
+    for partition in partitions:
+        if partition.number != 2:
+            engine.partitions.snapshot(partition)
+    seen, cursor = [], None
+    for _ in range(5):
+        page, unavailable = engine.inspect.snapshot_distances(limit=1, cursor=cursor)
+        assert unavailable == {}
+        seen += [(item.partition.number, item.distance) for item in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    # The first message of a transaction made a snapshot at 0 by itself.
+    assert seen[0] == (2, 3)
+    assert sorted(seen[1:]) == [(0, 0), (1, 0), (3, 0)]
+
+
+def test_a_snapshot_that_cannot_be_read_says_why(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    abort(engine, txn)
+    engine.partitions.snapshot(P0)
+    engine.partitions.recover(P0)
+    kept, recoveries = engine.inspect.snapshots(P0)
+    assert kept[0].fault is None
+    assert (kept[0].position, kept[0].ongoing, kept[0].aborted) == (1, 0, 1)
+    assert kept[0].bytes > 0
+    assert [recovery.snapshot_position for recovery in recoveries] == [1]
+    broker_sql(
+        engine,
+        "UPDATE broker.entry e SET body = '\\x00' FROM broker.snapshot s"
+        " WHERE e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset"
+        " AND s.position = 1",
+    )
+    kept, _ = engine.inspect.snapshots(P0)
+    assert kept[0].fault is not None
+    assert kept[0].ongoing is None
