@@ -63,14 +63,22 @@ class Session:
 
     def batch(self, *statements: tuple[str, Params]) -> list[list[Row]]:
         """Run several statements in one round trip and return the rows of each."""
-        with self._connection.pipeline() as pipeline:
-            cursors = [
-                self._connection.execute(self._queries[name], params) for name, params in statements
-            ]
-            pipeline.sync()
-            return [
-                cursor.fetchall() if cursor.description is not None else [] for cursor in cursors
-            ]
+        try:
+            with self._connection.pipeline() as pipeline:
+                cursors = [
+                    self._connection.execute(self._queries[name], params)
+                    for name, params in statements
+                ]
+                pipeline.sync()
+                return [
+                    cursor.fetchall() if cursor.description is not None else []
+                    for cursor in cursors
+                ]
+        except IndexError as error:
+            # The server has refused at the sync itself, as a commit does that finds the disk full.
+            # psycopg 3.3 counts one answer too many then, and the connection is of no more use.
+            self._connection.close()
+            raise pg.OperationalError("PostgreSQL refused at the end of a batch") from error
 
 
 class Database:

@@ -105,7 +105,7 @@ def once(run: Run, number: int) -> None:
     insisting(engine.take_snapshots)
 
 
-@pytest.mark.parametrize("how", [Break.BEFORE, Break.AFTER, Break.DISK_FULL])
+@pytest.mark.parametrize("how", list(Break))
 def test_a_transaction_survives_a_break_at_every_statement(
     how: Break, run: Run, proxy: WireProxy, databases: Databases
 ) -> None:

@@ -313,13 +313,13 @@ ON CONFLICT (tc_id) DO UPDATE SET worker = excluded.worker, at = excluded.at
 -- begin_recovery --
 -- Steps from one coordinator that has live transactions to the next.
 WITH RECURSIVE live AS (
-    (SELECT tc_id FROM coordinator.transaction
-        WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING') ORDER BY tc_id, sequence LIMIT 1)
+    (SELECT live_tc_id AS tc_id FROM coordinator.transaction
+        WHERE live_tc_id IS NOT NULL ORDER BY live_tc_id, sequence LIMIT 1)
     UNION ALL
-    SELECT next.tc_id FROM live, LATERAL (
-        SELECT t.tc_id FROM coordinator.transaction t
-        WHERE t.status IN ('OPEN', 'COMMITTING', 'ABORTING') AND t.tc_id > live.tc_id
-        ORDER BY t.tc_id, t.sequence LIMIT 1
+    SELECT next.live_tc_id FROM live, LATERAL (
+        SELECT t.live_tc_id FROM coordinator.transaction t
+        WHERE t.live_tc_id > live.tc_id
+        ORDER BY t.live_tc_id, t.sequence LIMIT 1
     ) next
 )
 UPDATE coordinator.coordinator c SET
@@ -336,8 +336,8 @@ WHERE tc_id = ANY (%(tc_ids)s::integer[])
 -- the header of an issued id is always there with it.
 SELECT coalesce(
     (SELECT t.sequence FROM coordinator.transaction t
-        WHERE t.tc_id = %(tc_id)s AND t.status IN ('OPEN', 'COMMITTING', 'ABORTING')
-        ORDER BY t.tc_id, t.sequence LIMIT 1),
+        WHERE t.live_tc_id = %(tc_id)s
+        ORDER BY t.live_tc_id, t.sequence LIMIT 1),
     c.next_sequence
 ) - 1 AS low_water_mark
 FROM coordinator.coordinator c WHERE c.tc_id = %(tc_id)s
@@ -413,7 +413,7 @@ RETURNING sequence
 
 -- live_counts --
 SELECT status::text, count(*) AS count FROM coordinator.transaction
-WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING') GROUP BY status
+WHERE live_tc_id IS NOT NULL GROUP BY status
 
 -- coordinator_stats --
 SELECT
@@ -426,12 +426,12 @@ SELECT
 FROM coordinator.coordinator c
 LEFT JOIN coordinator.finalizer f ON f.tc_id = c.tc_id
 LEFT JOIN (
-    SELECT tc_id, min(sequence) AS lowest,
+    SELECT live_tc_id AS tc_id, min(sequence) AS lowest,
         count(*) FILTER (WHERE status = 'OPEN') AS ongoing,
         count(*) FILTER (WHERE status <> 'OPEN') AS finalizing,
         min(opened_at) FILTER (WHERE status = 'OPEN') AS oldest_open_at
     FROM coordinator.transaction
-    WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING') GROUP BY tc_id
+    WHERE live_tc_id IS NOT NULL GROUP BY live_tc_id
 ) live ON live.tc_id = c.tc_id
 WHERE c.tc_id > %(after)s
 ORDER BY c.tc_id LIMIT %(limit)s

@@ -1,9 +1,9 @@
 -- live_txns --
 -- Transactions that have not ended, from a place on; the cost is that of what has not ended.
 SELECT *, clock_timestamp() AS now FROM coordinator.transaction
-WHERE status IN ('OPEN', 'COMMITTING', 'ABORTING')
-AND (tc_id, sequence) > (%(tc_id)s::integer, %(sequence)s::bigint)
-ORDER BY tc_id, sequence LIMIT %(limit)s
+WHERE (live_tc_id, sequence) > (%(tc_id)s::integer, %(sequence)s::bigint)
+AND live_tc_id IS NOT NULL
+ORDER BY live_tc_id, sequence LIMIT %(limit)s
 
 -- waiting_for --
 -- The participants for which decided transactions wait, and why.
@@ -46,7 +46,7 @@ WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status IN ('COMMITTING',
 -- The lowest sequence that has not ended, and the next to be issued.
 SELECT c.next_sequence, (
     SELECT min(t.sequence) FROM coordinator.transaction t
-    WHERE t.tc_id = c.tc_id AND t.status IN ('OPEN', 'COMMITTING', 'ABORTING')
+    WHERE t.live_tc_id = c.tc_id
 ) AS lowest
 FROM coordinator.coordinator c WHERE c.tc_id = %(tc_id)s
 

@@ -14,6 +14,15 @@ from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database, Session
 from tests.support.databases import Databases
 
+#: Gone with its connection.
+_REFUSED_AT_COMMIT = """
+CREATE TEMPORARY TABLE late (n integer);
+CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE 'injected' USING ERRCODE = '53100'; END $$;
+CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION pg_temp.refuse();
+"""
+
 
 @pytest.fixture
 def database(databases: Databases) -> Iterator[Database]:
@@ -191,3 +200,21 @@ def test_work_that_fails_for_ever_is_unavailable(database: Database) -> None:
 
     with pytest.raises(CoordinatorUnavailable):
         database.retrying(work)
+
+
+def refused(database: Database) -> None:
+    with database.session() as session:
+        session.script(_REFUSED_AT_COMMIT)
+        session.batch(("one", {}), ("insert", {}))
+
+
+def test_a_refusal_at_the_end_of_a_batch_is_an_error_of_its_own_and_leaves_a_pool_that_works(
+    database: Database,
+) -> None:
+    """What has been asked is answered; what carries it out, the sync, is refused."""
+    database._queries |= {"insert": "INSERT INTO late VALUES (1)"}
+    for _ in range(3):
+        with pytest.raises(CoordinatorUnavailable):
+            refused(database)
+        with database.session() as session:
+            assert session.batch(("one", {}), ("one", {})) == [[(1,)], [(1,)]]

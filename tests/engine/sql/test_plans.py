@@ -295,33 +295,40 @@ _STATISTICS = {
 }
 
 
+@pytest.fixture
+def unvacuumed(engine: Engine) -> Iterator[Database]:
+    """The coordinator's database, its transactions without a trace of earlier tests: neither their
+    dead rows nor the statistics that a vacuum has taken of them."""
+    database = engine._database
+    sql(database, "ALTER TABLE coordinator.transaction SET (autovacuum_enabled = false)")
+    sql(database, "TRUNCATE coordinator.transaction CASCADE")
+    yield database
+    sql(database, "ALTER TABLE coordinator.transaction RESET (autovacuum_enabled)")
+
+
 @pytest.mark.parametrize("known", _STATISTICS)
-def test_the_coordinators_hot_statements_read_few_rows(engine: Engine, known: str) -> None:
+def test_the_coordinators_hot_statements_read_few_rows(
+    engine: Engine, unvacuumed: Database, known: str
+) -> None:
     make_topic(engine)
     engine.coordinator.add_partitions(open_txn(engine), [P0])
-    database = engine._database
     statements = on_coordinator()
-    sql(database, "ALTER TABLE coordinator.transaction SET (autovacuum_enabled = false)")
-    try:
-        with connected(database) as session:
-            warm(session, statements)
-            for statement in _STATISTICS[known]:
-                sql(database, statement)
-            sql(database, "DELETE FROM coordinator.transaction WHERE sequence >= 1000")
-            sql(database, _FILL_COORDINATOR)
-            check(session, statements)
-            with connected(database) as fresh:
-                check(fresh, statements)
-    finally:
-        sql(database, "ALTER TABLE coordinator.transaction RESET (autovacuum_enabled)")
+    with connected(unvacuumed) as session:
+        warm(session, statements)
+        for statement in _STATISTICS[known]:
+            sql(unvacuumed, statement)
+        sql(unvacuumed, "DELETE FROM coordinator.transaction WHERE sequence >= 1000")
+        sql(unvacuumed, _FILL_COORDINATOR)
+        check(session, statements)
+        with connected(unvacuumed) as fresh:
+            check(fresh, statements)
 
 
 @pytest.mark.parametrize("known", _STATISTICS)
 def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(
-    engine: Engine, known: str, monkeypatch: pytest.MonkeyPatch
+    unvacuumed: Database, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the filter; what its index serves alone reads the page and nothing else."""
-    database = engine._database
     monkeypatch.setattr(listing, "_SCAN_LIMIT", 200)
     served = 60
     filters = [
@@ -336,20 +343,16 @@ def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(
         (TransactionFilter(statuses=(TxnStatus.OPEN,), min_age_ms=3_600_000), 10),
         (TransactionFilter(overdue=True), 210),
     ]
-    sql(database, "ALTER TABLE coordinator.transaction SET (autovacuum_enabled = false)")
-    try:
-        for statement in _STATISTICS[known]:
-            sql(database, statement)
-        sql(database, "DELETE FROM coordinator.transaction")
-        sql(database, _FILL_COORDINATOR)
-        with connected(database) as session:
-            for order, (filter, rows) in product(TransactionOrder, filters):
-                with undone(session):
-                    before = counters(session).get("transaction", (0, 0))
-                    list_page(session, filter, order=order, limit=50, cursor=None)
-                    after = counters(session)["transaction"]
-                assert after[0] == before[0], (order, filter)
-                allowed = 210 if order is TransactionOrder.OVERDUE else rows
-                assert after[1] - before[1] <= allowed, (order, filter)
-    finally:
-        sql(database, "ALTER TABLE coordinator.transaction RESET (autovacuum_enabled)")
+    for statement in _STATISTICS[known]:
+        sql(unvacuumed, statement)
+    sql(unvacuumed, "DELETE FROM coordinator.transaction")
+    sql(unvacuumed, _FILL_COORDINATOR)
+    with connected(unvacuumed) as session:
+        for order, (filter, rows) in product(TransactionOrder, filters):
+            with undone(session):
+                before = counters(session).get("transaction", (0, 0))
+                list_page(session, filter, order=order, limit=50, cursor=None)
+                after = counters(session)["transaction"]
+            assert after[0] == before[0], (order, filter)
+            allowed = 210 if order is TransactionOrder.OVERDUE else rows
+            assert after[1] - before[1] <= allowed, (order, filter)
