@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from txnconsole.pipeline.broker.raw_log import RawLogDataSource
 from txnconsole.pipeline.datasource import TopicDataSource
 
 __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("txnconsole")`` known to a session."""
+    """Make ``format("txnconsole")`` and ``format("txnconsole-log")`` known to a session."""
     spark.dataSource.register(TopicDataSource)
+    spark.dataSource.register(RawLogDataSource)

@@ -1,0 +1,1 @@
+"""Tests of reading straight from the brokers' databases."""

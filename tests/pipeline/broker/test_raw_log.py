@@ -1,0 +1,72 @@
+"""The raw log as DataFrames, by a real Spark on real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from txnconsole.client import Client
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.raw_log import raw
+from txnconsole.pipeline.broker.snapshot import Snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+
+def test_the_raw_log_and_the_engines_state_are_read_under_one_snapshot(
+    spark: SparkSession,
+    client: Client,
+    databases: Databases,
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+) -> None:
+    topic = new_topic(2)
+    produce(topic, [b"a", b"b"])
+    produce(topic, [b"lost"], partition=1, commit=False)
+    hanging = client.transaction(client="test")
+    producer = client.producer(topic)
+    producer.send(b"open", txn=hanging, partition=0)
+    producer.flush(hanging)
+    with Snapshot.take(databases) as snapshot:
+        produce(topic, [b"later"])
+        entries = raw(spark, snapshot, "entries", topics=topic).collect()
+        index = raw(spark, snapshot, "index", topics=topic).collect()
+        heads = raw(spark, snapshot, "heads", topics=topic).collect()
+        ongoing = raw(spark, snapshot, "ongoing", topics=topic).collect()
+        headers = {
+            (row.tc_id, row.sequence): row.status
+            for row in raw(spark, snapshot, "headers").collect()
+        }
+        log = raw(spark, snapshot, "transaction_log").where("metadata_op = 'NEW'")
+        opened = {(row.tc_id, row.sequence) for row in log.collect()}
+    hanging.abort(wait=20)
+    seen = sorted((row.partition, row.last_offset, row.kind, row.log) for row in entries)
+    assert seen == [
+        (0, 1, "D", "partition"),
+        (0, 2, "C", "partition"),
+        (0, 3, "D", "partition"),
+        (1, 0, "D", "partition"),
+        (1, 1, "A", "partition"),
+    ]
+    assert {row.broker for row in entries} == {"broker-1", "broker-2"}
+    assert sorted((row.partition, row.last_offset, row.aborted) for row in index) == [
+        (0, 2, False),
+        (1, 1, True),
+    ]
+    assert sorted((row.partition, row.next_offset, row.stable_position) for row in heads) == [
+        (0, 4, 2),
+        (1, 2, 1),
+    ]
+    assert [(row.partition, row.first_offset) for row in ongoing] == [(0, 3)]
+    ended = {(row.tc_id, row.sequence): headers[row.tc_id, row.sequence] for row in index}
+    assert sorted(ended.values()) == ["ABORTED", "COMMITTED"]
+    assert ended.keys() <= opened
+
+
+def test_a_relation_that_is_not_there_is_named(spark: SparkSession, databases: Databases) -> None:
+    with pytest.raises(PySparkException, match="relation is one of"):
+        options = databases.options() | {"relation": "secrets"}
+        spark.read.format("txnconsole-log").options(**options).load()

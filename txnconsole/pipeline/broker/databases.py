@@ -1,0 +1,127 @@
+"""Which databases are read, and how a session on one begins."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import adbc_driver_postgresql.dbapi as adbc
+import psycopg
+import pyarrow as pa
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import namedtuple_row
+
+from txnconsole.pipeline.broker import statements
+
+#: How the coordinators' database is called among the others.
+COORDINATOR = "coordinator"
+#: Plans must suit large tables also where PostgreSQL has not counted them yet, as the engine's do.
+_SETTINGS = (
+    "-c default_transaction_read_only=on -c timezone=UTC -c enable_seqscan=off"
+    " -c enable_bitmapscan=off -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+)
+#: Bytes of one Arrow batch: what a task holds of its share at a time.
+_BATCH_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Databases:
+    """Connection strings by name: ``broker-1``, ``broker-2``, ... and perhaps ``coordinator``."""
+
+    urls: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Self:
+        """Read the options ``brokers`` and ``coordinator``, else the programs' environment.
+
+        Both are libpq connection strings, those of the brokers separated by commas in the order of
+        the server's ``BROKER_DATABASE_URLS``: brokers are named by it.
+
+        Raises:
+            ValueError: a string is not a connection string; it is not repeated.
+        """
+        environ = os.environ if environ is None else environ
+        brokers = options.get("brokers") or environ.get("BROKER_DATABASE_URLS") or ""
+        found = [url.strip() for url in brokers.split(",") if url.strip()]
+        urls = {f"broker-{number}": url for number, url in enumerate(found, 1)}
+        if coordinator := options.get("coordinator") or environ.get("DATABASE_URL"):
+            urls[COORDINATOR] = coordinator
+        for name, url in urls.items():
+            _check(name, url)
+        return cls(urls)
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.urls if name != COORDINATOR)
+
+    def options(self) -> dict[str, str]:
+        """The options that :meth:`of` reads."""
+        options = {"brokers": ",".join(self.urls[name] for name in self.brokers)}
+        if COORDINATOR in self.urls:
+            options["coordinator"] = self.urls[COORDINATOR]
+        return options
+
+    @contextlib.contextmanager
+    def planning(self, name: str, snapshot: str | None = None) -> Iterator[psycopg.Connection[Any]]:
+        """A session for small questions, all answered from one snapshot.
+
+        Raises:
+            psycopg.OperationalError: the database cannot be reached, or the snapshot is gone.
+        """
+        with self.connect(name) as connection, connection.transaction():
+            connection.execute(statements.ONE_SNAPSHOT)
+            if snapshot is not None:
+                connection.execute(statements.adopt(snapshot))
+            yield connection
+
+    def connect(self, name: str) -> psycopg.Connection[Any]:
+        """A session that may only read."""
+        return psycopg.connect(
+            _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
+        )
+
+    @contextlib.contextmanager
+    def reading(self, name: str, snapshot: str | None = None) -> Iterator[Reading]:
+        """A session for Arrow batches, all of one snapshot."""
+        with adbc.connect(_session(self.urls[name])) as connection, connection.cursor() as cursor:
+            cursor.execute(statements.ONE_SNAPSHOT)
+            if snapshot is not None:
+                cursor.execute(statements.adopt(snapshot))
+            hint = {"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)}
+            cursor.adbc_statement.set_options(**hint)
+            yield Reading(cursor)
+
+
+class Reading:
+    """One session's Arrow batches."""
+
+    def __init__(self, cursor: adbc.Cursor) -> None:
+        self._cursor = cursor
+
+    def batches(self, statement: str) -> pa.RecordBatchReader:
+        """Run a statement; read its batches before the next one is run."""
+        self._cursor.execute(statement)
+        return self._cursor.fetch_record_batch()
+
+
+def _check(name: str, url: str) -> None:
+    try:
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise ValueError(
+            f"The connection string of {name} is none of PostgreSQL's; write host=… dbname=… user=…"
+            " or postgresql://…, and commas only between brokers."
+        ) from error
+
+
+def _session(url: str) -> str:
+    own = conninfo_to_dict(url).get("options") or ""
+    return make_conninfo(
+        url,
+        options=f"{own} {_SETTINGS}".strip(),
+        application_name="txnconsole pipeline",
+        connect_timeout=10,
+    )

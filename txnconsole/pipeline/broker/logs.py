@@ -1,0 +1,124 @@
+"""What logs the brokers hold, and what they weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import psycopg
+
+from txnconsole.pipeline.broker import statements
+from txnconsole.pipeline.broker.splitting import Stretch
+
+#: Of which part of a partition a log is. The compacted part of a sidecar is at the offsets that
+#: messages have in the partition; a sidecar counts its own.
+PARTITION, SIDECAR, COMPACTED = "partition", "sidecar", "compacted"
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log as it stood when it was asked for.
+
+    Attributes:
+        log_id: its key on its broker.
+        topic, number: the partition that it is, or is part of.
+        part: ``partition``, ``sidecar`` or ``compacted``.
+        lower, upper: its offsets, half open.
+        stable: where READ_COMMITTED ends, exclusive.
+        recovering: its broker has crashed, and nothing has asked for it since.
+    """
+
+    broker: str
+    log_id: int
+    topic: str
+    number: int
+    part: str
+    buffer: str
+    lower: int
+    upper: int
+    stable: int
+    online: bool
+    recovering: bool
+
+
+def logs_of(connection: psycopg.Connection[Any], broker: str, pattern: str) -> list[Log]:
+    """The logs of topics that match a pattern (``*``, ``?``, ``[…]``), ordered by topic and number.
+
+    Topics of the system, ``tenant/namespace/__…``, match only a pattern that names their ``__``.
+    """
+    found: list[Log] = []
+    rows = connection.execute(statements.named("logs")).fetchall()
+    homes: dict[int, Log] = {}
+    for row in sorted(rows, key=lambda row: row.sidecar_of is not None):
+        if not matches(row.topic, pattern):
+            continue
+        log = _log(connection, broker, row)
+        found.append(log)
+        if row.sidecar_of is None:
+            homes[row.partition_id] = log
+        elif (home := homes.get(row.sidecar_of)) is not None:
+            found.append(replace(home, log_id=row.compacted_id, part=COMPACTED))
+    return sorted(found, key=lambda log: (log.topic, log.number, log.part != PARTITION, log.part))
+
+
+def matches(topic: str, pattern: str) -> bool:
+    """Whether a topic is meant by a pattern."""
+    if topic.rpartition("/")[2].startswith("__") and "/__" not in pattern:
+        return False
+    return fnmatchcase(topic, pattern)
+
+
+def _log(connection: psycopg.Connection[Any], broker: str, row: Any) -> Log:
+    upper, stable = row.next_offset, row.stable_end
+    if upper is None:
+        ended = connection.execute(statements.named("log_end"), {"log_id": row.partition_id})
+        upper = stable = ended.fetchone().next_offset
+    return Log(
+        broker=broker,
+        log_id=row.partition_id,
+        topic=row.topic,
+        number=row.number,
+        part=PARTITION if row.sidecar_of is None else SIDECAR,
+        buffer=row.buffer,
+        lower=row.log_start_offset,
+        upper=upper,
+        stable=stable,
+        online=row.online,
+        recovering=row.next_offset is None,
+    )
+
+
+def stretches_of(
+    connection: psycopg.Connection[Any], logs: Sequence[Log], *, weight: str
+) -> Iterator[tuple[Log, list[Stretch]]]:
+    """Each log's segments with their weight, ``bytes`` or ``entries``.
+
+    What no segment tells of (the compacted part of a sidecar, a log that recovers) weighs nothing.
+    """
+    rows = connection.execute(
+        statements.named("segments"), {"log_ids": [log.log_id for log in logs]}
+    ).fetchall()
+    segments: dict[int, list[Stretch]] = {}
+    for row in rows:
+        upper = row.first_offset if row.upper is None else row.upper
+        stretch = Stretch(row.first_offset, upper, getattr(row, weight))
+        segments.setdefault(row.partition_id, []).append(stretch)
+    for log in logs:
+        known = [piece.within(log.lower, log.upper) for piece in segments.get(log.log_id, ())]
+        yield log, _whole(log, [piece for piece in known if piece.upper > piece.lower])
+
+
+def _whole(log: Log, stretches: list[Stretch]) -> list[Stretch]:
+    """All of the log's offsets, also those that no stretch covers."""
+    whole: list[Stretch] = []
+    reached = log.lower
+    for stretch in stretches:
+        if stretch.lower > reached:
+            whole.append(Stretch(reached, stretch.lower, 0))
+        whole.append(stretch)
+        reached = max(reached, stretch.upper)
+    if log.upper > reached:
+        whole.append(Stretch(reached, log.upper, 0))
+    return whole

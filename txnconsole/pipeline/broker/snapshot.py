@@ -1,0 +1,78 @@
+"""One view of every database for a whole job, however many tasks read it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from types import TracebackType
+from typing import Self
+
+from txnconsole.pipeline.broker import statements
+from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
+
+
+class Snapshot:
+    """An exported snapshot for each database, alive until it is closed.
+
+    The views of two databases are of two moments: the brokers' in order, then the coordinators'.
+    So whatever a broker's view shows to be ended is decided in the coordinators' view.
+
+    A snapshot keeps what it shows from being vacuumed: close it when the job is done.
+    """
+
+    def __init__(self, databases: Databases, ids: dict[str, str], held: contextlib.ExitStack):
+        self.databases = databases
+        self.ids = ids
+        self._held = held
+
+    @classmethod
+    def take(cls, databases: Databases) -> Self:
+        """Begin to read every database.
+
+        Raises:
+            psycopg.OperationalError: one cannot be reached.
+        """
+        ids: dict[str, str] = {}
+        with contextlib.ExitStack() as stack:
+            for name in sorted(databases.urls, key=lambda name: (name == COORDINATOR, name)):
+                connection = stack.enter_context(databases.connect(name))
+                stack.enter_context(connection.transaction())
+                connection.execute(statements.ONE_SNAPSHOT)
+                ids[name] = connection.execute(statements.named("export")).fetchone().id
+            return cls(databases, ids, stack.pop_all())
+
+    def options(self) -> dict[str, str]:
+        """The options with which a read of any of the data sources sees this view."""
+        return self.databases.options() | {"snapshot": json.dumps(self.ids)}
+
+    def close(self) -> None:
+        """Let go of the views; reads that are under way fail."""
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def ids_of(option: str | None) -> dict[str, str]:
+    """Read the option ``snapshot``.
+
+    Raises:
+        ValueError: it is not what :meth:`Snapshot.options` gives.
+    """
+    if option is None:
+        return {}
+    try:
+        ids = {str(name): str(snapshot) for name, snapshot in json.loads(option).items()}
+    except (ValueError, AttributeError) as error:
+        raise ValueError("Option snapshot is taken from Snapshot.options().") from error
+    for snapshot in ids.values():
+        statements.adopt(snapshot)
+    return ids
