@@ -67,6 +67,7 @@ def test_the_raw_log_and_the_engines_state_are_read_under_one_snapshot(
 
 
 def test_a_relation_that_is_not_there_is_named(spark: SparkSession, databases: Databases) -> None:
+    options = databases.options() | {"relation": "secrets"}
+    reader = spark.read.format("txnconsole-log").options(**options)
     with pytest.raises(PySparkException, match="relation is one of"):
-        options = databases.options() | {"relation": "secrets"}
-        spark.read.format("txnconsole-log").options(**options).load()
+        reader.load()

@@ -74,7 +74,8 @@ def _log(connection: psycopg.Connection[Any], broker: str, row: Any) -> Log:
     upper, stable = row.next_offset, row.stable_end
     if upper is None:
         ended = connection.execute(statements.named("log_end"), {"log_id": row.partition_id})
-        upper = stable = ended.fetchone().next_offset
+        [(upper,)] = ended.fetchall()
+        stable = upper
     return Log(
         broker=broker,
         log_id=row.partition_id,

@@ -43,10 +43,10 @@ def raw(spark: SparkSession, snapshot: Snapshot, relation: str, *, topics: str =
     """A relation of every log of the topics that match, as the snapshot shows it.
 
     Args:
-        relation: ``entries`` (headers of entries and markers), ``bodies`` (the same, with the stored
-            batches), ``index``, ``heads``, ``ongoing``, ``ended``, ``low_water_marks``,
-            ``segments``; of the coordinators' database, and without a place: ``headers``,
-            ``participants``, ``transaction_log``.
+        relation: ``entries`` (headers of entries and markers), ``bodies`` (the same, and the
+            batches as they are stored), ``index``, ``heads``, ``ongoing``, ``ended``,
+            ``low_water_marks``, ``segments``; of the coordinators' database, and without a place:
+            ``headers``, ``participants``, ``transaction_log``.
         topics: a pattern (``*``, ``?``, ``[…]``) over ``tenant/namespace/topic``.
     """
     options = snapshot.options() | {"relation": relation, "topic": topics}

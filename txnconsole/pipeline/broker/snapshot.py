@@ -38,7 +38,7 @@ class Snapshot:
                 connection = stack.enter_context(databases.connect(name))
                 stack.enter_context(connection.transaction())
                 connection.execute(statements.ONE_SNAPSHOT)
-                ids[name] = connection.execute(statements.named("export")).fetchone().id
+                [(ids[name],)] = connection.execute(statements.named("export")).fetchall()
             return cls(databases, ids, stack.pop_all())
 
     def options(self) -> dict[str, str]:

@@ -29,7 +29,8 @@ class Weighed(Protocol):
     def weight(self) -> int: ...
 
 
-_T = TypeVar("_T", bound=Weighed)
+_T = TypeVar("_T")
+_W = TypeVar("_W", bound=Weighed)
 
 
 def cut(stretches: Iterable[Stretch], target: int) -> Iterator[Stretch]:
@@ -63,12 +64,12 @@ def _pieces(stretch: Stretch, target: int) -> Iterator[Stretch]:
         yield stretch.within(lower, upper)
 
 
-def pack(items: Sequence[_T], target: int) -> list[list[_T]]:
+def pack(items: Sequence[_W], target: int) -> list[list[_W]]:
     """Put items into groups of about ``target``, none of which could take another group whole.
 
     In the order given, so that a group of ranges of one log is read from one place.
     """
-    groups: list[list[_T]] = []
+    groups: list[list[_W]] = []
     weight = target
     for item in items:
         if weight + item.weight > target or not groups:

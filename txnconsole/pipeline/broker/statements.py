@@ -43,4 +43,4 @@ def adopt(snapshot: str) -> LiteralString:
     """
     if not _SNAPSHOT.fullmatch(snapshot):
         raise ValueError(f"{snapshot[:40]!r} is not the id of a snapshot.")
-    return f"SET TRANSACTION SNAPSHOT '{snapshot}'"  # type: ignore[return-value]  # checked above
+    return f"SET TRANSACTION SNAPSHOT '{snapshot}'"
