@@ -44,6 +44,11 @@ class Watched:
         found: list[str] = self.page.evaluate("window.violations")
         return found
 
+    def take_complaints(self) -> list[str]:
+        """What the pages have said since the last call; it fails no test by itself any more."""
+        found, self.complaints = self.complaints, []
+        return found
+
 
 @pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
@@ -95,7 +100,8 @@ def watched(context: BrowserContext) -> Iterator[Watched]:
 class Producer:
     """A program that speaks to the product over REST, on a topic of its own."""
 
-    def __init__(self, client: httpx.Client, topic: str) -> None:
+    def __init__(self, server: Served, client: httpx.Client, topic: str) -> None:
+        self.server = server
         self.client = client
         self.topic = topic
 
@@ -116,6 +122,10 @@ class Producer:
             json={"txn_id": txn_id, "messages": messages},
         ).raise_for_status()
 
+    def subscribe(self, name: str) -> None:
+        with self.server.client("admin") as client:
+            client.put(f"/topics/{self.topic}/subscriptions/{name}", json={}).raise_for_status()
+
     def end(self, txn_id: str, action: str) -> None:
         self.client.post(
             f"/transactions/{txn_id}/{action}", json={"wait_ms": 10_000}
@@ -126,4 +136,4 @@ class Producer:
 def producer(server: Served) -> Iterator[Producer]:
     topic = server.topic()
     with server.client("producer", user="flights-feed") as client:
-        yield Producer(client, topic)
+        yield Producer(server, client, topic)

@@ -1,0 +1,57 @@
+"""Every page of the console, with what it may cost. A new page adds its row here, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Bytes over the wire, cold (design/console.md §7).
+WITHOUT_CHARTS, WITH_CHARTS, DOCUMENT = 150_000, 600_000, 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRow:
+    """A page as an administrator sees it while one transaction holds a partition back.
+
+    Attributes:
+        address: with ``{topic}`` (``tenant/namespace/topic`` of one partition), ``{txn}`` and
+            ``{subscription}`` where the page's own names go.
+        ready: a selector that is visible when the page has drawn everything.
+        charts: whether the page loads plotly.
+        elements: how many elements it may have.
+        status: how it is answered; the browser itself says on its console that it is no 200.
+    """
+
+    name: str
+    address: str
+    ready: str = "h1"
+    charts: bool = False
+    elements: int = 1_000
+    status: int = 200
+
+    @property
+    def transfer(self) -> int:
+        """Bytes that a cold visit may take."""
+        return WITH_CHARTS if self.charts else WITHOUT_CHARTS
+
+
+PAGES = (
+    PageRow(name="overview", address="/"),
+    PageRow(name="transactions", address="/transactions"),
+    PageRow(name="transaction", address="/transactions/{txn}"),
+    PageRow(name="abort", address="/transactions/{txn}/abort", ready="#dialog-title"),
+    PageRow(name="topics", address="/topics"),
+    PageRow(name="topic", address="/topics/{topic}"),
+    PageRow(
+        name="log",
+        address="/topics/{topic}/partitions/0/log",
+        ready="#spans .main-svg",
+        charts=True,
+        elements=1_500,
+    ),
+    PageRow(name="subscriptions", address="/subscriptions"),
+    PageRow(name="subscription", address="/subscriptions/{topic}/{subscription}"),
+    PageRow(name="coordinators", address="/coordinators"),
+    PageRow(name="audit", address="/audit"),
+    PageRow(name="search", address="/search"),
+    PageRow(name="not-found", address="/transactions/0:999999999", status=404),
+)
