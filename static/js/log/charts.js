@@ -1,52 +1,15 @@
 // The two charts of the log page. The server gives traces and axes; data comes from the log and
 // colours from the style sheet. Drawn at most once a frame, only in sight, one chart a task.
 
+import { colour, CONFIG, dressed, font, note, onTheme, transparent } from "../chart.js";
 import { one, setText } from "../dom.js";
 import { count } from "../format.js";
 import { ENDED, FIRST, LAST, STATE } from "./model.js";
 
-const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
 const MAX_SPANS = 11;
 const SLOW_DRAW_MS = 100;
 const EVERY_MS = 1000;
 const EVERY_MS_SLOW = 5000;
-
-const probe = document.createElement("span");
-probe.hidden = true;
-probe.style.forcedColorAdjust = "none";
-document.body.append(probe);
-
-/** A colour of the style sheet as the current theme resolves it. */
-function colour(token) {
-  probe.style.color = `var(--${token})`;
-  return getComputedStyle(probe).color;
-}
-
-function transparent(rgb, alpha) {
-  return rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
-}
-
-function font(token = "ink-3") {
-  return { family: getComputedStyle(document.body).fontFamily, size: 11, color: colour(token) };
-}
-
-function dressed(layout) {
-  const axis = { gridcolor: colour("line"), linecolor: colour("line-2"), zeroline: false, ticks: "", tickfont: font() };
-  return {
-    ...layout,
-    font: font(),
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line-2"), font: { ...font("ink"), size: 12 } },
-    uirevision: "keep",
-    xaxis: { ...layout.xaxis, ...axis },
-    yaxis: { ...layout.yaxis, ...axis },
-  };
-}
-
-function note(text, y, token, more = {}) {
-  return { x: 1, xref: "paper", y, yref: "y", text, xanchor: "left", xshift: 6, showarrow: false, font: font(token), ...more };
-}
 
 function positionsFigure(figure, log) {
   const history = log.history;
@@ -116,8 +79,7 @@ export class Charts {
       this.#visible = seen.some((one) => one.isIntersecting);
       this.draw();
     }, { rootMargin: "120px" }).observe(this.positions);
-    document.addEventListener("theme", () => this.draw({ now: true }));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw({ now: true }));
+    onTheme(() => this.draw({ now: true }));
     this.#load();
   }
 

@@ -1,0 +1,49 @@
+// What all charts share: the server gives traces and axes, colours and type come from the style
+// sheet, so that a chart follows the theme. Plotly itself is loaded by the pages that draw.
+
+export const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
+
+const probe = document.createElement("span");
+probe.hidden = true;
+probe.style.forcedColorAdjust = "none";
+document.body.append(probe);
+
+/** A colour of the style sheet as the current theme resolves it. */
+export function colour(token) {
+  probe.style.color = `var(--${token})`;
+  return getComputedStyle(probe).color;
+}
+
+export function transparent(rgb, alpha) {
+  return rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
+}
+
+export function font(token = "ink-3") {
+  return { family: getComputedStyle(document.body).fontFamily, size: 11, color: colour(token) };
+}
+
+/** A layout in the page's type and colours. */
+export function dressed(layout) {
+  const axis = { gridcolor: colour("line"), linecolor: colour("line-2"), zeroline: false, ticks: "", tickfont: font() };
+  return {
+    ...layout,
+    font: font(),
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line-2"), font: { ...font("ink"), size: 12 } },
+    uirevision: "keep",
+    xaxis: { ...layout.xaxis, ...axis },
+    yaxis: { ...layout.yaxis, ...axis },
+  };
+}
+
+/** A label at the right end of a line, in place of a legend. */
+export function note(text, y, token, more = {}) {
+  return { x: 1, xref: "paper", y, yref: "y", text, xanchor: "left", xshift: 6, showarrow: false, font: font(token), ...more };
+}
+
+/** Calls back when the colours have changed. */
+export function onTheme(draw) {
+  document.addEventListener("theme", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+}
