@@ -14,10 +14,11 @@ from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database, Session
 from tests.support.databases import Databases
 
-#: Gone with its connection.
+#: Gone with its connection, which may or may not be of use afterwards.
 _REFUSED_AT_COMMIT = """
+DROP TABLE IF EXISTS late;
 CREATE TEMPORARY TABLE late (n integer);
-CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS
+CREATE OR REPLACE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE 'injected' USING ERRCODE = '53100'; END $$;
 CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION pg_temp.refuse();
@@ -213,7 +214,7 @@ def test_a_refusal_at_the_end_of_a_batch_is_an_error_of_its_own_and_leaves_a_poo
 ) -> None:
     """What has been asked is answered; what carries it out, the sync, is refused."""
     database._queries |= {"insert": "INSERT INTO late VALUES (1)"}
-    for _ in range(3):
+    for _ in range(10):
         with pytest.raises(CoordinatorUnavailable):
             refused(database)
         with database.session() as session:
