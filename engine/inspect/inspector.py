@@ -7,7 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from engine.coordinator.coordinator import Coordinator
-from engine.inspect import blockers, history, impact, participants, snapshots, subscriptions
+from engine.inspect import (
+    blockers,
+    history,
+    impact,
+    participants,
+    signs,
+    snapshots,
+    subscriptions,
+)
 from engine.inspect import topics as topic_lists
 from engine.inspect.blockers import Blocker, HeldBack
 from engine.inspect.hanging import CrossCheck, HangingPage
@@ -17,6 +25,7 @@ from engine.inspect.invariants import BUDGET, Invariants, InvariantState, Report
 from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
+from engine.inspect.signs import LateSnapshots, RecentEnds
 from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
 from engine.inspect.subscriptions import SubscriptionSummary, WaitingDeadLetter
 from engine.inspect.topics import TopicSummary
@@ -212,6 +221,26 @@ class Inspector:
             InvalidRequest: the cursor is not one that this list has given.
         """
         return self._invariants.state(broken=broken, limit=limit, cursor=cursor)
+
+    def recent_ends(self, seconds: int, limit: int = signs.ENDS) -> RecentEnds:
+        """How the newest transactions to end within so many seconds have ended.
+
+        Raises:
+            CoordinatorUnavailable: the database cannot be reached.
+        """
+        return signs.recent_ends(self._database, seconds=seconds, limit=limit)
+
+    def recovering(self) -> dict[int, int]:
+        """The coordinators in recovery, and for how many milliseconds.
+
+        Raises:
+            CoordinatorUnavailable: the database cannot be reached.
+        """
+        return signs.recovering(self._database)
+
+    def late_snapshots(self, limit: int = 100) -> LateSnapshots:
+        """The partitions whose changes have waited longest for a snapshot, over all brokers."""
+        return signs.late_snapshots(self._reading, limit)
 
     def rehearse(self, partition: PartitionName) -> Rehearsal:
         """What recovery would read if the database restarted now, and how long it would take.

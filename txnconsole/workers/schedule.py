@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-_EVERY_FIVE_SECONDS = ("apply_retention", "archive", "check_invariants", "move_dead_letters")
+_EVERY_FIVE_SECONDS = (
+    "apply_retention",
+    "archive",
+    "check_invariants",
+    "move_dead_letters",
+    "evaluate_alerts",
+)
 _EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions", "drive_jobs")
 
 SCHEDULE: dict[str, dict[str, Any]] = (

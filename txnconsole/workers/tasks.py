@@ -8,6 +8,7 @@ from celery.signals import worker_ready
 from kombu.exceptions import OperationalError
 
 from engine.model.errors import EngineError
+from txnconsole.alerts import evaluating
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
@@ -140,6 +141,12 @@ def check_invariants() -> None:
     broken = engine().inspect.check_invariants()
     if broken:
         _log.error("invariants broken", checks=broken)
+
+
+@app.task(name="txnconsole.evaluate_alerts")
+def evaluate_alerts() -> None:
+    """Go through the alert rules."""
+    evaluating.evaluate(engine())
 
 
 @app.task(name=wakeup.DRIVE_JOBS)

@@ -116,3 +116,16 @@ DELETE FROM coordinator.invariant_check WHERE (name, subject) IN (
     SELECT name, subject FROM coordinator.invariant_check
     WHERE checked_at < clock_timestamp() - interval '1 day' LIMIT 1000
 )
+
+-- recent_ends --
+-- How the newest transactions to end have ended.
+SELECT status::text, count(*) AS count FROM (
+    SELECT status FROM coordinator.transaction
+    WHERE ended_at > statement_timestamp() - %(seconds)s::bigint * interval '1 second'
+    ORDER BY ended_at DESC LIMIT %(limit)s
+) e GROUP BY status
+
+-- recovering --
+-- Coordinators in recovery, and for how long.
+SELECT tc_id, extract(epoch FROM clock_timestamp() - recover_started_at)::float8 * 1000 AS age_ms
+FROM coordinator.coordinator WHERE recover_started_at IS NOT NULL AND recover_ended_at IS NULL

@@ -225,3 +225,12 @@ FROM (
 -- recoveries --
 -- The newest measured recoveries of this broker.
 SELECT entries, duration_ms FROM broker.recovery ORDER BY at DESC LIMIT 50
+
+-- late_snapshots --
+-- Partitions whose buffer has changed since their newest snapshot, those that waited longest first.
+SELECT p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar, l.changes,
+    extract(epoch FROM statement_timestamp() - coalesce(l.snapshot_at, p.created_at))::float8 * 1000
+        AS age_ms
+FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
+WHERE l.changes > 0 AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
+ORDER BY coalesce(l.snapshot_at, p.created_at), partition_id LIMIT %(limit)s

@@ -209,6 +209,7 @@ def on_coordinator() -> list[Hot]:
         Hot("due_txns", {"tc_id": 1, "limit": 1000}, 5, adhoc=True),
         Hot("low_water_mark", {"tc_id": 1}, 5),
         Hot("live_txns", {"tc_id": -1, "sequence": -1, "limit": 5}, 8),
+        Hot("recent_ends", {"seconds": 3600, "limit": 50}, 55),
         Hot("due_partitions", {"tc_id": 0, "sequences": [0]}, 5),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rest_framework.exceptions import PermissionDenied
 
+from engine.model.errors import TransactionConflict
 from engine.model.message import MessageID
 from engine.model.page import decode_cursor, encode_cursor
 from engine.model.txn_id import TxnID
@@ -34,6 +35,7 @@ from txnconsole.api.structs.topics import AbortedParticipation
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
+from txnconsole.queue.conflicts import note_conflict
 
 
 class Subscriptions(TopicEndpoint):
@@ -195,16 +197,21 @@ class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
         `TransactionConflict` names the messages that another transaction holds. `CUMULATIVE`, on
         EXCLUSIVE and FAILOVER: one message, and every one of its partition before it."""
         body = call.body
-        return Acknowledged.of(
-            engine().acknowledge(
+        message_ids = all_named("message_ids", MessageID.parse, body.message_ids)
+        txn_id = None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id)
+        try:
+            answer = engine().acknowledge(
                 self.subscription,
                 body.consumer,
-                all_named("message_ids", MessageID.parse, body.message_ids),
+                message_ids,
                 ack_type=body.engine_ack_type,
-                txn_id=None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id),
+                txn_id=txn_id,
                 owner=call.principal.name,
             )
-        )
+        except TransactionConflict:
+            note_conflict(str(self.subscription))
+            raise
+        return Acknowledged.of(answer)
 
 
 class NegativeAcknowledgements(SubscriptionEndpoint):

@@ -1,0 +1,85 @@
+"""Signs of trouble that no other question asks for: how transactions end of late, which
+coordinators recover, and whose snapshot is late. What is read is bounded, whatever the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.inspect.reading import Reading
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_status import TxnStatus
+from engine.postgres.database import Database
+
+#: So many of the newest ends are looked at.
+ENDS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentEnds:
+    """How the newest transactions to end within a while have ended."""
+
+    committed: int
+    aborted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateSnapshot:
+    """A partition whose buffer has changed since its newest snapshot; the age counts from the
+    partition's creation when it never had one."""
+
+    partition: PartitionName
+    age_ms: int
+    changes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateSnapshots:
+    """The oldest first, and the brokers that did not answer."""
+
+    late: tuple[LateSnapshot, ...]
+    unavailable: dict[str, str]
+
+
+def recent_ends(database: Database, *, seconds: int, limit: int) -> RecentEnds:
+    """Count the newest ``limit`` ends within so many seconds by how they ended.
+
+    Raises:
+        CoordinatorUnavailable: the database cannot be reached.
+    """
+    with database.session() as session:
+        found = {
+            row.status: int(row.count)
+            for row in session.all("recent_ends", seconds=seconds, limit=limit)
+        }
+    return RecentEnds(
+        committed=found.get(TxnStatus.COMMITTED, 0), aborted=found.get(TxnStatus.ABORTED, 0)
+    )
+
+
+def recovering(database: Database) -> dict[int, int]:
+    """The coordinators that a starting worker has not brought up to date yet, and for how many
+    milliseconds that has been going on.
+
+    Raises:
+        CoordinatorUnavailable: the database cannot be reached.
+    """
+    with database.session() as session:
+        return {row.tc_id: int(row.age_ms) for row in session.all("recovering")}
+
+
+def late_snapshots(reading: Reading, limit: int) -> LateSnapshots:
+    """The partitions of each broker whose changes have waited longest for a snapshot."""
+    rows, unavailable = reading.on_each("late_snapshots", limit=limit)
+    late = [
+        LateSnapshot(
+            partition=PartitionName(
+                TopicName.parse(row.topic), row.number, is_sidecar=row.is_sidecar
+            ),
+            age_ms=int(row.age_ms),
+            changes=int(row.changes),
+        )
+        for found in rows.values()
+        for row in found
+    ]
+    late.sort(key=lambda one: one.age_ms, reverse=True)
+    return LateSnapshots(late=tuple(late), unavailable=unavailable)

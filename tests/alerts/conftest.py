@@ -1,0 +1,53 @@
+"""Alerts on a real engine, evaluated as a worker evaluates them; time passes as a test says."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import F
+
+from engine import Engine
+from txnconsole.alerts.evaluating import evaluate
+from txnconsole.alerts.kinds import KINDS, Kind
+from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Notice, Rule, Silence
+
+_TIMES = {
+    Alert: ("pending_since", "fired_at", "clear_since", "notified_at", "measured_at"),
+    Rule: ("measured_at",),
+    Evaluation: ("at",),
+    Silence: ("until",),
+    Notice: ("at",),
+    Message: ("next_attempt_at", "leased_until"),
+}
+
+
+def pass_time(seconds: float) -> None:
+    """Let so much time pass for everything about alerts, by moving what is stored back."""
+    span = timedelta(seconds=seconds)
+    for model, names in _TIMES.items():
+        model.objects.update(**{name: F(name) - span for name in names})  # type: ignore[attr-defined]
+
+
+def rule_of(kind: Kind, **fields: Any) -> Rule:
+    """The one rule that there is, of the kind."""
+    Rule.objects.all().delete()
+    terms = KINDS[kind]
+    given = {"threshold": terms.threshold, "severity": terms.severity.value, "for_ms": 0}
+    return Rule.objects.create(
+        **({"name": terms.title, "kind": kind.value, "clear_ms": 0} | given | fields)
+    )
+
+
+def webhook(**fields: Any) -> Channel:
+    given = {"name": "hook", "kind": "webhook", "url": "https://hooks.example/x", "secret": "s"}
+    return Channel.objects.create(**(given | fields))
+
+
+def look(engine: Engine, times: int = 1) -> int:
+    """Evaluate so often, five seconds apart."""
+    changed = 0
+    for _ in range(times):
+        changed = evaluate(engine)
+        pass_time(5)
+    return changed

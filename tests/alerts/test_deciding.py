@@ -1,0 +1,140 @@
+"""What follows from a measurement: every case of pending, firing, clearing, telling."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
+from txnconsole.alerts.states import AlertState, NoticeKind
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LIMITS = Limits(
+    threshold=1, hold=timedelta(seconds=30), clear=timedelta(seconds=15), remind=timedelta(hours=4)
+)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def pending(seconds: float, **fields: object) -> Known:
+    return Known(state=AlertState.PENDING, pending_since=ago(seconds), **fields)  # type: ignore[arg-type]
+
+
+def firing(**fields: object) -> Known:
+    told: dict[str, object] = {"notified_at": ago(60)}
+    return Known(state=AlertState.FIRING, pending_since=ago(99), **(told | fields))  # type: ignore[arg-type]
+
+
+CASES = {
+    "nothing above, nothing known": (None, False, Decision(step=Step.STAY)),
+    "nothing known and nobody could look": (None, None, Decision(step=Step.STAY)),
+    "above begins": (None, True, Decision(step=Step.BEGIN)),
+    "pending for too short": (pending(29), True, Decision(step=Step.STAY)),
+    "pending for long enough fires and tells": (
+        pending(30),
+        True,
+        Decision(step=Step.FIRE, tell=NoticeKind.FIRING),
+    ),
+    "a silenced one fires and tells nobody": (
+        pending(30, silenced=True),
+        True,
+        Decision(step=Step.FIRE),
+    ),
+    "pending and clear is forgotten": (pending(29), False, Decision(step=Step.DROP)),
+    "pending and unknown waits": (pending(99), None, Decision(step=Step.STAY)),
+    "firing and above stays": (firing(), True, Decision(step=Step.STAY)),
+    "firing and above again is not clearing": (
+        firing(clear_since=ago(14)),
+        True,
+        Decision(step=Step.STAY),
+    ),
+    "firing and clear begins to clear": (
+        firing(),
+        False,
+        Decision(step=Step.STAY, clear_since=NOW),
+    ),
+    "clear for too short": (
+        firing(clear_since=ago(14)),
+        False,
+        Decision(step=Step.STAY, clear_since=ago(14)),
+    ),
+    "clear for long enough is resolved and told": (
+        firing(clear_since=ago(15)),
+        False,
+        Decision(step=Step.RESOLVE, clear_since=ago(15), tell=NoticeKind.RESOLVED),
+    ),
+    "nobody hears the end of what nobody was told": (
+        firing(clear_since=ago(15), notified_at=None),
+        False,
+        Decision(step=Step.RESOLVE, clear_since=ago(15)),
+    ),
+    "firing and unknown keeps what it was": (
+        firing(clear_since=ago(99)),
+        None,
+        Decision(step=Step.STAY, clear_since=ago(99)),
+    ),
+    "told when the silence is over": (
+        firing(notified_at=None),
+        True,
+        Decision(step=Step.STAY, tell=NoticeKind.FIRING),
+    ),
+    "reminded after four hours": (
+        firing(notified_at=ago(4 * 3600)),
+        True,
+        Decision(step=Step.STAY, tell=NoticeKind.REMINDER),
+    ),
+    "not reminded of what somebody sees to": (
+        firing(notified_at=ago(5 * 3600), acknowledged=True),
+        True,
+        Decision(step=Step.STAY),
+    ),
+    "not reminded within a silence": (
+        firing(notified_at=ago(5 * 3600), silenced=True),
+        True,
+        Decision(step=Step.STAY),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_case(case: str) -> None:
+    known, above, expected = CASES[case]
+    assert decide(LIMITS, known, above=above, now=NOW) == expected
+
+
+def test_without_reminders_once_is_enough() -> None:
+    once = Limits(threshold=1, hold=timedelta(), clear=timedelta(), remind=None)
+    decided = decide(once, firing(notified_at=ago(10**6)), above=True, now=NOW)
+    assert decided == Decision(step=Step.STAY)
+
+
+@given(st.lists(st.sampled_from([True, False, None]), max_size=60))
+def test_a_value_that_flaps_faster_than_the_limits_tells_at_most_one_firing_before_a_resolve(
+    looks: list[bool | None],
+) -> None:
+    """Every five seconds; what is told alternates, whatever is measured."""
+    known: Known | None = None
+    told: list[NoticeKind] = []
+    for number, above in enumerate(looks):
+        now = NOW + timedelta(seconds=5 * number)
+        decided = decide(LIMITS, known, above=above, now=now)
+        told += [decided.tell] if decided.tell else []
+        if decided.step is Step.BEGIN:
+            known = Known(state=AlertState.PENDING, pending_since=now)
+        elif decided.step in (Step.DROP, Step.RESOLVE):
+            known = None
+        elif known is not None:
+            fires = decided.step is Step.FIRE
+            known = Known(
+                state=AlertState.FIRING if fires else known.state,
+                pending_since=known.pending_since,
+                clear_since=decided.clear_since,
+                notified_at=now if decided.tell else known.notified_at,
+            )
+    expected = [NoticeKind.FIRING, NoticeKind.RESOLVED] * len(told)
+    assert told == expected[: len(told)]

@@ -1,0 +1,361 @@
+"""Evaluations on the real engine: objects, states, notices, two workers, a worker that dies."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
+from tests.alerts.conftest import look, pass_time, rule_of, webhook
+from tests.engine.support import sql
+from txnconsole.alerts import evaluating, reading, telling
+from txnconsole.alerts.evaluating import evaluate
+from txnconsole.alerts.kinds import KINDS, Kind
+from txnconsole.alerts.models import Alert, Evaluation, Notice, Rule, Silence
+from txnconsole.alerts.states import AlertState, NoticeKind
+
+TOPIC = TopicName("public", "default", "flights")
+PARTITION = PartitionName(TOPIC, 0)
+
+pytestmark = pytest.mark.django_db
+
+
+def hold_back(engine: Engine, topic: TopicName = TOPIC) -> TxnID:
+    """An open transaction that holds the topic's partition back."""
+    engine.topics.create(topic, TopicSettings())
+    txn_id = engine.coordinator.open(owner="alice", client="pod-7", tc_id=0).txn_id
+    engine.produce(PartitionName(topic, 0), [NewMessage(payload=b"x")], txn_id=txn_id)
+    return txn_id
+
+
+def finish(engine: Engine, txn_id: TxnID) -> None:
+    engine.coordinator.end(txn_id, TxnAction.ABORT)
+    engine.finalizer.finalize(txn_id.tc_id)
+
+
+def only() -> Alert:
+    return Alert.objects.get()
+
+
+def test_a_new_database_has_a_rule_of_each_kind_and_they_all_can_be_measured(
+    engine: Engine, valkey_url: str
+) -> None:
+    assert {rule.kind for rule in Rule.objects.all()} == {kind.value for kind in KINDS}
+    before = Evaluation.objects.get().at
+    assert evaluate(engine) == 0
+    assert Evaluation.objects.get().at > before
+    assert reading.firing() == []
+
+
+def test_an_alert_is_pending_then_firing_then_resolved_and_each_is_told_once(
+    engine: Engine,
+) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0, for_ms=10_000, clear_ms=10_000)
+    webhook()
+    txn_id = hold_back(engine)
+    look(engine)
+    assert (only().state, only().object) == (AlertState.PENDING, f"partition:{PARTITION}")
+    assert reading.firing_count() == 0
+    look(engine, 2)
+    assert only().state == AlertState.FIRING
+    [told] = reading.firing()
+    assert (told.rule, told.detail) == ("Partition held back", f"1 offsets behind {txn_id}")
+    assert reading.firing_count() == 1
+    look(engine, 3)
+    finish(engine, txn_id)
+    look(engine, 2)
+    assert only().state == AlertState.FIRING
+    assert look(engine, 2) in (0, 1)
+    alert = only()
+    assert alert.state == AlertState.RESOLVED
+    assert alert.peak >= alert.value > 0
+    assert len(alert.samples) == 6
+    assert [notice.kind for notice in Notice.objects.all()] == ["firing", "resolved"]
+    assert reading.firing() == []
+
+
+def test_what_fires_again_is_another_alert(engine: Engine) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    finish_first = hold_back(engine)
+    look(engine, 2)
+    finish(engine, finish_first)
+    look(engine, 2)
+    again = engine.coordinator.open(owner="alice", tc_id=0).txn_id
+    engine.produce(PARTITION, [NewMessage(payload=b"x")], txn_id=again)
+    look(engine, 2)
+    states = [alert.state for alert in Alert.objects.order_by("id")]
+    assert states == [AlertState.RESOLVED, AlertState.FIRING]
+
+
+def test_a_rule_of_some_topics_does_not_see_others(engine: Engine) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0, topics="public/default/fl*")
+    hold_back(engine)
+    hold_back(engine, TopicName("public", "default", "orders"))
+    look(engine, 2)
+    assert only().object == f"partition:{PARTITION}"
+
+
+def test_an_overdue_transaction_is_told_with_its_owner(engine: Engine) -> None:
+    rule_of(Kind.OVERDUE)
+    txn_id = hold_back(engine)
+    sql(
+        engine._database,
+        "UPDATE coordinator.transaction SET deadline = clock_timestamp() - interval '11 s'",
+    )
+    look(engine, 2)
+    alert = only()
+    assert (alert.object, alert.detail) == (f"transaction:{txn_id}", "of alice (pod-7)")
+    assert alert.value > 11_000
+    finish(engine, txn_id)
+    look(engine, 2)
+    assert only().state == AlertState.RESOLVED
+
+
+def test_an_ending_that_nobody_carries_out_is_stuck(engine: Engine) -> None:
+    rule_of(Kind.STUCK_ENDING, threshold=0)
+    txn_id = hold_back(engine)
+    engine.coordinator.end(txn_id, TxnAction.COMMIT)
+    look(engine, 2)
+    assert only().detail == "COMMITTING, of alice (pod-7)"
+    engine.finalizer.finalize(0)
+    look(engine, 2)
+    assert only().state == AlertState.RESOLVED
+
+
+def test_a_blocker_near_its_timeout_is_told_by_its_partition(engine: Engine) -> None:
+    rule_of(Kind.BLOCKER_TIMEOUT, threshold=0)
+    txn_id = hold_back(engine)
+    look(engine, 2)
+    assert only().object == f"partition:{PARTITION}"
+    assert only().detail.startswith(str(txn_id))
+    assert 0 < only().value < 10
+
+
+def test_the_abort_ratio_needs_twenty_ends(engine: Engine) -> None:
+    rule_of(Kind.ABORT_RATIO)
+    txn_ids = [engine.coordinator.open(owner="a", tc_id=0).txn_id for _ in range(20)]
+    for number, txn_id in enumerate(txn_ids[:19]):
+        engine.coordinator.end(txn_id, TxnAction.ABORT if number % 2 else TxnAction.COMMIT)
+    engine.finalizer.finalize(0)
+    look(engine, 2)
+    assert not Alert.objects.exists()
+    engine.coordinator.end(txn_ids[19], TxnAction.ABORT)
+    engine.finalizer.finalize(0)
+    look(engine, 2)
+    assert (only().object, only().value) == ("transactions", 50.0)
+    assert only().detail == "10 of 20 that ended"
+
+
+def test_a_late_snapshot_is_told(engine: Engine) -> None:
+    rule_of(Kind.SNAPSHOT_AGE, threshold=3_600_000)
+    hold_back(engine)
+    database = engine.log.locate(PARTITION).database
+    look(engine, 2)
+    assert not Alert.objects.exists()
+    sql(
+        database,
+        "UPDATE broker.partition_live SET snapshot_at = clock_timestamp() - interval '2 hours',"
+        " changes = 3",
+    )
+    look(engine, 2)
+    assert (only().object, only().detail) == (f"partition:{PARTITION}", "3 changes since")
+
+
+def test_a_coordinator_in_recovery_and_a_broken_invariant_are_told(engine: Engine) -> None:
+    rule_of(Kind.COORDINATOR_RECOVERING)
+    Rule.objects.create(
+        name="broken", kind="invariant_broken", threshold=0, severity="critical", clear_ms=0
+    )
+    sql(
+        engine._database,
+        "UPDATE coordinator.coordinator SET recover_started_at = clock_timestamp()"
+        " - interval '31 s' WHERE tc_id = 2",
+    )
+    sql(
+        engine._database,
+        "INSERT INTO coordinator.invariant_check (name, subject, invariant, position, found,"
+        """ counter_examples, checked_at) VALUES ('one_outcome', 'coordinator:1', 4, 0, '[]',"""
+        """ '[{"txn_id": "1:1"}]', clock_timestamp())""",
+    )
+    look(engine, 2)
+    objects = {alert.object for alert in Alert.objects.filter(state="firing")}
+    assert objects == {"coordinator:2", "invariant:one_outcome:coordinator:1"}
+
+
+def test_what_cannot_be_measured_changes_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    Rule.objects.create(
+        name="away", kind="database_away", threshold=0, severity="critical", clear_ms=0
+    )
+    txn_id = hold_back(engine)
+    look(engine, 2)
+    broker = engine.log.locate(PARTITION).database
+    finish(engine, txn_id)
+    unreachable = engine._brokers.get(broker.name)
+    monkeypatch.setattr(
+        unreachable, "_pool", type(broker._pool)("host=/nowhere", open=False, timeout=0.1)
+    )
+    look(engine, 2)
+    states = dict(Alert.objects.values_list("object", "state"))
+    assert states == {
+        f"partition:{PARTITION}": AlertState.FIRING,
+        f"database:{broker.name}": AlertState.FIRING,
+    }
+    monkeypatch.undo()
+    look(engine, 2)
+    assert set(Alert.objects.values_list("state", flat=True)) == {AlertState.RESOLVED}
+
+
+def test_a_silence_tells_nobody_until_it_is_over(engine: Engine) -> None:
+    rule = rule_of(Kind.HELD_BACK, threshold=0)
+    webhook()
+    Silence.objects.create(
+        rule=rule,
+        objects_matching="partition:public/*",
+        until=Now() + timedelta(seconds=30),
+        reason="planned",
+        created_by="ann",
+    )
+    hold_back(engine)
+    look(engine, 3)
+    assert only().state == AlertState.FIRING
+    assert not Notice.objects.exists()
+    assert reading.firing_count() == 0
+    assert reading.firing()[0].silenced
+    pass_time(30)
+    look(engine)
+    assert [notice.kind for notice in Notice.objects.all()] == [NoticeKind.FIRING]
+    assert reading.firing_count() == 1
+
+
+def test_channels_hear_of_what_is_severe_enough(engine: Engine) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0, severity="warning")
+    webhook(name="all")
+    webhook(name="worst", min_severity="critical")
+    webhook(name="off", enabled=False)
+    hold_back(engine)
+    look(engine, 2)
+    assert [notice.channel.name for notice in Notice.objects.all()] == ["all"]
+
+
+def test_switching_a_rule_off_resolves_its_alerts(engine: Engine) -> None:
+    rule = rule_of(Kind.HELD_BACK, threshold=0)
+    hold_back(engine)
+    look(engine, 2)
+    Rule.objects.filter(pk=rule.pk).update(enabled=False)
+    look(engine, 2)
+    assert only().state == AlertState.RESOLVED
+    assert only().resolution == "The rule was switched off."
+
+
+def test_one_rule_that_fails_does_not_hold_up_the_others_and_shows(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = rule_of(Kind.HELD_BACK, threshold=0, name="a")
+    good = Rule.objects.create(name="b", kind="held_back", threshold=0, severity="info", clear_ms=0)
+    hold_back(engine)
+    apply = evaluating._apply
+
+    def failing(rule: Rule, *arguments: Any) -> int:
+        if rule.pk == broken.pk:
+            raise ZeroDivisionError
+        return apply(rule, *arguments)
+
+    monkeypatch.setattr(evaluating, "_apply", failing)
+    before = Evaluation.objects.get().at
+    evaluate(engine)
+    assert only().rule == good
+    assert Evaluation.objects.get().at == before
+
+
+def test_a_worker_that_dies_between_firing_and_telling_leaves_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    rule_of(Kind.HELD_BACK, threshold=0)
+    webhook()
+    hold_back(engine)
+    look(engine)
+    with monkeypatch.context() as patched:
+        patched.setattr(telling, "notify", die)
+        with pytest.raises(Killed):
+            evaluate(engine)
+    assert only().state == AlertState.PENDING
+    look(engine)
+    assert only().state == AlertState.FIRING
+    assert Notice.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_at_once_fire_once(engine: Engine) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    Evaluation.objects.get_or_create()
+    webhook()
+    hold_back(engine)
+    look(engine)
+    gate = threading.Barrier(2)
+
+    def work() -> None:
+        gate.wait(10)
+        evaluate(engine)
+        connection.close()
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert only().state == AlertState.FIRING
+    assert Notice.objects.count() == 1
+
+
+def test_silent_workers_are_told_by_whoever_reads_and_written_down_by_who_comes_back(
+    engine: Engine,
+) -> None:
+    rule_of(Kind.WORKER_SILENT)
+    webhook()
+    evaluate(engine)
+    assert reading.firing() == []
+    pass_time(31)
+    [told] = reading.firing()
+    assert (told.id, told.object, told.kind) == (None, "workers", Kind.WORKER_SILENT)
+    assert told.value >= 31_000
+    assert reading.firing_count() == 1
+    assert not Alert.objects.exists()
+    evaluate(engine)
+    assert reading.firing() == []
+    alert = only()
+    assert (alert.state, alert.object) == (AlertState.RESOLVED, "workers")
+    assert alert.value >= 31_000
+    assert [notice.kind for notice in Notice.objects.all()] == [NoticeKind.RESOLVED]
+
+
+def test_a_silence_covers_silent_workers_too(engine: Engine) -> None:
+    rule_of(Kind.WORKER_SILENT)
+    Silence.objects.create(
+        objects_matching="workers",
+        until=Now() + timedelta(hours=1),
+        reason="upgrade",
+        created_by="ann",
+    )
+    evaluate(engine)
+    pass_time(31)
+    assert reading.firing_count() == 0
+    assert reading.firing()[0].silenced

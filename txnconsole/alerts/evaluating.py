@@ -1,0 +1,212 @@
+"""Going through all rules: measure, decide, write down (invariants: the package).
+
+May run at any time and on two workers at once. What one rule's evaluation changes is one SQL
+transaction, whose first statement moves the rule's ``measured_at`` forward: of two that meet, the
+one that measured earlier finds nothing to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import structlog
+from django.db import connection, transaction
+
+from engine import Engine
+from txnconsole.alerts import telling
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
+from txnconsole.alerts.kinds import Kind
+from txnconsole.alerts.measuring import MAX_OBJECTS, Measured, Measurements, Sample
+from txnconsole.alerts.models import Alert, Evaluation, Rule, Silence
+from txnconsole.alerts.silencing import open_silences, silenced_until
+from txnconsole.alerts.silent_workers import note_gap
+from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
+
+#: Values of an alert that are kept: five minutes of them, with an evaluation every five seconds.
+SAMPLES = 60
+_NOTE_SAMPLES = (Path(__file__).parent / "sql" / "note_samples.sql").read_text()
+_log = structlog.get_logger(__name__)
+
+
+def evaluate(engine: Engine) -> int:
+    """Go through all rules once; a rule whose evaluation fails does not hold up the others.
+
+    Returns:
+        How many alerts have begun to fire or have been resolved.
+    """
+    seen = Evaluation.objects.get()
+    rules = list(Rule.objects.order_by("id"))
+    silences = open_silences()
+    at = database_now()
+    measurements = Measurements(engine, _known_objects())
+    changed, whole = 0, True
+    for rule in rules:
+        try:
+            measured = measurements.of(Kind(rule.kind)) if rule.enabled else Measured()
+            changed += _apply(rule, measured, silences, at)
+        except Exception:
+            # Another worker, or the next evaluation, may do better; nothing is half done.
+            _log.exception("rule not evaluated", rule=rule.pk)
+            whole = False
+    if whole:
+        note_gap(seen.at, rules, silences)
+    return changed
+
+
+def _known_objects() -> Mapping[Kind, set[str]]:
+    known: dict[Kind, set[str]] = {}
+    active = Alert.objects.filter(state__in=ACTIVE, rule__enabled=True)
+    for kind, name in active.values_list("kind", "object"):
+        known.setdefault(Kind(kind), set()).add(name)
+    return known
+
+
+def _apply(rule: Rule, measured: Measured, silences: Sequence[Silence], at: datetime) -> int:
+    """Decide on one rule and write it down; how many alerts began to fire or were resolved."""
+    with transaction.atomic():
+        mine = Rule.objects.filter(pk=rule.pk, changed_at=rule.changed_at, measured_at__lt=at)
+        if not mine.update(measured_at=at):
+            return 0  # Somebody has measured later, or changed the rule meanwhile.
+        alerts = {
+            alert.object: alert
+            for alert in Alert.objects.select_for_update()
+            .filter(rule=rule, state__in=ACTIVE)
+            .order_by("id")
+        }
+        samples = _worst(_of_topics(rule, measured.samples), alerts, rule.threshold)
+        _begin(rule, [name for name in samples if name not in alerts], samples, at)
+        limits = limits_of(rule)
+        changed = 0
+        notices: list[tuple[Alert, NoticeKind]] = []
+        for name, alert in alerts.items():
+            sample = samples.get(name)
+            above = sample.value > rule.threshold if sample else (None, False)[measured.complete]
+            if sample is not None:
+                alert.value, alert.detail = sample.value, sample.detail
+            until = silenced_until(silences, rule.pk, name)
+            known = _known(alert, silenced=until is not None)
+            decision = decide(limits, known, above=above, now=at)
+            changed += _carry_out(rule, alert, decision, until, at)
+            if decision.tell is not None:
+                notices.append((alert, decision.tell))
+        _note_samples(alerts, samples, at)
+        telling.notify(notices, at)
+    return changed
+
+
+def limits_of(rule: Rule) -> Limits:
+    """A rule's numbers, as the decisions take them."""
+    return Limits(
+        threshold=rule.threshold,
+        hold=timedelta(milliseconds=rule.for_ms),
+        clear=timedelta(milliseconds=rule.clear_ms),
+        remind=timedelta(milliseconds=rule.remind_ms) if rule.remind_ms else None,
+    )
+
+
+def _of_topics(rule: Rule, samples: Mapping[str, Sample]) -> dict[str, Sample]:
+    if rule.topics == "*":
+        return dict(samples)
+    return {
+        name: sample
+        for name, sample in samples.items()
+        if not sample.topic or fnmatchcase(sample.topic, rule.topics)
+    }
+
+
+def _worst(
+    samples: Mapping[str, Sample], alerts: Iterable[str], threshold: float
+) -> dict[str, Sample]:
+    """The objects that have an alert, and the worst of those above the threshold."""
+    known = {name: samples[name] for name in alerts if name in samples}
+    new = [
+        name for name, sample in samples.items() if sample.value > threshold and name not in known
+    ]
+    new.sort(key=lambda name: samples[name].value, reverse=True)
+    room = max(0, MAX_OBJECTS - len(known))
+    return known | {name: samples[name] for name in new[:room]}
+
+
+def _begin(rule: Rule, objects: Sequence[str], samples: Mapping[str, Sample], at: datetime) -> None:
+    Alert.objects.bulk_create(
+        [
+            Alert(
+                rule=rule,
+                rule_name=rule.name,
+                kind=rule.kind,
+                severity=rule.severity,
+                threshold=rule.threshold,
+                object=name,
+                detail=samples[name].detail,
+                value=samples[name].value,
+                peak=samples[name].value,
+                samples=[samples[name].value],
+                pending_since=at,
+                measured_at=at,
+            )
+            for name in objects
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def _known(alert: Alert, *, silenced: bool) -> Known:
+    return Known(
+        state=AlertState(alert.state),
+        pending_since=alert.pending_since,
+        clear_since=alert.clear_since,
+        notified_at=alert.notified_at,
+        acknowledged=alert.acknowledged_at is not None,
+        silenced=silenced,
+    )
+
+
+#: What an evaluation may change of an alert, beside its values.
+_FIELDS = (
+    *("state", "fired_at", "clear_since", "resolved_at", "resolution", "notified_at"),
+    *("silenced_until", "rule_name", "severity", "threshold"),
+)
+
+
+def _carry_out(
+    rule: Rule, alert: Alert, decision: Decision, until: datetime | None, at: datetime
+) -> bool:
+    """Write a decision down; whether the alert has begun to fire or been resolved."""
+    if decision.step is Step.DROP:
+        alert.delete()
+        return False
+    before = [getattr(alert, name) for name in _FIELDS]
+    alert.clear_since, alert.silenced_until = decision.clear_since, until
+    if decision.tell in (NoticeKind.FIRING, NoticeKind.REMINDER):
+        alert.notified_at = at
+    if decision.step is Step.FIRE:
+        alert.state, alert.fired_at = AlertState.FIRING, at
+    if decision.step is Step.RESOLVE:
+        alert.state, alert.resolved_at = AlertState.RESOLVED, at
+        alert.resolution = "" if rule.enabled else "The rule was switched off."
+    alert.rule_name, alert.severity, alert.threshold = rule.name, rule.severity, rule.threshold
+    if before != [getattr(alert, name) for name in _FIELDS]:
+        alert.save(update_fields=_FIELDS)
+    if decision.step in (Step.FIRE, Step.RESOLVE):
+        _log.info("alert", alert=alert.pk, rule=rule.pk, object=alert.object, state=alert.state)
+        return True
+    return False
+
+
+def _note_samples(alerts: Mapping[str, Alert], samples: Mapping[str, Sample], at: datetime) -> None:
+    measured = [(alert.pk, samples[name]) for name, alert in alerts.items() if name in samples]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _NOTE_SAMPLES,
+            [
+                SAMPLES,
+                at,
+                [pk for pk, _ in measured],
+                [sample.value for _, sample in measured],
+                [sample.detail for _, sample in measured],
+            ],
+        )

@@ -1,0 +1,213 @@
+"""What each kind of rule reads from the engine. Every read is bounded, and one that fails makes
+its kind incomplete: what was not measured is not judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import structlog
+
+from engine import Engine
+from engine.inspect.blockers import HeldBack
+from engine.model.errors import EngineError
+from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
+from txnconsole.alerts.kinds import Kind
+from txnconsole.queue.conflicts import conflicts_per_minute
+
+#: Objects of one kind that are looked at; the worst of more.
+MAX_OBJECTS = 100
+#: Partitions of a broker that are looked at.
+_MAX_PARTITIONS = 500
+_ENDS_SECONDS = 300
+#: With fewer ends the ratio says nothing.
+MIN_ENDS = 20
+_TRANSACTION = "transaction:"
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An object's value; ``detail`` tells people what is behind it, ``topic`` is for patterns."""
+
+    value: float
+    detail: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Samples by object. When not ``complete``, of an object that is missing nothing is known."""
+
+    samples: Mapping[str, Sample] = field(default_factory=dict)
+    complete: bool = True
+
+
+class Measurements:
+    """One look at the engine, shared by all rules of one evaluation.
+
+    Args:
+        known: objects that have an alert already, by kind; they are looked at whatever else is.
+    """
+
+    def __init__(self, engine: Engine, known: Mapping[Kind, Collection[str]]) -> None:
+        self._engine = engine
+        self._known = known
+        self._measured: dict[Kind, Measured] = {}
+
+    def of(self, kind: Kind) -> Measured:
+        """Measure a kind, once; what cannot be read now is incomplete."""
+        if kind not in self._measured:
+            try:
+                self._measured[kind] = _MEASURE[kind](self)
+            except EngineError as error:
+                _log.warning("not measured", kind=kind.value, code=error.code)
+                self._measured[kind] = Measured(complete=False)
+        return self._measured[kind]
+
+    @cached_property
+    def _held(self) -> HeldBack:
+        return self._engine.inspect.held_back(_MAX_PARTITIONS)
+
+    def _overdue(self) -> Measured:
+        wanted = TransactionFilter(overdue=True)
+        found = self._transactions(Kind.OVERDUE, wanted, TransactionOrder.OVERDUE)
+        return Measured({name: Sample(one.overdue_ms, _about(one)) for name, one in found.items()})
+
+    def _stuck(self) -> Measured:
+        wanted = TransactionFilter(statuses=(TxnStatus.COMMITTING, TxnStatus.ABORTING))
+        found = self._transactions(Kind.STUCK_ENDING, wanted, TransactionOrder.OLDEST)
+        return Measured(
+            {
+                name: Sample(one.finalizing_ms or 0, f"{one.status}, {_about(one)}")
+                for name, one in found.items()
+            }
+        )
+
+    def _transactions(
+        self, kind: Kind, wanted: TransactionFilter, order: TransactionOrder
+    ) -> dict[str, Transaction]:
+        """The first that match, and those with an alert, as they are now."""
+        page = self._engine.coordinator.list(wanted, order=order, limit=MAX_OBJECTS)
+        listed = {one.txn_id: one for one in page.items}
+        missing = {_txn_id(name) for name in self._known.get(kind, ())} - listed.keys()
+        listed |= self._engine.coordinator.get_many(missing) if missing else {}
+        return {f"{_TRANSACTION}{txn_id}": one for txn_id, one in listed.items()}
+
+    def _held_back(self) -> Measured:
+        samples = {}
+        for status in self._held.partitions:
+            if status.blocker is not None:
+                waited = (status.now - status.blocker.first_append_at).total_seconds() * 1000
+                detail = f"{status.hidden_messages:,} offsets behind {status.blocker.txn_id}"
+                topic = str(status.partition.topic)
+                samples[f"partition:{status.partition}"] = Sample(waited, detail, topic)
+        return Measured(samples, complete=self._all_held)
+
+    def _blocker_timeout(self) -> Measured:
+        blockers = {
+            status.partition: status.blocker.txn_id
+            for status in self._held.partitions
+            if status.blocker is not None
+        }
+        known = self._engine.coordinator.get_many(set(blockers.values())) if blockers else {}
+        samples = {}
+        for partition, txn_id in blockers.items():
+            one = known.get(txn_id)
+            used = None if one is None else _used_percent(one)
+            if one is not None and used is not None:
+                detail = f"{txn_id}, {_about(one)}"
+                samples[f"partition:{partition}"] = Sample(used, detail, str(partition.topic))
+        return Measured(samples, complete=self._all_held)
+
+    @property
+    def _all_held(self) -> bool:
+        return not self._held.unavailable and len(self._held.partitions) < _MAX_PARTITIONS
+
+    def _abort_ratio(self) -> Measured:
+        ends = self._engine.inspect.recent_ends(_ENDS_SECONDS)
+        total = ends.committed + ends.aborted
+        if total < MIN_ENDS:
+            return Measured()
+        detail = f"{ends.aborted:,} of {total:,} that ended"
+        return Measured({"transactions": Sample(100 * ends.aborted / total, detail)})
+
+    def _conflicts(self) -> Measured:
+        found = conflicts_per_minute()
+        if found is None:
+            return Measured(complete=False)
+        return Measured(
+            {
+                f"subscription:{name}": Sample(rate, "", name.rpartition("/")[0])
+                for name, rate in found.items()
+            }
+        )
+
+    def _snapshots(self) -> Measured:
+        found = self._engine.inspect.late_snapshots(MAX_OBJECTS)
+        return Measured(
+            {
+                f"partition:{one.partition}": Sample(
+                    one.age_ms, f"{one.changes:,} changes since", str(one.partition.topic)
+                )
+                for one in found.late
+            },
+            complete=not found.unavailable and len(found.late) < MAX_OBJECTS,
+        )
+
+    def _recovering(self) -> Measured:
+        found = self._engine.inspect.recovering()
+        return Measured({f"coordinator:{tc_id}": Sample(age) for tc_id, age in found.items()})
+
+    def _invariants(self) -> Measured:
+        page = self._engine.inspect.invariant_state(broken=True, limit=MAX_OBJECTS).page
+        return Measured(
+            {
+                f"invariant:{check.name}:{check.subject}": Sample(
+                    len(check.counter_examples), f"invariant {check.invariant}"
+                )
+                for check in page.items
+            },
+            complete=page.next_cursor is None,
+        )
+
+    def _databases(self) -> Measured:
+        away = self._held.unavailable
+        return Measured({f"database:{name}": Sample(1, error) for name, error in away.items()})
+
+    def _workers(self) -> Measured:
+        return Measured()  # Whoever measures is a worker that speaks; see ``reading``.
+
+
+_MEASURE: Mapping[Kind, Callable[[Measurements], Measured]] = {
+    Kind.OVERDUE: Measurements._overdue,  # noqa: SLF001  # The table of this class's own methods.
+    Kind.HELD_BACK: Measurements._held_back,  # noqa: SLF001
+    Kind.BLOCKER_TIMEOUT: Measurements._blocker_timeout,  # noqa: SLF001
+    Kind.STUCK_ENDING: Measurements._stuck,  # noqa: SLF001
+    Kind.ABORT_RATIO: Measurements._abort_ratio,  # noqa: SLF001
+    Kind.CONFLICT_RATE: Measurements._conflicts,  # noqa: SLF001
+    Kind.SNAPSHOT_AGE: Measurements._snapshots,  # noqa: SLF001
+    Kind.COORDINATOR_RECOVERING: Measurements._recovering,  # noqa: SLF001
+    Kind.INVARIANT_BROKEN: Measurements._invariants,  # noqa: SLF001
+    Kind.DATABASE_AWAY: Measurements._databases,  # noqa: SLF001
+    Kind.WORKER_SILENT: Measurements._workers,  # noqa: SLF001
+}
+
+
+def _txn_id(name: str) -> TxnID:
+    return TxnID.parse(name.removeprefix(_TRANSACTION))
+
+
+def _about(one: Transaction) -> str:
+    return f"of {one.owner} ({one.client})" if one.client else f"of {one.owner}"
+
+
+def _used_percent(one: Transaction) -> float | None:
+    """How much of its timeout an open transaction has used, from when it was last extended."""
+    if one.status is not TxnStatus.OPEN or one.deadline is None or not one.timeout_ms:
+        return None
+    left = (one.deadline - one.now).total_seconds() * 1000
+    return max(0.0, 100 * (1 - left / one.timeout_ms))

@@ -1,0 +1,145 @@
+"""What fires now, for whoever shows it: the pages, the REST interface, the metrics.
+
+The alert that no worker lives cannot be a worker's to raise; it is made here, by comparing the last
+evaluation with the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+from django.db.models.functions import Now
+
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
+from txnconsole.alerts.models import Alert, Evaluation, Rule
+from txnconsole.alerts.silencing import open_silences, silenced_until
+from txnconsole.alerts.silent_workers import WORKERS
+from txnconsole.alerts.states import AlertState
+
+#: More than so many are not listed at once.
+MAX_FIRING = 500
+#: Whoever was heard from within this is not silent by any rule.
+_ALIVE = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """One alert that fires. ``id`` is None for silent workers: nothing can have written it down.
+
+    ``samples`` are its last values, the newest at the end.
+    """
+
+    id: int | None
+    rule_id: int | None
+    rule: str
+    kind: Kind
+    severity: Severity
+    object: str
+    detail: str
+    value: float
+    threshold: float
+    since: datetime
+    now: datetime
+    silenced_until: datetime | None = None
+    acknowledged_by: str = ""
+    acknowledgement: str = ""
+    samples: Sequence[float] = field(default_factory=tuple)
+
+    @property
+    def unit(self) -> Unit:
+        return KINDS[self.kind].unit
+
+    @property
+    def silenced(self) -> bool:
+        return self.silenced_until is not None
+
+    @property
+    def since_ms(self) -> int:
+        """For how long it has been firing, in milliseconds."""
+        return (self.now - self.since) // timedelta(milliseconds=1)
+
+
+def firing_count() -> int:
+    """How many alerts fire that nobody has silenced; acknowledged ones count, they still hold."""
+    return _loud().count() + sum(not one.silenced for one in _silent_workers())
+
+
+def firing(limit: int = MAX_FIRING) -> list[Firing]:
+    """What fires, the worst first: unsilenced before silenced, then by severity, then by age."""
+    now = database_now()
+    rank = Case(
+        *(When(severity=severity, then=Value(-severity.rank)) for severity in Severity),
+        output_field=IntegerField(),
+    )
+    quiet = Case(
+        When(silenced_until__gt=Now(), then=Value(1)),
+        default=Value(0),
+        output_field=IntegerField(),
+    )
+    found = Alert.objects.filter(state=AlertState.FIRING).order_by(quiet, rank, "fired_at", "id")
+    return _silent_workers() + [firing_alert(alert, now) for alert in found[:limit]]
+
+
+def firing_alert(alert: Alert, now: datetime) -> Firing:
+    """A stored alert as it is shown."""
+    until = alert.silenced_until
+    return Firing(
+        id=alert.pk,
+        rule_id=alert.rule_id,
+        rule=alert.rule_name,
+        kind=Kind(alert.kind),
+        severity=Severity(alert.severity),
+        object=alert.object,
+        detail=alert.detail,
+        value=alert.value,
+        threshold=alert.threshold,
+        since=alert.fired_at or alert.pending_since,
+        now=now,
+        silenced_until=until if until is not None and until > now else None,
+        acknowledged_by=alert.acknowledged_by,
+        acknowledgement=alert.acknowledgement,
+        samples=tuple(alert.samples),
+    )
+
+
+def last_evaluation() -> datetime | None:
+    """When a worker last went through all rules."""
+    return Evaluation.objects.values_list("at", flat=True).first()
+
+
+def _loud() -> QuerySet[Alert]:
+    return Alert.objects.filter(state=AlertState.FIRING).filter(
+        Q(silenced_until=None) | Q(silenced_until__lte=Now())
+    )
+
+
+def _silent_workers() -> list[Firing]:
+    """The alert of each rule about silent workers that is broken now."""
+    found = Evaluation.objects.annotate(now=Now()).values_list("at", "now").first()
+    if found is None or found[1] - found[0] < _ALIVE:
+        return []
+    at, now = found
+    age_ms = (now - at) / timedelta(milliseconds=1)
+    rules = list(Rule.objects.filter(kind=Kind.WORKER_SILENT, enabled=True, threshold__lt=age_ms))
+    silences = open_silences() if rules else []
+    return [
+        Firing(
+            id=None,
+            rule_id=rule.pk,
+            rule=rule.name,
+            kind=Kind.WORKER_SILENT,
+            severity=Severity(rule.severity),
+            object=WORKERS,
+            detail="No worker evaluates the rules: nothing else here is up to date.",
+            value=age_ms,
+            threshold=rule.threshold,
+            since=at + timedelta(milliseconds=rule.threshold),
+            now=now,
+            silenced_until=silenced_until(silences, rule.pk, WORKERS),
+        )
+        for rule in rules
+    ]

@@ -1,0 +1,70 @@
+"""That no worker evaluated the rules for a while, written down by the first that does again.
+
+While none does, nobody can write anything: ``reading`` tells it to whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from txnconsole.alerts import telling
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.kinds import Kind
+from txnconsole.alerts.models import Alert, Evaluation, Rule, Silence
+from txnconsole.alerts.silencing import silenced_until
+from txnconsole.alerts.states import AlertState, NoticeKind
+
+#: The object of the alert that no worker evaluates the rules.
+WORKERS = "workers"
+_RESOLUTION = "Workers evaluate the rules again."
+
+
+def note_gap(seen: datetime, rules: Sequence[Rule], silences: Sequence[Silence]) -> None:
+    """All rules have been evaluated, for the first time since ``seen``. If that is longer than a
+    rule allows, its alert goes into the history, and channels hear of it afterwards.
+
+    One of several workers that come back at once writes it down: who moves the time forward.
+    """
+    with transaction.atomic():
+        now = database_now()
+        if not Evaluation.objects.filter(at=seen).update(at=now):
+            return
+        gap_ms = (now - seen) / timedelta(milliseconds=1)
+        broken = [
+            rule
+            for rule in rules
+            if rule.kind == Kind.WORKER_SILENT and rule.enabled and gap_ms > rule.threshold
+        ]
+        alerts = [_alert(rule, seen, now, gap_ms, silences) for rule in broken]
+        telling.notify(
+            [(alert, NoticeKind.RESOLVED) for alert in alerts if alert.silenced_until is None], now
+        )
+
+
+def _alert(
+    rule: Rule, seen: datetime, now: datetime, gap_ms: float, silences: Sequence[Silence]
+) -> Alert:
+    silenced = silenced_until(silences, rule.pk, WORKERS)
+    return Alert.objects.create(
+        rule=rule,
+        rule_name=rule.name,
+        kind=rule.kind,
+        severity=rule.severity,
+        threshold=rule.threshold,
+        object=WORKERS,
+        detail="Nothing was evaluated, and nothing sent, in between.",
+        state=AlertState.RESOLVED,
+        value=gap_ms,
+        peak=gap_ms,
+        samples=[gap_ms],
+        pending_since=seen,
+        fired_at=seen + timedelta(milliseconds=rule.threshold),
+        resolved_at=now,
+        resolution=_RESOLUTION,
+        measured_at=now,
+        notified_at=None if silenced else now,
+        silenced_until=silenced,
+    )
