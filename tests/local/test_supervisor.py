@@ -8,6 +8,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,31 @@ def test_ctrl_c_while_it_starts_leaves_no_process(data: Path) -> None:
         assert product.interrupt() == 0
         assert product.survivors() == []
         assert "Traceback" not in product.output
+
+
+def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost() -> None:
+    program = """
+import os, signal
+from txnconsole.local.supervisor import _Stop, _stopping_on_signals, _tend
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+
+with _stopping_on_signals():
+    Finalized()
+    try:
+        _tend([])
+    except _Stop:
+        print("stopped")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "stopped\n"
+    assert "Exception ignored" in done.stderr
 
 
 def test_servers_that_the_environment_names_are_used(data: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from txnconsole.local.servers import Servers
 
 _READY_SECONDS = 60
 _STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+#: Set with the signal: Python drops what a handler raises while an object is being finalized.
+_stop_asked = threading.Event()
 
 
 class _Stop(BaseException):
@@ -74,6 +77,8 @@ def _tend(layers: list[list[Child]], until: float | None = None) -> None:
     children = [child for layer in layers for child in layer]
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     while until is None or time.monotonic() < until:
+        if _stop_asked.is_set():
+            raise _Stop
         for child in children:
             if line := child.tend():
                 print(line, flush=True)
@@ -166,6 +171,7 @@ def _stopping_on_signals() -> Iterator[None]:
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         _ignore_signals()
+        _stop_asked.set()
         raise _Stop
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
