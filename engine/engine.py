@@ -12,6 +12,7 @@ from engine.buffer.sidecar import SidecarLogs
 from engine.buffer.snapshots import Snapshots
 from engine.coordinator.archive import Archive
 from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.figures import Figures
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.groups import Groups
 from engine.coordinator.partitions import PartitionOperations
@@ -24,7 +25,8 @@ from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
 from engine.log.topics import Topics
-from engine.model.errors import CoordinatorUnavailable, EngineError
+from engine.model.errors import CoordinatorUnavailable, EngineError, TransactionConflict
+from engine.model.figures import FigureName
 from engine.model.message import MessageID, NewMessage, StoredMessage
 from engine.model.partition import Appended
 from engine.model.subscription import AckAnswer, AckType
@@ -85,6 +87,7 @@ class Engine:
             recover=recover,
             take_snapshot=self._take_snapshot,
         )
+        self.figures = Figures(self._database)
         self._coordinators = Coordinators(self._database)
         self.coordinator = Coordinator(
             self._database, self.topics, self.settings, self._coordinators
@@ -122,10 +125,12 @@ class Engine:
             self.log,
             self._brokers,
             recover=recover,
+            settings=self.settings,
         )
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, once what has been counted is written."""
+        self.figures.write()
         self._database.close()
         self._brokers.close()
 
@@ -214,7 +219,13 @@ class Engine:
         """
         if txn_id is not None:
             self.coordinator.join_subscriptions(txn_id, [name], owner=owner)
-        return self._acks.acknowledge(name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id)
+        try:
+            return self._acks.acknowledge(
+                name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id
+            )
+        except TransactionConflict:
+            self.figures.count(FigureName.PENDING_ACK_CONFLICTS)
+            raise
 
     def take_snapshots(self) -> int:
         """Snapshot the buffers for which it is time; the workers call this every second."""

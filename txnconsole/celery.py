@@ -11,3 +11,5 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
 app = Celery("txnconsole")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["txnconsole.workers"])
+# What listens to a worker's signals.
+app.autodiscover_tasks(["txnconsole.workers"], related_name="observing")

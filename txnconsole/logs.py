@@ -63,6 +63,8 @@ def _standard_library(level: str, *, human: bool) -> dict[str, Any]:
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
+            # It says once more, without the request's id, what the line of the request says.
+            "django.request": {"level": "ERROR"},
             "psycopg.pool": {"level": "ERROR"},
         },
     }

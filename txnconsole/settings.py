@@ -150,6 +150,8 @@ TXNCONSOLE_REQUESTS_BURST = env.integer(
 TXNCONSOLE_WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1024)
 #: Whether /readyz and /metrics answer anybody; else this machine, and callers with a role.
 TXNCONSOLE_OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
+#: Whether /metrics tells each partition and subscription, or each broker as a whole.
+TXNCONSOLE_METRICS_BY_TOPIC = env.boolean("TXNCONSOLE_METRICS_BY_TOPIC", default=False)
 REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "txnconsole.api.schema.ContractSchema",
     "EXCEPTION_HANDLER": "txnconsole.api.errors.answer_error",

@@ -14,11 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import structlog
 
 from engine.buffer import marker
+from engine.coordinator import figures
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.errors import EngineError, TopicNotFound
@@ -50,6 +52,7 @@ class _Orders:
 
     tc_id: int
     commands: Mapping[int, EndCommand]
+    decided_at: Mapping[int, datetime]
     low_water_marks: Mapping[int, int]
 
     def of(self, rows: Iterable[Row]) -> list[tuple[Row, EndCommand]]:
@@ -127,6 +130,7 @@ class Finalizer:
         orders = _Orders(
             tc_id=tc_id,
             commands={row.sequence: _command(tc_id, row) for row in due},
+            decided_at={row.sequence: row.decided_at for row in due},
             low_water_marks={tc_id: mark.low_water_mark if mark else -1},
         )
         ended = sum(
@@ -279,8 +283,9 @@ class Finalizer:
         partitions, subscriptions = answers.partitions, answers.subscriptions
 
         def work(session: Session) -> int:
+            recorded: list[Row] = []
             if partitions:
-                session.run(
+                recorded = session.all(
                     "record_partitions",
                     tc_id=orders.tc_id,
                     **_columns(partitions),
@@ -297,6 +302,9 @@ class Finalizer:
                     brokers=[answer.row.broker for answer in subscriptions],
                 )
             ended = session.all("conclude", tc_id=orders.tc_id, sequences=sorted(concluded))
+            waiting = {"partition": _waiting(partitions), "subscription": _waiting(subscriptions)}
+            tally = figures.of_ends(ended, recorded, orders.decided_at, waiting)
+            figures.add(session, tally, shard=orders.tc_id)
             return len(ended)
 
         return self._database.retrying(work)
@@ -328,6 +336,10 @@ def _answers(
 def _failed(row: Row, orders: _Orders, message: str) -> _Answer:
     txn_id = orders.commands[row.sequence].txn_id
     return _Answer(row, None, EndResult(txn_id=txn_id, error=message))
+
+
+def _waiting(answers: Sequence[_Answer]) -> int:
+    return sum(answer.state is None for answer in answers)
 
 
 def _columns(answers: Sequence[_Answer]) -> dict[str, object]:

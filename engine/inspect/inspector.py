@@ -27,6 +27,7 @@ from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import LateSnapshots, RecentEnds
 from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
+from engine.inspect.standing import Standing, standing
 from engine.inspect.subscriptions import SubscriptionSummary, WaitingDeadLetter
 from engine.inspect.topics import TopicSummary
 from engine.inspect.visibility import Explainer, Explanation
@@ -44,6 +45,7 @@ from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Database
+from engine.settings import EngineSettings
 
 _PATIENCE = Patience()
 
@@ -65,11 +67,13 @@ class Inspector:
         brokers: Brokers,
         *,
         recover: Callable[[Location, PartitionName], None],
+        settings: EngineSettings,
     ) -> None:
         self._database = database
         self._coordinator = coordinator
         self._topics = topics
         self._log = log
+        self._settings = settings
         self._reading = Reading(log, brokers, recover)
         self._invariants = Invariants(self._reading, database)
 
@@ -241,6 +245,16 @@ class Inspector:
     def late_snapshots(self, limit: int = 100) -> LateSnapshots:
         """The partitions whose changes have waited longest for a snapshot, over all brokers."""
         return signs.late_snapshots(self._reading, limit)
+
+    def standing(self, *, one_by_one: bool = False) -> Standing:
+        """How everything stands now, in a few figures; a database that does not answer is told as
+        such. ``one_by_one`` also tells each partition and subscription."""
+        return standing(
+            self._database,
+            tuple(self._reading.brokers),
+            max_timeout_ms=self._settings.max_timeout_ms,
+            one_by_one=one_by_one,
+        )
 
     def rehearse(self, partition: PartitionName) -> Rehearsal:
         """What recovery would read if the database restarted now, and how long it would take.

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.test import Client
 
 from engine import Engine
+from engine.model.topic_name import TopicName
 from tests.api.conftest import Caller
 from txnconsole.queue import heartbeat
 
@@ -92,14 +93,15 @@ def test_other_machines_need_a_role_unless_it_is_configured(
 
 
 def test_metrics_count_requests_by_route_and_show_what_is_held_back(
-    program: Caller, topic: str
+    engine: Engine, program: Caller, topic: str
 ) -> None:
     txn_id = program.open()
     program.produce("a", "b", txn_id=txn_id)
     program.get("/transactions/0:12345")
     text = _get("/metrics").content.decode()
-    assert 'txnconsole_transactions{status="OPEN"} 1.0' in text
-    assert f'txnconsole_held_back_offsets{{partition="{topic}:0"}} 2.0' in text
+    assert 'txnconsole_txn_open{coordinator_id="0"} 1.0' in text
+    broker = engine.topics.get(TopicName.parse(topic)).brokers[0]
+    assert f'txnconsole_partitions_held_back{{broker="{broker}"}} 1.0' in text
     assert (
         "txnconsole_http_requests_total"
         '{method="GET",route="api/v1/transactions/<str:txn_id>",status="404"}'

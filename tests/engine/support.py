@@ -172,7 +172,7 @@ def unreachable(engine: Engine, broker: str, *, patience: float = 0.05) -> Itera
     dead = Database(
         broker,
         "host=/nonexistent dbname=none",
-        files=("broker", "sidecar", "subscription"),
+        files=("broker", "sidecar", "subscription", "inspection"),
         unavailable=known._unavailable,
         pool_size=1,
     )

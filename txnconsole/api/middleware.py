@@ -9,7 +9,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from txnconsole.api.metrics import count_request
+from txnconsole.monitoring.requests import count_request
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 

@@ -19,11 +19,11 @@ from rest_framework.views import APIView
 
 from txnconsole.access.requests import principal_behind
 from txnconsole.access.roles import Permission
-from txnconsole.api import metrics
 from txnconsole.api.decoding import JSON
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.structs.operations import Health, PartState, Readiness
 from txnconsole.enginedb.wiring import engine
+from txnconsole.monitoring.exposition import CONTENT_TYPE, exposition
 from txnconsole.queue import connection, heartbeat
 
 _FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_VIA")
@@ -71,7 +71,7 @@ class Metrics(Endpoint):
     schema = None
 
     def get(self, request: Request) -> HttpResponse:
-        return HttpResponse(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+        return HttpResponse(exposition(), content_type=CONTENT_TYPE)
 
 
 def _readiness() -> Readiness:

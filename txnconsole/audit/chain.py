@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,10 @@ from pathlib import Path
 import structlog
 from django.db import connection, transaction
 
+from engine.model.figures import FigureName
 from engine.postgres.combining import Combiner
 from txnconsole.audit.models import AuditEntry
+from txnconsole.enginedb.wiring import engine
 
 DONE = "done"
 
@@ -77,6 +80,7 @@ def record(change: Change) -> None:
     else:
         _together[_is_told_elsewhere(change)](change)
     _log.info("audit", who=change.actor.name, action=change.action, result=change.result)
+    _count([change])
 
 
 def record_all(changes: Sequence[Change]) -> None:
@@ -84,6 +88,7 @@ def record_all(changes: Sequence[Change]) -> None:
     if changes:
         _append(changes)
         _log.info("audit", entries=len(changes), action=changes[0].action)
+        _count(changes)
 
 
 @contextmanager
@@ -204,6 +209,19 @@ def _is_told_elsewhere(change: Change) -> bool:
     """An end without a reason, which the transaction log has: its entry does not wait for the disk
     (sql/audit_entry.sql), so it must not share a commit with one that does."""
     return change.action.startswith("transaction.") and not change.reason
+
+
+def _count(changes: Sequence[Change]) -> None:
+    """Count what operators do, once it stands; programs' own ends are counted as ends."""
+    labels = Counter(
+        f"{change.action}/{change.result}" for change in changes if not _is_told_elsewhere(change)
+    )
+
+    def count() -> None:
+        for label, times in labels.items():
+            engine().figures.count(FigureName.OPERATOR_ACTIONS, label, times=times)
+
+    transaction.on_commit(count)
 
 
 def _append(changes: Sequence[Change]) -> list[None]:

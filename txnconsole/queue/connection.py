@@ -9,6 +9,8 @@ from django.conf import settings
 
 #: Seconds. A caller never waits long for a hint.
 _TIMEOUT = 1.0
+#: The list that Celery keeps its default queue in.
+_QUEUE = "celery"
 
 
 def connection() -> redis.Redis:
@@ -23,6 +25,14 @@ def ping() -> str | None:
     except redis.RedisError as error:
         return type(error).__name__
     return None
+
+
+def queued() -> int | None:
+    """How many tasks wait in Celery's queue; None when Redis does not answer."""
+    try:
+        return connection().llen(_QUEUE)
+    except redis.RedisError:
+        return None
 
 
 @lru_cache(maxsize=4)

@@ -289,7 +289,7 @@ WITH RECURSIVE earliest AS (
 SELECT tc_id FROM earliest WHERE next_attempt_at <= statement_timestamp() ORDER BY tc_id
 
 -- due_txns --
-SELECT tc_id, sequence, status, attempts FROM coordinator.transaction
+SELECT tc_id, sequence, status, decided_at, trace_parent FROM coordinator.transaction
 WHERE tc_id = %(tc_id)s AND next_attempt_at <= statement_timestamp()
 ORDER BY next_attempt_at LIMIT %(limit)s
 
@@ -358,6 +358,7 @@ FROM unnest(
 ) AS w (sequence, topic_id, partition, state, first_offset, last_offset, messages, error)
 WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.topic_id = w.topic_id
 AND p.partition = w.partition AND p.state = 'pending'
+RETURNING p.sequence, p.state, clock_timestamp() AS at
 
 -- record_subscriptions --
 UPDATE coordinator.txn_subscription p SET
@@ -401,15 +402,18 @@ WITH lagging AS MATERIALIZED (
     WHERE t.tc_id = %(tc_id)s AND t.sequence = ANY (%(sequences)s::bigint[])
     AND t.status IN ('COMMITTING', 'ABORTING')
     AND NOT EXISTS (SELECT FROM lagging l WHERE l.sequence = t.sequence)
-    RETURNING t.sequence, t.status
+    RETURNING t.sequence, t.status, t.end_reason,
+        extract(epoch FROM t.decided_at - t.opened_at)::float8 AS execution_seconds,
+        extract(epoch FROM t.ended_at - t.decided_at)::float8 AS finalize_seconds
+), logged AS (
+    INSERT INTO coordinator.transaction_log
+        (tc_id, sequence, metadata_op, expected_status, new_status)
+    SELECT %(tc_id)s, sequence, 'UPDATE',
+        CASE status WHEN 'COMMITTED' THEN 'COMMITTING' ELSE 'ABORTING' END::coordinator.txn_status,
+        status
+    FROM ended
 )
-INSERT INTO coordinator.transaction_log
-    (tc_id, sequence, metadata_op, expected_status, new_status)
-SELECT %(tc_id)s, sequence, 'UPDATE',
-    CASE status WHEN 'COMMITTED' THEN 'COMMITTING' ELSE 'ABORTING' END::coordinator.txn_status,
-    status
-FROM ended
-RETURNING sequence
+SELECT * FROM ended
 
 -- live_counts --
 SELECT status::text, count(*) AS count FROM coordinator.transaction
@@ -514,3 +518,51 @@ LIMIT 5
 
 -- delete_topic --
 DELETE FROM coordinator.topic WHERE topic_id = %(topic_id)s
+
+-- add_figures --
+-- Adds to what has been counted. Rows are locked ascending, so that writers of one shard queue up.
+INSERT INTO coordinator.figure AS f (name, label, shard, count, seconds, buckets)
+SELECT w.name, w.label, %(shard)s, w.count, w.seconds, w.buckets::bigint[]
+FROM unnest(
+    %(names)s::text[], %(labels)s::text[], %(counts)s::bigint[], %(seconds)s::float8[],
+    %(buckets)s::text[]
+) AS w (name, label, count, seconds, buckets)
+ORDER BY w.name, w.label
+ON CONFLICT (name, label, shard) DO UPDATE SET
+    count = f.count + excluded.count,
+    seconds = f.seconds + excluded.seconds,
+    buckets = (
+        SELECT coalesce(array_agg(coalesce(b.old, 0) + coalesce(b.new, 0) ORDER BY b.place), '{}')
+        FROM unnest(f.buckets, excluded.buckets) WITH ORDINALITY AS b (old, new, place)
+    )
+
+-- figures --
+SELECT name, label, count, seconds, buckets FROM coordinator.figure
+
+-- live_of_coordinators --
+-- What each coordinator has issued, and what of it has not ended, by status. From the index of what
+-- has not ended alone.
+SELECT c.tc_id, c.next_sequence AS issued, live.status::text, coalesce(live.count, 0) AS count
+FROM coordinator.coordinator c
+LEFT JOIN (
+    SELECT live_tc_id AS tc_id, status, count(*) AS count FROM coordinator.transaction
+    WHERE live_tc_id IS NOT NULL GROUP BY live_tc_id, status
+) live ON live.tc_id = c.tc_id
+ORDER BY c.tc_id
+
+-- live_ages --
+-- How many are past their deadline, and for how long the oldest has been open, or decided.
+SELECT
+    (SELECT count(*) FROM coordinator.transaction WHERE expires_at < statement_timestamp())
+        AS overdue,
+    coalesce(extract(epoch FROM statement_timestamp() - (
+        SELECT opened_at FROM coordinator.transaction WHERE status = 'OPEN'
+        ORDER BY opened_at LIMIT 1
+    )), 0)::float8 AS oldest_open_seconds,
+    coalesce(extract(epoch FROM statement_timestamp() - (
+        SELECT min(decided_at) FROM coordinator.transaction WHERE next_attempt_at IS NOT NULL
+    )), 0)::float8 AS oldest_decided_seconds
+
+-- broken_checks --
+SELECT count(*) AS broken FROM coordinator.invariant_check
+WHERE counter_examples <> '[]' OR found <> '[]'

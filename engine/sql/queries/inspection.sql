@@ -234,3 +234,66 @@ SELECT p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar, l.changes,
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.changes > 0 AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
 ORDER BY coalesce(l.snapshot_at, p.created_at), partition_id LIMIT %(limit)s
+
+-- standing --
+-- Where a broker stands, over all its partitions, in one walk over their heads: how many are held
+-- back and the most that is hidden there, for how long the longest, how many hold a transaction for
+-- longer than any may be open, aborted transactions that are remembered, and for how long changes
+-- have waited for a snapshot. The transaction with the lowest offset began first.
+SELECT
+    count(*) FILTER (WHERE p.sidecar_of IS NULL AND p.online AND l.partition_id IS NULL)
+        AS recovering,
+    count(*) FILTER (WHERE NOT p.online) AS offline,
+    count(o.first_append_at) FILTER (WHERE p.sidecar_of IS NULL) AS held_back,
+    coalesce(max(l.next_offset - l.first_ongoing_offset) FILTER (WHERE p.sidecar_of IS NULL), 0)
+        AS lag_messages,
+    coalesce(extract(epoch FROM statement_timestamp()
+        - min(o.first_append_at) FILTER (WHERE p.sidecar_of IS NULL)), 0)::float8
+        AS blocked_seconds,
+    count(*) FILTER (WHERE o.first_append_at
+        < statement_timestamp() - %(late_ms)s::bigint * interval '1 millisecond')
+        AS late_partitions,
+    coalesce(sum(l.aborted_txns - p.aborted_dropped), 0)::bigint AS aborted_txns,
+    coalesce(extract(epoch FROM statement_timestamp()
+        - min(coalesce(l.snapshot_at, p.created_at)) FILTER (
+            WHERE l.changes > 0 AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
+        )), 0)::float8
+        AS snapshot_seconds,
+    (SELECT count(*) FROM broker.pending_ack) AS pending_acks
+FROM broker.partition p
+LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN LATERAL (
+    SELECT n.first_append_at FROM broker.ongoing_txn n
+    WHERE n.ordered_in = l.partition_id AND l.first_ongoing_offset IS NOT NULL
+    ORDER BY n.first_offset LIMIT 1
+) o ON true
+
+-- standing_of_partitions --
+-- As standing, by partition, a sidecar log's part at its partition.
+SELECT p.topic, p.number,
+    coalesce(l.next_offset - l.first_ongoing_offset, 0) AS lag_messages,
+    coalesce(extract(epoch FROM statement_timestamp() - o.first_append_at), 0)::float8
+        AS blocked_seconds,
+    coalesce(t.aborted_txns - s.aborted_dropped, l.aborted_txns - p.aborted_dropped, 0)
+        AS aborted_txns,
+    coalesce(extract(epoch FROM statement_timestamp() - least(
+        CASE WHEN l.changes > 0 THEN coalesce(l.snapshot_at, p.created_at) END,
+        CASE WHEN t.changes > 0 THEN coalesce(t.snapshot_at, s.created_at) END
+    )), 0)::float8 AS snapshot_seconds
+FROM broker.partition p
+LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
+LEFT JOIN broker.partition_live t ON t.partition_id = s.partition_id
+LEFT JOIN LATERAL (
+    SELECT n.first_append_at FROM broker.ongoing_txn n
+    WHERE n.ordered_in = l.partition_id AND l.first_ongoing_offset IS NOT NULL
+    ORDER BY n.first_offset LIMIT 1
+) o ON true
+WHERE p.sidecar_of IS NULL AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
+ORDER BY p.partition_id LIMIT %(limit)s
+
+-- pending_acks_by_subscription --
+-- Transactions that hold acknowledgements, by subscription.
+SELECT s.topic, s.name, count(a.subscription_id) AS pending_acks
+FROM broker.subscription s LEFT JOIN broker.pending_ack a USING (subscription_id)
+GROUP BY s.subscription_id ORDER BY s.subscription_id LIMIT %(limit)s

@@ -169,6 +169,8 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("status", key, 10),
         Hot("statuses", {"topic_id": topic_id}, 10),
         Hot("held_back", {"limit": 10}, 10),
+        Hot("standing", {"late_ms": 1000}, 10),
+        Hot("standing_of_partitions", {"limit": 10}, 10),
         Hot("offset_at", key | {"at": "2020-01-01T00:00:00Z"}, 40),
         Hot("next_ended", key | {"offset": 2}, 5),
         Hot("entry_at", key | {"offset": 2}, 5),
@@ -208,6 +210,9 @@ def on_coordinator() -> list[Hot]:
         Hot("due_coordinators", {}, 5, adhoc=True),
         Hot("due_txns", {"tc_id": 1, "limit": 1000}, 5, adhoc=True),
         Hot("low_water_mark", {"tc_id": 1}, 5),
+        # Of 20 000 half have not ended; those that have are not looked at.
+        Hot("live_of_coordinators", {}, 10_002),
+        Hot("live_ages", {}, 5005),
         Hot("live_txns", {"tc_id": -1, "sequence": -1, "limit": 5}, 8),
         Hot("recent_ends", {"seconds": 3600, "limit": 50}, 55),
         Hot("due_partitions", {"tc_id": 0, "sequences": [0]}, 5),

@@ -1,0 +1,129 @@
+"""Counts that outlive every process, in the coordinators' database (docs/decisions/0014).
+
+What an SQL transaction does is counted in that transaction (:func:`add`), so it is counted once.
+What happens elsewhere, and may be counted a moment later, is collected in the process and written
+every few seconds (:meth:`Figures.count`): a process that is killed takes that much with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import structlog
+
+from engine.model.errors import EngineError
+from engine.model.figures import Figure, FigureName, Tally
+from engine.postgres.database import Database, Row, Session
+
+logger = structlog.get_logger(__name__)
+
+#: Rows of one figure; coordinators are spread over them, processes share the first.
+_SHARDS = 16
+#: How long a process keeps what it has collected.
+_KEPT_SECONDS = 5.0
+_KNOWN = {name.value for name in FigureName}
+
+
+def add(session: Session, tally: Tally, *, shard: int = 0) -> None:
+    """Add to what has been counted; the last statement of its SQL transaction."""
+    figures = list(tally)
+    if figures:
+        session.run(
+            "add_figures",
+            shard=shard % _SHARDS,
+            names=[figure.name.value for figure in figures],
+            labels=[figure.label for figure in figures],
+            counts=[figure.count for figure in figures],
+            seconds=[figure.seconds for figure in figures],
+            buckets=["{" + ",".join(map(str, figure.buckets)) + "}" for figure in figures],
+        )
+
+
+def of_ends(
+    ended: Iterable[Row],
+    recorded: Iterable[Row],
+    decided_at: Mapping[int, datetime],
+    waiting: Mapping[str, int],
+) -> Tally:
+    """What a step of the finalizer counts.
+
+    Args:
+        ended: rows of ``conclude``.
+        recorded: rows of ``record_partitions``.
+        decided_at: moments of the decisions by sequence.
+        waiting: participants that have to be asked again, by kind.
+    """
+    tally = Tally()
+    for row in recorded:
+        if row.state == "committed":
+            tally.observe(FigureName.VISIBLE, (row.at - decided_at[row.sequence]).total_seconds())
+    for row in ended:
+        outcome = row.status.lower()
+        tally.observe(FigureName.EXECUTION, row.execution_seconds, f"{outcome}/{row.end_reason}")
+        tally.observe(FigureName.FINALIZE, row.finalize_seconds, outcome)
+    for kind, participants in waiting.items():
+        if participants:
+            tally.count(FigureName.FINALIZE_RETRIES, kind, times=participants)
+    return tally
+
+
+class Figures:
+    """What has been counted. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._tally = Tally()
+        self._timer: threading.Timer | None = None
+
+    def count(self, name: FigureName, label: str = "", *, times: int = 1) -> None:
+        """Count something; written within a few seconds."""
+        with self._lock:
+            self._tally.count(name, label, times=times)
+            self._write_soon()
+
+    def observe(self, name: FigureName, seconds: float, label: str = "") -> None:
+        """As :meth:`count`, a duration."""
+        with self._lock:
+            self._tally.observe(name, seconds, label)
+            self._write_soon()
+
+    def write(self) -> None:
+        """Write what has been collected; what cannot be written now waits for the next time."""
+        with self._lock:
+            tally, self._tally = self._tally, Tally()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        if not tally:
+            return
+        try:
+            with self._database.session() as session:
+                add(session, tally)
+        except EngineError as error:
+            logger.warning("figures not written", code=error.code, reason=error.message)
+            with self._lock:
+                for figure in tally:
+                    self._tally.add(figure)
+
+    def read(self) -> Tally:
+        """Everything that has been counted and written since the deployment began.
+
+        Raises:
+            CoordinatorUnavailable: the database cannot be reached.
+        """
+        with self._database.session() as session:
+            rows = session.all("figures")
+        return Tally(
+            Figure(FigureName(row.name), row.label, row.count, row.seconds, tuple(row.buckets))
+            for row in rows
+            if row.name in _KNOWN  # A newer version may have counted more.
+        )
+
+    def _write_soon(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(_KEPT_SECONDS, self.write)
+            self._timer.daemon = True
+            self._timer.start()

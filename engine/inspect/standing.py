@@ -1,0 +1,145 @@
+"""How everything stands at the moment of asking, in a few figures (docs/monitoring.md)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from engine.model.errors import EngineError
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_status import TxnStatus
+from engine.postgres.database import Database, Row
+
+#: A partition is late when a transaction has been ongoing there for longer than any may be open,
+#: and this much more (Kafka's LATE_TRANSACTION_BUFFER_MS; reference/peers.md §0.9).
+LATE_AFTER_MS = 5 * 60_000
+#: Partitions, and subscriptions, of one broker that are told one by one.
+_LISTED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorsStanding:
+    """``live`` and ``issued``: transactions by coordinator; of ``live`` also by status. Ages in
+    seconds, 0 when there is none; ``broken`` counts checks with counter-examples."""
+
+    live: dict[tuple[int, TxnStatus], int]
+    issued: dict[int, int]
+    overdue: int
+    oldest_open_seconds: float
+    oldest_decided_seconds: float
+    broken: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStanding:
+    """Of one partition, as :class:`BrokerStanding`."""
+
+    partition: PartitionName
+    lag_messages: int
+    blocked_seconds: float
+    aborted_txns: int
+    snapshot_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerStanding:
+    """A broker over all its partitions. ``lag_messages``, ``blocked_seconds`` and
+    ``snapshot_seconds`` are those of the worst one: what readers may not pass yet, how long a
+    transaction has held it, how long changes have waited for a snapshot. ``partitions`` and
+    ``pending_acks_of`` are given only when asked for."""
+
+    held_back: int
+    recovering: int
+    offline: int
+    late_partitions: int
+    lag_messages: int
+    blocked_seconds: float
+    aborted_txns: int
+    snapshot_seconds: float
+    pending_acks: int
+    partitions: tuple[PartitionStanding, ...] = ()
+    pending_acks_of: dict[SubscriptionName, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """``coordinators`` is None when their database does not answer; of ``brokers``, by name, those
+    that do not."""
+
+    coordinators: CoordinatorsStanding | None
+    brokers: dict[str, BrokerStanding | None]
+
+
+def standing(
+    database: Database, brokers: tuple[Database, ...], *, max_timeout_ms: int, one_by_one: bool
+) -> Standing:
+    """Ask all databases at once, so that one that is gone costs its time limit once.
+
+    Args:
+        max_timeout_ms: the longest that a transaction may be open.
+        one_by_one: also tell each partition and subscription.
+    """
+    late_ms = max_timeout_ms + LATE_AFTER_MS
+    with ThreadPoolExecutor(len(brokers) + 1, "standing") as pool:
+        asked = pool.submit(_coordinators, database)
+        answers = pool.map(lambda broker: _broker(broker, late_ms, one_by_one), brokers)
+        found = dict(zip((broker.name for broker in brokers), answers, strict=True))
+    return Standing(coordinators=asked.result(), brokers=found)
+
+
+def _coordinators(database: Database) -> CoordinatorsStanding | None:
+    try:
+        with database.session() as session:
+            rows = session.all("live_of_coordinators")
+            ages = session.all("live_ages")[0]
+            broken = session.all("broken_checks")[0].broken
+    except EngineError:
+        return None
+    live = {(row.tc_id, TxnStatus(row.status)): row.count for row in rows if row.status}
+    return CoordinatorsStanding(
+        live=live,
+        issued={row.tc_id: row.issued for row in rows},
+        overdue=ages.overdue,
+        oldest_open_seconds=ages.oldest_open_seconds,
+        oldest_decided_seconds=ages.oldest_decided_seconds,
+        broken=broken,
+    )
+
+
+def _broker(database: Database, late_ms: int, one_by_one: bool) -> BrokerStanding | None:
+    partitions: list[Row] = []
+    subscriptions: list[Row] = []
+    try:
+        with database.session() as session:
+            row = session.all("standing", late_ms=late_ms)[0]
+            if one_by_one:
+                partitions = session.all("standing_of_partitions", limit=_LISTED)
+                subscriptions = session.all("pending_acks_by_subscription", limit=_LISTED)
+    except EngineError:
+        return None
+    return BrokerStanding(
+        held_back=row.held_back,
+        recovering=row.recovering,
+        offline=row.offline,
+        late_partitions=row.late_partitions,
+        lag_messages=row.lag_messages,
+        blocked_seconds=row.blocked_seconds,
+        aborted_txns=row.aborted_txns,
+        snapshot_seconds=row.snapshot_seconds,
+        pending_acks=row.pending_acks,
+        partitions=tuple(map(_partition, partitions)),
+        pending_acks_of={
+            SubscriptionName(TopicName.parse(each.topic), each.name): each.pending_acks
+            for each in subscriptions
+        },
+    )
+
+
+def _partition(row: Row) -> PartitionStanding:
+    return PartitionStanding(
+        partition=PartitionName(TopicName.parse(row.topic), row.number),
+        lag_messages=row.lag_messages,
+        blocked_seconds=row.blocked_seconds,
+        aborted_txns=row.aborted_txns,
+        snapshot_seconds=row.snapshot_seconds,
+    )

@@ -1,0 +1,23 @@
+"""All figures in Prometheus's text format."""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import REGISTRY
+
+from txnconsole.monitoring.collector import ProductCollector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def exposition() -> bytes:
+    """What has been counted, and how everything stands."""
+    registry = CollectorRegistry()
+    registry.register(ProductCollector())
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+    return generate_latest(REGISTRY) + generate_latest(registry)
