@@ -1,0 +1,132 @@
+"""A real log with every kind of transaction in it, and copies of it to damage."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
+from tests.engine.support import finalize
+from tests.support.databases import Databases
+from txnconsole.pipeline.audit.log_copy import TABLES, LogCopy
+from txnconsole.pipeline.audit.source import Servers, take_copy
+
+#: A partition for each kind of damage, so that each has its own and nobody else's.
+PARTITIONS = 10
+MARKER = TopicName("public", "default", "audited")
+SIDECAR = TopicName("public", "default", "audited-sidecar")
+
+Row = dict[str, Any]
+
+
+def fill(engine: Engine, seed: int = 5, transactions: int = 60) -> None:
+    """Interleaved transactions over partitions of both kinds: committed, aborted, left open."""
+    chance = random.Random(seed)  # noqa: S311
+    engine.topics.create(MARKER, TopicSettings(partitions=PARTITIONS, segment_max_messages=40))
+    engine.topics.create(SIDECAR, TopicSettings(partitions=2, buffer=BufferKind.SIDECAR))
+    places = [PartitionName(MARKER, number) for number in range(PARTITIONS)]
+    places += [PartitionName(SIDECAR, number) for number in range(2)]
+    for place in places:
+        _produce(engine, place, 0, None, 2)
+    live: list[TxnID] = []
+    for number in range(1, transactions):
+        live.append(engine.coordinator.open(owner="alice", timeout_ms=3_600_000).txn_id)
+        for txn_id in live:
+            for place in chance.sample(places, 4):
+                _produce(engine, place, number, txn_id, chance.randint(1, 3))
+        _produce(engine, chance.choice(places), number, None, 2)
+        chance.shuffle(live)
+        while len(live) > 4:
+            action = chance.choice([TxnAction.COMMIT, TxnAction.ABORT])
+            engine.coordinator.end(live.pop(), action)
+            if chance.random() < 0.7:
+                finalize(engine)
+        if number == transactions // 2:
+            engine.apply_retention()  # Compacts the sidecar logs in the middle of it all.
+    finalize(engine)
+
+
+def _produce(
+    engine: Engine, place: PartitionName, number: int, txn_id: TxnID | None, messages: int
+) -> None:
+    batch = [NewMessage(payload=f"{number}-{n}".encode()) for n in range(messages)]
+    engine.produce(place, batch, producer_name="p1", sequence_id=number, txn_id=txn_id)
+
+
+@pytest.fixture(scope="module")
+def servers(databases: Databases) -> Iterator[Servers]:
+    """Databases with :func:`fill`'s log in them."""
+    from txnconsole.enginedb import wiring
+
+    wiring.close()
+    databases.clean()
+    fill(wiring.engine())
+    yield Servers(coordinator=databases.coordinator_url, brokers=databases.broker_urls)
+    wiring.close()
+    databases.clean()
+
+
+@pytest.fixture(scope="module")
+def taken(spark: SparkSession, servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a copy, as it was taken."""
+    directory = tmp_path_factory.mktemp("copy")
+    take_copy(spark, servers, directory)
+    return directory
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A copy that a test may damage."""
+
+    directory: Path
+
+    def rows(self, table: str) -> list[Row]:
+        rows: list[Row] = pq.read_table(self.directory / table).to_pylist()
+        return rows
+
+    def write(self, table: str, rows: list[Row]) -> None:
+        target = self.directory / table
+        shutil.rmtree(target)
+        target.mkdir()
+        schema = to_arrow_schema(StructType.fromDDL(TABLES[table]), timezone="UTC")
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), target / "part.parquet")
+
+    def partition(self, number: int, topic: TopicName = MARKER) -> Row:
+        """The log of a partition."""
+        return next(
+            row
+            for row in self.rows("logs")
+            if row["topic"] == str(topic)
+            and row["number"] == number
+            and row["layout"] in ("marker", "home")
+        )
+
+    def read(self, spark: SparkSession) -> LogCopy:
+        return LogCopy.at(spark, self.directory)
+
+
+@pytest.fixture
+def copied(taken: Path, tmp_path: Path) -> Copied:
+    shutil.copytree(taken, tmp_path / "copy")
+    return Copied(tmp_path / "copy")
+
+
+@pytest.fixture
+def silent() -> Callable[[str, int, int], None]:
+    return lambda _name, _done, _total: None

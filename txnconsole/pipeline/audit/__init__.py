@@ -1,0 +1,22 @@
+"""The audit: what the engine says, recomputed from the raw log alone, and compared.
+
+Purpose: trust that does not rest on the engine's own word. Outcomes, stable positions and the index
+of transactions are worked out anew from entries; then they are held against the index, the heads,
+the fence and the coordinators' records (design/pipeline.md, Jobs).
+
+How: the rows of the logs and of the engine's state are copied to Parquet files under one snapshot
+of each broker (``source``), so that no snapshot is held open while Spark computes; the rest reads
+the copy alone (``recomputed``, ``report``). A rule is a file of Spark SQL in ``sql/rules`` that
+answers a row for each finding; its name is the finding's.
+
+Invariants:
+- Snapshots of different databases are never taken for one. Coordinators are read after the brokers:
+  a marker's decision was recorded before it. Whether something *should* have its marker is asked of
+  transactions that had ended before the first broker was read.
+- No window has a frame that looks ahead, which would cost the square of a stuck transaction's
+  length; no join or window has a transaction's messages under one key.
+
+After a crash: nothing but files in a temporary directory.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,101 @@
+"""Recompute from the raw log what the engine says, and compare (txnconsole.pipeline.audit).
+
+Run it with ``python -m txnconsole.pipeline.jobs.audit``. It reads the databases straight, by
+``DATABASE_URL`` and ``BROKER_DATABASE_URLS``; a role that may only read is enough. The report goes
+to standard output or ``--report``, progress to standard error. Exit status: 0 all holds, 1 it
+failed, 2 wrong options, 3 there are findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from txnconsole.pipeline.audit.log_copy import LogCopy
+from txnconsole.pipeline.audit.report import Report, audit
+from txnconsole.pipeline.audit.source import Servers, take_copy
+from txnconsole.pipeline.jobs.run import (
+    DONE,
+    FOUND,
+    Run,
+    WrongOptions,
+    run_job,
+    spark_for,
+    split_urls,
+)
+
+JOB = "audit"
+
+
+def audit_servers(
+    spark: SparkSession, servers: Servers, copy: Path, run: Run, *, topics: str = "*"
+) -> Report:
+    """Take a copy and audit it."""
+    run.stage("copy", 0, 1)
+    taken = take_copy(spark, servers, copy, topics=topics)
+    return audit(spark, taken, run.stage)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m txnconsole.pipeline.jobs.audit",
+        description="Recompute from the raw log what the engine says, and compare.",
+    )
+    parser.add_argument("--topics", default="*", help="a pattern over topics (%(default)s)")
+    parser.add_argument("--report", type=Path, help="where the JSON report goes, not to stdout")
+    parser.add_argument("--copy", type=Path, help="keep the copy of the logs in this directory")
+    parser.add_argument("--of-copy", type=Path, help="audit a copy that was kept, not the servers")
+    return parser.parse_args(arguments)
+
+
+def _work(options: argparse.Namespace, run: Run) -> int:
+    servers = None if options.of_copy else _servers()
+    with spark_for(JOB, short_job=False) as spark, _directory(options.copy) as copy:
+        if servers is None:
+            report = audit(spark, LogCopy.at(spark, options.of_copy), run.stage)
+        else:
+            report = audit_servers(spark, servers, copy, run, topics=options.topics)
+    run.figures(rows_in=report.entries, rows_out=sum(report.found.values()))
+    if options.report is not None:
+        options.report.write_text(report.to_json(), encoding="utf-8")
+    elif not run.supervised:
+        print(report.to_json())  # noqa: T201 - a command's answer
+    run.result(report.to_dict())
+    return DONE if report.holds else FOUND
+
+
+def _servers() -> Servers:
+    coordinator = os.environ.get("DATABASE_URL", "")
+    brokers = split_urls(os.environ.get("BROKER_DATABASE_URLS", ""))
+    if not coordinator or not brokers:
+        raise WrongOptions("Set DATABASE_URL and BROKER_DATABASE_URLS: the databases are read.")
+    return Servers(coordinator=coordinator, brokers=brokers)
+
+
+def _directory(kept: Path | None) -> contextlib.AbstractContextManager[Path]:
+    if kept is not None:
+        return contextlib.nullcontext(kept)
+    return _temporary()
+
+
+@contextlib.contextmanager
+def _temporary() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="txnconsole-audit-") as directory:
+        yield Path(directory)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    options = _parse(arguments)
+    return run_job(JOB, lambda run: _work(options, run))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
