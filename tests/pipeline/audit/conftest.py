@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from engine.model.txn_status import TxnAction
 from tests.engine.support import finalize
 from tests.support.databases import Databases
 from txnconsole.pipeline.audit.log_copy import TABLES, LogCopy
-from txnconsole.pipeline.audit.source import Servers, take_copy
+from txnconsole.pipeline.audit.source import take_copy
+from txnconsole.pipeline.broker.databases import Databases as Sources
 
 #: A partition for each kind of damage, so that each has its own and nobody else's.
 PARTITIONS = 10
@@ -70,23 +71,27 @@ def _produce(
 
 
 @pytest.fixture(scope="module")
-def servers(databases: Databases) -> Iterator[Servers]:
+def sources(databases: Databases) -> Iterator[Sources]:
     """Databases with :func:`fill`'s log in them."""
     from txnconsole.enginedb import wiring
 
     wiring.close()
     databases.clean()
     fill(wiring.engine())
-    yield Servers(coordinator=databases.coordinator_url, brokers=databases.broker_urls)
+    environment = {
+        "DATABASE_URL": databases.coordinator_url,
+        "BROKER_DATABASE_URLS": ",".join(databases.broker_urls),
+    }
+    yield Sources.of({}, environment)
     wiring.close()
     databases.clean()
 
 
 @pytest.fixture(scope="module")
-def taken(spark: SparkSession, servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def taken(spark: SparkSession, sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a copy, as it was taken."""
     directory = tmp_path_factory.mktemp("copy")
-    take_copy(spark, servers, directory)
+    take_copy(spark, sources, directory, progress=lambda _name, _done, _total: None)
     return directory
 
 
@@ -107,16 +112,6 @@ class Copied:
         schema = to_arrow_schema(StructType.fromDDL(TABLES[table]), timezone="UTC")
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), target / "part.parquet")
 
-    def partition(self, number: int, topic: TopicName = MARKER) -> Row:
-        """The log of a partition."""
-        return next(
-            row
-            for row in self.rows("logs")
-            if row["topic"] == str(topic)
-            and row["number"] == number
-            and row["layout"] in ("marker", "home")
-        )
-
     def read(self, spark: SparkSession) -> LogCopy:
         return LogCopy.at(spark, self.directory)
 
@@ -125,8 +120,3 @@ class Copied:
 def copied(taken: Path, tmp_path: Path) -> Copied:
     shutil.copytree(taken, tmp_path / "copy")
     return Copied(tmp_path / "copy")
-
-
-@pytest.fixture
-def silent() -> Callable[[str, int, int], None]:
-    return lambda _name, _done, _total: None

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-#: The columns of each table, as Spark writes them down. ``partition_id`` names a log: a partition,
-#: its sidecar, or what compaction has made of that (``layout``); ``home_id`` is the partition's.
+#: Called before each part of the work: its name, and how many of how many parts are done.
+Progress = Callable[[str, int, int], None]
+
+#: The columns of each table, as Spark writes them down. ``log_id`` names a log on its broker; a
+#: partition has up to three, which ``layout`` tells apart: ``marker`` (all is in the partition), or
+#: ``home`` (a sidecar-buffered partition), ``sidecar`` and ``compacted``. ``home_id`` is the
+#: partition's own.
 TABLES: Mapping[str, str] = {
     "logs": (
-        "broker string, partition_id bigint, topic_id bigint, topic string, number int,"
-        " layout string, home_id bigint, log_start bigint, next_offset bigint,"
-        " first_ongoing_offset bigint, deduplication boolean"
+        "broker string, log_id string, topic string, number int, layout string, home_id string,"
+        " log_start bigint, next_offset bigint, first_ongoing_offset bigint, deduplication boolean"
     ),
     "entries": (
-        "broker string, partition_id bigint, first_offset bigint, last_offset bigint, kind string,"
+        "broker string, log_id string, first_offset bigint, last_offset bigint, kind string,"
         " tc_id int, sequence bigint, producer_name string, sequence_id bigint,"
         " txn_messages bigint"
     ),
     "index": (
-        "broker string, partition_id bigint, last_offset bigint, first_offset bigint,"
+        "broker string, log_id string, last_offset bigint, first_offset bigint,"
         " last_stable_offset bigint, tc_id int, sequence bigint, aborted boolean"
     ),
     "ongoing": (
-        "broker string, partition_id bigint, tc_id int, sequence bigint, first_offset bigint,"
+        "broker string, log_id string, tc_id int, sequence bigint, first_offset bigint,"
         " last_offset bigint, messages bigint"
     ),
-    "fence": "broker string, partition_id bigint, tc_id int, sequence bigint, aborted boolean",
+    "fence": "broker string, log_id string, tc_id int, sequence bigint, aborted boolean",
     "headers": "tc_id int, sequence bigint, status string, ended_before boolean",
     "participants": (
-        "tc_id int, sequence bigint, topic_id bigint, partition int, first_offset bigint,"
-        " last_offset bigint, messages bigint"
+        "tc_id int, sequence bigint, home_id string, first_offset bigint, last_offset bigint,"
+        " messages bigint"
     ),
 }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
+from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
 
 from txnconsole.pipeline.audit.log_copy import LogCopy
 
@@ -29,18 +31,32 @@ class Recomputed:
     def table(self, name: str) -> DataFrame:
         return self._tables[name]
 
-    def findings(self, rule: str) -> DataFrame:
-        """A row for each finding of a rule: where, which transaction, and the evidence as JSON."""
-        return self._spark.sql(
-            """
-            SELECT l.topic, l.number AS partition, f.broker, l.layout AS log, f.at_offset,
-                IF(f.tc_id IS NULL, NULL, concat(f.tc_id, ':', f.sequence)) AS txn_id,
-                to_json(f.evidence) AS evidence
-            FROM {found} f LEFT JOIN {logs} l
-                ON l.broker = f.broker AND l.partition_id = f.partition_id
-            """,
-            found=self._query(rule_statement(rule)),
-            logs=self._tables["logs"],
+    def findings(self, examples: int) -> DataFrame:
+        """A row for each finding: its rule, where, which transaction, and the evidence as JSON; so
+        many of each rule, in the order of the log, with the number that there are (``found``)."""
+        parts = [self._findings_of(rule) for rule in rules()]
+        found = reduce(DataFrame.unionAll, parts)
+        of_rule = Window.partitionBy("rule")
+        numbered = found.withColumns(
+            {
+                "found": sf.count("*").over(of_rule),
+                "number": sf.row_number().over(of_rule.orderBy("log_id", "at_offset", "txn_id")),
+            }
+        ).where(sf.col("number") <= examples)
+        logs = self._tables["logs"].select(
+            "broker", "log_id", "topic", sf.col("number").alias("partition"), "layout"
+        )
+        placed = numbered.join(sf.broadcast(logs), ["broker", "log_id"], "left")
+        return placed.withColumn("log", sf.col("layout")).orderBy("rule", "number")
+
+    def _findings_of(self, rule: str) -> DataFrame:
+        return self._query(rule_statement(rule)).select(
+            sf.lit(rule).alias("rule"),
+            "broker",
+            "log_id",
+            "at_offset",
+            sf.expr("concat(tc_id, ':', sequence)").alias("txn_id"),
+            sf.to_json("evidence").alias("evidence"),
         )
 
     def release(self) -> None:
@@ -48,7 +64,9 @@ class Recomputed:
             frame.unpersist()
 
     def _query(self, text: str) -> DataFrame:
-        used = {name: frame for name, frame in self._tables.items() if f"{{{name}}}" in text}
+        used: dict[str, Any] = {
+            name: frame for name, frame in self._tables.items() if f"{{{name}}}" in text
+        }
         return self._spark.sql(text, **used)
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from txnconsole.pipeline.audit.log_copy import LogCopy
+from txnconsole.pipeline.audit.log_copy import LogCopy, Progress
 from txnconsole.pipeline.audit.recomputed import Recomputed, rule_statement, rules
 
 #: Findings of one rule that a report spells out; the others are counted.
 EXAMPLES = 100
-
-#: Called before each part of the work: its name, and how many of how many are done.
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +35,8 @@ class Finding:
 class Report:
     """``findings`` holds up to :data:`EXAMPLES` of each rule, ``found`` how many there are.
 
-    ``unaudited`` names partitions whose head was not there (they recover): nothing was compared
-    with it.
+    ``unaudited`` names logs whose head was not there, because they recover from a crash: nothing
+    was compared with it.
     """
 
     holds: bool
@@ -62,16 +58,13 @@ class Report:
 
 def audit(spark: SparkSession, copy: LogCopy, progress: Progress) -> Report:
     """Hold a copy of logs against the rules; the pure core of the job."""
-    names = rules()
-    steps = len(names) + 1
-    progress("recompute", 0, steps)
     recomputed = Recomputed(spark, copy)
     try:
+        progress("recompute", 0, 2)
         report = _totals(recomputed)
-        for done, rule in enumerate(names, 1):
-            progress(rule, done, steps)
-            _apply(recomputed, rule, report)
-        progress("done", steps, steps)
+        progress("compare", 1, 2)
+        _compare(recomputed, report)
+        progress("compared", 2, 2)
         return report
     finally:
         recomputed.release()
@@ -89,38 +82,37 @@ def _totals(recomputed: Recomputed) -> Report:
         ).alias("messages"),
     ).collect()[0]
     spans = recomputed.table("spans")
-    logs = recomputed.table("logs").where("layout in ('marker', 'home')")
-    recovering = logs.where("next_offset is null").select("topic", "number").collect()
+    logs = recomputed.table("logs")
+    headless = entries.join(logs, ["broker", "log_id"], "left_anti").select("log_id").distinct()
     return Report(
         holds=True,
         entries=sums.entries,
         messages=sums.messages,
         transactions=spans.select("tc_id", "sequence").distinct().count(),
-        partitions=logs.count(),
-        unaudited=sorted(f"{row.topic}:{row.number}" for row in recovering),
-        found={},
+        partitions=logs.where("layout in ('marker', 'home')").count(),
+        unaudited=sorted(row.log_id for row in headless.collect()),
+        found=dict.fromkeys(rules(), 0),
         rules={rule: _meaning(rule) for rule in rules()},
     )
 
 
-def _apply(recomputed: Recomputed, rule: str, report: Report) -> None:
-    found = recomputed.findings(rule)
-    rows = found.limit(EXAMPLES + 1).collect()
-    report.found[rule] = len(rows) if len(rows) <= EXAMPLES else found.count()
-    report.holds = report.holds and not rows
-    report.findings.extend(
-        Finding(
-            rule=rule,
-            topic=row.topic,
-            partition=row.partition,
-            broker=row.broker,
-            log=row.log,
-            offset=row.at_offset,
-            txn_id=row.txn_id,
-            evidence=json.loads(row.evidence),
+def _compare(recomputed: Recomputed, report: Report) -> None:
+    """Apply all rules in one query, whose parts Spark works on side by side."""
+    for row in recomputed.findings(EXAMPLES).collect():
+        report.holds = False
+        report.found[row.rule] = row.found
+        report.findings.append(
+            Finding(
+                rule=row.rule,
+                topic=row.topic,
+                partition=row.partition,
+                broker=row.broker,
+                log=row.log,
+                offset=row.at_offset,
+                txn_id=row.txn_id,
+                evidence=json.loads(row.evidence),
+            )
         )
-        for row in rows[:EXAMPLES]
-    )
 
 
 def _meaning(rule: str) -> str:

@@ -1,6 +1,9 @@
 -- export --
 SELECT pg_export_snapshot() AS id
 
+-- now --
+SELECT clock_timestamp() AS now
+
 -- logs --
 -- Every log of a broker: of a partition; of its sidecar (sidecar_of), whose compacted part has a key
 -- of its own (compacted_id). Positions are null while a partition recovers from a crash.
@@ -58,7 +61,7 @@ ORDER BY last_offset
 SELECT
     l.next_offset, l.log_start_offset, l.first_ongoing_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position, l.ongoing_txns,
-    l.aborted_txns, p.aborted_dropped, p.buffer, p.online
+    l.aborted_txns, p.aborted_dropped, p.buffer, p.online, p.deduplication
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.partition_id = %(log_id)s
 

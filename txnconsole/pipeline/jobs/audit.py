@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,8 @@ from pyspark.sql import SparkSession
 
 from txnconsole.pipeline.audit.log_copy import LogCopy
 from txnconsole.pipeline.audit.report import Report, audit
-from txnconsole.pipeline.audit.source import Servers, take_copy
+from txnconsole.pipeline.audit.source import take_copy
+from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.jobs.run import (
     DONE,
     FOUND,
@@ -28,18 +28,16 @@ from txnconsole.pipeline.jobs.run import (
     WrongOptions,
     run_job,
     spark_for,
-    split_urls,
 )
 
 JOB = "audit"
 
 
-def audit_servers(
-    spark: SparkSession, servers: Servers, copy: Path, run: Run, *, topics: str = "*"
+def audit_databases(
+    spark: SparkSession, databases: Databases, copy: Path, run: Run, *, topics: str = "*"
 ) -> Report:
     """Take a copy and audit it."""
-    run.stage("copy", 0, 1)
-    taken = take_copy(spark, servers, copy, topics=topics)
+    taken = take_copy(spark, databases, copy, topics=topics, progress=run.stage)
     return audit(spark, taken, run.stage)
 
 
@@ -56,12 +54,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:
-    servers = None if options.of_copy else _servers()
+    databases = None if options.of_copy else _databases()
     with spark_for(JOB, short_job=False) as spark, _directory(options.copy) as copy:
-        if servers is None:
+        if databases is None:
             report = audit(spark, LogCopy.at(spark, options.of_copy), run.stage)
         else:
-            report = audit_servers(spark, servers, copy, run, topics=options.topics)
+            report = audit_databases(spark, databases, copy, run, topics=options.topics)
     run.figures(rows_in=report.entries, rows_out=sum(report.found.values()))
     if options.report is not None:
         options.report.write_text(report.to_json(), encoding="utf-8")
@@ -71,12 +69,14 @@ def _work(options: argparse.Namespace, run: Run) -> int:
     return DONE if report.holds else FOUND
 
 
-def _servers() -> Servers:
-    coordinator = os.environ.get("DATABASE_URL", "")
-    brokers = split_urls(os.environ.get("BROKER_DATABASE_URLS", ""))
-    if not coordinator or not brokers:
+def _databases() -> Databases:
+    try:
+        databases = Databases.of({})
+    except ValueError as error:
+        raise WrongOptions(str(error)) from error
+    if COORDINATOR not in databases.urls or not databases.brokers:
         raise WrongOptions("Set DATABASE_URL and BROKER_DATABASE_URLS: the databases are read.")
-    return Servers(coordinator=coordinator, brokers=brokers)
+    return databases
 
 
 def _directory(kept: Path | None) -> contextlib.AbstractContextManager[Path]:

@@ -4,7 +4,8 @@ Alone, a job logs its progress to standard error. Under the product's supervisor
 ``TXNCONSOLE_RUN``, it writes one JSON object a line to standard output instead:
 ``{"stage": "copy", "done": 1, "total": 2}``, ``{"figures": {"rows_in": 10}}``,
 ``{"result": {...}}`` or ``{"error": "..."}``. The supervisor keeps them with the run; this package
-knows no server code.
+knows no server code. The job ends when its standard input does, which means that the supervisor has
+died.
 
 Exit status of every job: 0 done, 1 failed, 2 wrong options, 3 done and something was found.
 """
@@ -17,6 +18,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -85,6 +87,8 @@ def run_job(job: str, work: Callable[[Run], int]) -> int:
     logs.configure(level="info", human=sys.stderr.isatty())
     run = Run.of_environment(job)
     signal.signal(signal.SIGTERM, _terminate)
+    if run.supervised:
+        threading.Thread(target=_end_with_supervisor, daemon=True).start()
     try:
         return work(run)
     except WrongOptions as error:
@@ -114,9 +118,10 @@ def brief(error: Exception) -> str:
     return (causes[-1] if causes else lines[0])[:_ERROR_LENGTH]
 
 
-def split_urls(text: str) -> list[str]:
-    """The connection strings of a comma-separated setting."""
-    return [url for part in text.split(",") if (url := part.strip())]
+def _end_with_supervisor() -> None:
+    """The supervisor's end of standard input closes when it dies; nobody writes to it."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _terminate(*_: object) -> NoReturn:

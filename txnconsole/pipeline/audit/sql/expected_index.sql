@@ -8,40 +8,40 @@
 WITH span AS (
     -- Of a transaction whose beginning retention has dropped, the index alone knows where it was.
     SELECT
-        s.broker, s.partition_id, s.tc_id, s.sequence, s.end_offset, s.outcome,
+        s.broker, s.log_id, s.tc_id, s.sequence, s.end_offset, s.outcome,
         coalesce(i.first_offset, s.first_offset) AS first_offset,
         coalesce(s.end_offset, 9223372036854775807) AS until
     FROM {spans} s
-    JOIN {logs} l ON l.broker = s.broker AND l.partition_id = s.partition_id
-    LEFT JOIN {index} i ON i.broker = s.broker AND i.partition_id = s.partition_id
+    JOIN {logs} l ON l.broker = s.broker AND l.log_id = s.log_id
+    LEFT JOIN {index} i ON i.broker = s.broker AND i.log_id = s.log_id
         AND i.last_offset = s.end_offset AND i.tc_id = s.tc_id AND i.sequence = s.sequence
         AND i.first_offset < l.log_start
     WHERE l.layout = 'marker'
 ),
 seen AS (
-    SELECT broker, partition_id, first_offset, until, max(until) OVER (
-        PARTITION BY broker, partition_id ORDER BY first_offset
+    SELECT broker, log_id, first_offset, until, max(until) OVER (
+        PARTITION BY broker, log_id ORDER BY first_offset
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS furthest
     FROM span WHERE first_offset IS NOT NULL
 ),
 event AS (
-    SELECT broker, partition_id, until AS at, 1 AS after, first_offset AS record,
+    SELECT broker, log_id, until AS at, 1 AS after, first_offset AS record,
         CAST(NULL AS int) AS tc_id, CAST(NULL AS bigint) AS sequence,
         CAST(NULL AS bigint) AS first_offset, CAST(NULL AS string) AS outcome
     FROM seen WHERE furthest IS NULL OR until > furthest
     UNION ALL
-    SELECT broker, partition_id, end_offset, 0, NULL, tc_id, sequence, first_offset, outcome
+    SELECT broker, log_id, end_offset, 0, NULL, tc_id, sequence, first_offset, outcome
     FROM span WHERE end_offset IS NOT NULL AND first_offset IS NOT NULL
 ),
 walked AS (
     SELECT *, last_value(record) IGNORE NULLS OVER (
-        PARTITION BY broker, partition_id ORDER BY at DESC, after ASC
+        PARTITION BY broker, log_id ORDER BY at DESC, after ASC
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS oldest
     FROM event
 )
-SELECT broker, partition_id, at AS last_offset, tc_id, sequence, first_offset,
+SELECT broker, log_id, at AS last_offset, tc_id, sequence, first_offset,
     outcome = 'A' AS aborted,
     CASE WHEN oldest <= at THEN oldest ELSE at + 1 END AS last_stable_offset
 FROM walked WHERE tc_id IS NOT NULL

@@ -2,7 +2,7 @@
 -- ends, its markers. A key is spread by transaction, so a hot partition is no hot task, and a
 -- transaction that holds half of the log is collapsed before the shuffle.
 SELECT
-    broker, partition_id, tc_id, sequence,
+    broker, log_id, tc_id, sequence,
     min(first_offset) FILTER (WHERE kind = 'D') AS first_offset,
     max(last_offset) FILTER (WHERE kind = 'D') AS last_offset,
     coalesce(sum(last_offset - first_offset + 1) FILTER (WHERE kind = 'D'), 0) AS messages,
@@ -16,4 +16,4 @@ SELECT
     max(txn_messages) FILTER (WHERE kind = 'C') AS commit_messages
 FROM {entries}
 WHERE tc_id IS NOT NULL
-GROUP BY broker, partition_id, tc_id, sequence
+GROUP BY broker, log_id, tc_id, sequence

@@ -1,5 +1,5 @@
 -- An index row that says something else than the log does.
-SELECT i.broker, i.partition_id, e.tc_id, e.sequence, i.last_offset AS at_offset,
+SELECT i.broker, i.log_id, e.tc_id, e.sequence, i.last_offset AS at_offset,
     named_struct(
         'found', named_struct(
             'txn_id', concat(i.tc_id, ':', i.sequence), 'first_offset', i.first_offset,
@@ -11,7 +11,7 @@ SELECT i.broker, i.partition_id, e.tc_id, e.sequence, i.last_offset AS at_offset
         )
     ) AS evidence
 FROM {expected_index} e
-JOIN {index} i ON i.broker = e.broker AND i.partition_id = e.partition_id
+JOIN {index} i ON i.broker = e.broker AND i.log_id = e.log_id
     AND i.last_offset = e.last_offset
 WHERE i.tc_id <> e.tc_id OR i.sequence <> e.sequence OR i.first_offset <> e.first_offset
     OR i.last_stable_offset <> e.last_stable_offset OR i.aborted <> e.aborted

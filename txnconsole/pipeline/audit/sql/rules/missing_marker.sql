@@ -1,14 +1,14 @@
 -- A transaction that has ended, by its coordinator before the snapshot or by the fence, and whose
 -- messages have no marker.
-SELECT s.broker, s.partition_id, s.tc_id, s.sequence, s.first_offset AS at_offset,
+SELECT s.broker, s.log_id, s.tc_id, s.sequence, s.first_offset AS at_offset,
     named_struct(
         'first_message', s.first_offset, 'last_message', s.last_offset, 'messages', s.messages,
         'coordinator', h.status, 'fence', IF(f.aborted, 'aborted', 'committed')
     ) AS evidence
 FROM {spans} s
-JOIN {logs} l ON l.broker = s.broker AND l.partition_id = s.partition_id
+JOIN {logs} l ON l.broker = s.broker AND l.log_id = s.log_id
 LEFT JOIN {headers} h ON h.tc_id = s.tc_id AND h.sequence = s.sequence AND h.ended_before
-LEFT JOIN {fence} f ON f.broker = s.broker AND f.partition_id = l.home_id
+LEFT JOIN {fence} f ON f.broker = s.broker AND f.log_id = l.home_id
     AND f.tc_id = s.tc_id AND f.sequence = s.sequence
 WHERE s.markers = 0 AND l.layout IN ('marker', 'sidecar')
 AND (h.status IS NOT NULL OR f.aborted IS NOT NULL)

@@ -1,6 +1,6 @@
 -- The coordinator was told another range or number of messages than the log holds. Only of what
 -- stands in the log from its first message to its marker: retention may have dropped the rest.
-SELECT s.broker, s.partition_id, s.tc_id, s.sequence, s.end_offset AS at_offset,
+SELECT s.broker, s.log_id, s.tc_id, s.sequence, s.end_offset AS at_offset,
     named_struct(
         'found', named_struct(
             'first_offset', p.first_offset, 'last_offset', p.last_offset, 'messages', p.messages
@@ -10,16 +10,14 @@ SELECT s.broker, s.partition_id, s.tc_id, s.sequence, s.end_offset AS at_offset,
         )
     ) AS evidence
 FROM (
-    SELECT s.broker, s.partition_id, s.tc_id, s.sequence, s.end_offset, l.topic_id, l.number,
-        l.log_start,
+    SELECT s.broker, s.log_id, s.tc_id, s.sequence, s.end_offset, l.home_id, l.log_start,
         IF(l.layout = 'home', s.end_offset, s.first_offset) AS first_offset,
         IF(l.layout = 'home', s.commit_last, s.last_offset) AS last_offset,
         IF(l.layout = 'home', s.commit_messages, s.messages) AS messages
-    FROM {spans} s JOIN {logs} l ON l.broker = s.broker AND l.partition_id = s.partition_id
+    FROM {spans} s JOIN {logs} l ON l.broker = s.broker AND l.log_id = s.log_id
     WHERE s.markers > 0 AND (l.layout = 'marker' OR (l.layout = 'home' AND s.commit_messages > 0))
 ) s
-JOIN {participants} p ON p.tc_id = s.tc_id AND p.sequence = s.sequence
-    AND p.topic_id = s.topic_id AND p.partition = s.number
+JOIN {participants} p ON p.tc_id = s.tc_id AND p.sequence = s.sequence AND p.home_id = s.home_id
 WHERE p.messages > 0 AND p.first_offset >= s.log_start
 AND NOT (
     s.first_offset <=> p.first_offset AND s.last_offset <=> p.last_offset

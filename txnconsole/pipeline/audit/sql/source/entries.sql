@@ -1,5 +1,3 @@
--- Headers of a log's entries in a range of offsets; no payload is read.
-SELECT e.partition_id, e.first_offset, e.last_offset, e.kind::text AS kind, e.tc_id, e.sequence,
-    e.producer_name, e.sequence_id, e.txn_messages
-FROM broker.entry e
-WHERE e.partition_id = {key} AND e.last_offset >= {lower} AND e.last_offset < {upper}
+SELECT broker, concat(topic, ':', partition, IF(log = 'partition', '', concat('/', log))) AS log_id,
+    first_offset, last_offset, kind, tc_id, sequence, producer_name, sequence_id, txn_messages
+FROM {raw}

@@ -1,3 +1,3 @@
--- The transactions that a partition remembers as ended.
-SELECT f.partition_id, f.tc_id, f.sequence, f.aborted
-FROM broker.ended_txn f WHERE f.partition_id = {key}
+SELECT broker, concat(topic, ':', partition, IF(log = 'partition', '', concat('/', log))) AS log_id,
+    tc_id, sequence, aborted
+FROM {raw}

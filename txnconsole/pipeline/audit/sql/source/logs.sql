@@ -1,27 +1,16 @@
--- The logs of a broker: partitions, their sidecars, and what compaction has made of those. Topics of
--- the system itself are left out: their entries are deleted one by one, not from the start on.
-SELECT
-    p.partition_id, h.topic_id, p.topic, p.number,
-    CASE WHEN p.sidecar_of IS NOT NULL THEN 'sidecar'
-        WHEN p.buffer = 'sidecar' THEN 'home' ELSE 'marker' END AS layout,
-    h.partition_id AS home_id, p.log_start_offset AS log_start,
-    l.next_offset, l.first_ongoing_offset, p.deduplication,
-    coalesce(l.next_offset, (
-        SELECT e.last_offset + 1 FROM broker.entry e WHERE e.partition_id = p.partition_id
-        ORDER BY e.last_offset DESC LIMIT 1
-    ), 0) AS scan_end
-FROM broker.partition p
-JOIN broker.partition h ON h.partition_id = coalesce(p.sidecar_of, p.partition_id)
-LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
-WHERE split_part(p.topic, '/', 3) NOT LIKE '\_\_%'
+-- The logs by their heads; a partition that recovers has none. Of what compaction has written, the
+-- partition's own head tells where it begins.
+WITH head AS (
+    SELECT broker, topic, partition AS number, concat(topic, ':', partition) AS home_id, log,
+        log_start_offset AS log_start, next_offset, first_ongoing_offset, deduplication, buffer
+    FROM {raw}
+)
+SELECT broker, IF(log = 'partition', home_id, concat(home_id, '/', log)) AS log_id, topic, number,
+    CASE WHEN log <> 'partition' THEN log WHEN buffer = 'sidecar' THEN 'home' ELSE 'marker' END
+        AS layout,
+    home_id, log_start, next_offset, first_ongoing_offset, deduplication
+FROM head
 UNION ALL
-SELECT
-    s.compacted_id, h.topic_id, h.topic, h.number, 'compacted', h.partition_id, h.log_start_offset,
-    NULL, NULL, s.deduplication,
-    coalesce(l.next_offset, (
-        SELECT e.last_offset + 1 FROM broker.entry e WHERE e.partition_id = s.compacted_id
-        ORDER BY e.last_offset DESC LIMIT 1
-    ), 0)
-FROM broker.partition s
-JOIN broker.partition h ON h.partition_id = s.sidecar_of
-LEFT JOIN broker.partition_live l ON l.partition_id = h.partition_id
+SELECT broker, concat(home_id, '/compacted'), topic, number, 'compacted', home_id, log_start,
+    NULL, NULL, deduplication
+FROM head WHERE log = 'partition' AND buffer = 'sidecar'

@@ -1,3 +1,3 @@
--- What a broker holds for ongoing transactions of a log.
-SELECT o.partition_id, o.tc_id, o.sequence, o.first_offset, o.last_offset, o.messages
-FROM broker.ongoing_txn o WHERE o.partition_id = {key}
+SELECT broker, concat(topic, ':', partition, IF(log = 'partition', '', concat('/', log))) AS log_id,
+    tc_id, sequence, first_offset, last_offset, messages
+FROM {raw}

@@ -1,4 +1,2 @@
--- What partitions have told a coordinator of transactions in a range of sequences.
-SELECT p.tc_id, p.sequence, p.topic_id, p.partition, p.first_offset, p.last_offset, p.messages
-FROM coordinator.txn_partition p
-WHERE p.tc_id = {key} AND p.sequence >= {lower} AND p.sequence < {upper} AND p.messages IS NOT NULL
+SELECT tc_id, sequence, concat(topic, ':', partition) AS home_id, first_offset, last_offset, messages
+FROM {raw} WHERE messages IS NOT NULL
