@@ -102,6 +102,7 @@ INSTALLED_APPS = [
     "txnconsole.access",
     "txnconsole.jobs",
     "txnconsole.alerts",
+    "txnconsole.trends",
     "txnconsole.api",
     "txnconsole.console",
 ]

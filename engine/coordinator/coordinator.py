@@ -6,6 +6,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from engine.coordinator import rows
 from engine.coordinator.archive import find_all, find_archived
@@ -14,6 +15,7 @@ from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import list_page
 from engine.coordinator.scaling import Coordinators
 from engine.log.topics import Topics
+from engine.model.durations import STEPS_PER_DOUBLING, EndsOfSpan
 from engine.model.errors import (
     CoordinatorNotFound,
     InvalidRequest,
@@ -336,10 +338,18 @@ class Coordinator:
             row = session.one("newest_log_id")
         return int(row.log_id) if row else 0
 
-    def recent_rates(self, seconds: int) -> Sequence[Row]:
-        """Ends per status and ten seconds over the last while."""
+    def ends_between(
+        self, since: datetime, until: datetime, width: timedelta
+    ) -> tuple[EndsOfSpan, ...]:
+        """What ended from ``since`` on and before ``until``, a row for each span of ``width``,
+        outcome and step of duration. It costs what ended then, whatever the history."""
         with self._database.session() as session:
-            return session.adhoc("recent_rates", seconds=seconds)
+            found = session.adhoc(
+                "ends_between", since=since, until=until, width=width, steps=STEPS_PER_DOUBLING
+            )
+        return tuple(
+            EndsOfSpan(row.since, TxnStatus(row.status), row.step, row.count) for row in found
+        )
 
     def _topic_with(self, partition: PartitionName) -> Topic:
         if partition.topic.is_system:

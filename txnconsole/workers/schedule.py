@@ -10,6 +10,7 @@ _EVERY_FIVE_SECONDS = (
     "check_invariants",
     "move_dead_letters",
     "evaluate_alerts",
+    "sample_trends",
 )
 _EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions", "drive_jobs")
 

@@ -14,6 +14,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
 from txnconsole.jobs import driving
 from txnconsole.queue import heartbeat, wakeup
+from txnconsole.trends import sampling
 
 _log = structlog.get_logger(__name__)
 _BATCH = 1000
@@ -133,6 +134,12 @@ def drop_kept_answers() -> None:
 def sample_positions() -> None:
     """Record each partition's positions, for their history."""
     engine().sample_positions()
+
+
+@app.task(name="txnconsole.sample_trends")
+def sample_trends() -> None:
+    """Look at the whole for the overview's charts; one run at a time counts."""
+    sampling.sample(engine())
 
 
 @app.task(name="txnconsole.check_invariants")

@@ -440,18 +440,17 @@ LEFT JOIN (
 WHERE c.tc_id > %(after)s
 ORDER BY c.tc_id LIMIT %(limit)s
 
--- recent_rates --
--- Ends of the last while, by status and ten seconds, from the transaction log.
-SELECT
-    date_bin('10 seconds', at, timestamptz '2020-01-01') AS since,
-    new_status::text AS status, count(*) AS count
-FROM coordinator.transaction_log
-WHERE log_id > (
-    SELECT coalesce(max(log_id), 0) - 200000 FROM coordinator.transaction_log
-)
-AND metadata_op = 'UPDATE' AND at > clock_timestamp() - %(seconds)s * interval '1 second'
-AND new_status IN ('COMMITTED', 'ABORTED')
-GROUP BY 1, 2 ORDER BY 1, 2
+-- ends_between --
+-- What ended in a while, by status, width and how long it took, in steps of a root of two. It reads
+-- what ended then and nothing else.
+SELECT date_bin(%(width)s::interval, ended_at, timestamptz '2020-01-01') AS since,
+    status::text AS status,
+    floor(%(steps)s::integer * log(2.0, greatest(1.0,
+        extract(epoch FROM ended_at - opened_at) * 1000)))::integer AS step,
+    count(*) AS count
+FROM coordinator.transaction
+WHERE ended_at >= %(since)s::timestamptz AND ended_at < %(until)s::timestamptz
+GROUP BY 1, 2, 3
 
 -- create_topic --
 INSERT INTO coordinator.topic (

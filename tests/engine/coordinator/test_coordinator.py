@@ -385,11 +385,17 @@ def test_the_newest_log_id_grows_with_every_change(engine: Engine) -> None:
     assert before < middle < engine.coordinator.newest_log_id()
 
 
-def test_recent_rates_count_ends_by_status(engine: Engine) -> None:
+def test_what_ended_is_counted_by_span_outcome_and_duration(engine: Engine) -> None:
+    width = timedelta(seconds=10)
+    before = engine.coordinator.get(open_txn(engine)).now
     for ending in (commit, abort, abort):
         ending(engine, open_txn(engine))
-    rates = engine.coordinator.recent_rates(60)
-    counted = dict.fromkeys(("COMMITTED", "ABORTED"), 0)
-    for row in rates:
-        counted[row.status] += row.count
-    assert counted == {"COMMITTED": 1, "ABORTED": 2}
+    after = engine.coordinator.get(open_txn(engine)).now
+    found = engine.coordinator.ends_between(before, after, width)
+    counted = {
+        status: sum(each.count for each in found if each.status is status)
+        for status in (TxnStatus.COMMITTED, TxnStatus.ABORTED)
+    }
+    assert counted == {TxnStatus.COMMITTED: 1, TxnStatus.ABORTED: 2}
+    assert all(each.since <= after and each.step >= 0 for each in found)
+    assert engine.coordinator.ends_between(before - width, before, width) == ()

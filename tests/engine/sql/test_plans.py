@@ -183,6 +183,15 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
     ]
 
 
+#: A second of a time when nothing ended.
+_NOTHING_ENDED = {
+    "since": "2021-01-01T00:00:00Z",
+    "until": "2021-01-01T00:00:01Z",
+    "width": "10 seconds",
+    "steps": 4,
+}
+
+
 def on_coordinator() -> list[Hot]:
     key: dict[str, object] = {"tc_id": 0, "sequence": 0}
     new = {"tc_id": 0, "owner": "o", "client": "", "properties": "{}", "timeout_ms": 9}
@@ -213,6 +222,7 @@ def on_coordinator() -> list[Hot]:
         # Of 20 000 half have not ended; those that have are not looked at.
         Hot("live_of_coordinators", {}, 10_002),
         Hot("live_ages", {}, 5005),
+        Hot("ends_between", _NOTHING_ENDED, 5, adhoc=True),
         Hot("live_txns", {"tc_id": -1, "sequence": -1, "limit": 5}, 8),
         Hot("recent_ends", {"seconds": 3600, "limit": 50}, 55),
         Hot("due_partitions", {"tc_id": 0, "sequences": [0]}, 5),

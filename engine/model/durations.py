@@ -1,0 +1,58 @@
+"""How long transactions took, counted in steps that grow by a root of two.
+
+Step ``n`` holds the durations from ``2 ** (n / STEPS_PER_DOUBLING)`` milliseconds up to the next
+step's, and step 0 also what took less than one. Counts of two spans add up, which percentiles do
+not; a percentile read from them is right to a step, which is a fifth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.model.txn_status import TxnStatus
+
+STEPS_PER_DOUBLING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EndsOfSpan:
+    """How many transactions ended with an outcome, after a step's duration, in the span that begins
+    at ``since``."""
+
+    since: datetime
+    status: TxnStatus
+    step: int
+    count: int
+
+
+def lower_ms(step: float) -> float:
+    """Where a step begins, in milliseconds."""
+    return 0.0 if step <= 0 else float(2 ** (step / STEPS_PER_DOUBLING))
+
+
+def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
+    """The duration that ``share`` of all did not exceed, in milliseconds; None of none.
+
+    Within a step the durations count as spread evenly over its logarithm.
+    """
+    total = sum(counts.values())
+    if not total:
+        return None
+    rank, below = share * total, 0
+    for step in sorted(counts):
+        if below + counts[step] >= rank:
+            inside = (rank - below) / counts[step]
+            return float(2 ** ((step + inside) / STEPS_PER_DOUBLING))
+        below += counts[step]
+    return lower_ms(max(counts) + 1)
+
+
+def added(*many: Mapping[int, int]) -> dict[int, int]:
+    """The counts of several spans in one."""
+    total: dict[int, int] = {}
+    for counts in many:
+        for step, count in counts.items():
+            total[step] = total.get(step, 0) + count
+    return total

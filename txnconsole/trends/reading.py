@@ -1,0 +1,162 @@
+"""Reading the samples: for charts, for the figures of the last minute, for owners' costs.
+
+Every read is of one index range whose length is fixed, however long the system has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Sum
+from django.db.models.functions import Now
+
+from engine.model.durations import added, percentile_ms
+from txnconsole.trends import COARSE, FINE, span_of
+from txnconsole.trends.models import OwnerCost, Sample
+from txnconsole.trends.models import Sampler as StoredSampler
+
+#: What a chart can show, by the name that its address carries.
+RANGES = {
+    "15m": (timedelta(minutes=15), FINE, FINE),
+    "1h": (timedelta(hours=1), FINE, timedelta(seconds=30)),
+    "6h": (timedelta(hours=6), COARSE, COARSE),
+    "24h": (timedelta(hours=24), COARSE, timedelta(minutes=10)),
+    "7d": (timedelta(days=7), COARSE, timedelta(hours=1)),
+}
+#: Rates are of so many whole spans: a minute.
+_RATE_SPANS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One span: ends, percentiles of how long they took (None without ends), and how many were
+    open; None where nobody looked."""
+
+    at: datetime
+    committed: int
+    aborted: int
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    open: int | None
+    committing: int | None
+    aborting: int | None
+    oldest_open_ms: int | None
+    held_partitions: int | None
+    held_offsets: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """The points of a while in their order; ``now`` by the database's clock, None when no worker
+    has ever looked."""
+
+    now: datetime | None
+    width: timedelta
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The last whole minute that was sampled; ``age`` is how long ago a worker last looked.
+
+    ``abort_share`` and ``p99_ms`` are None when nothing ended.
+    """
+
+    age: timedelta
+    committed_per_s: float
+    aborted_per_s: float
+    abort_share: float | None
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an owner's transactions held back: offsets times the seconds they were hidden for."""
+
+    owner: str
+    offset_seconds: float
+    share: float
+
+
+def series(range_: str) -> Series:
+    """The points of one of :data:`RANGES` (how long, kept in spans of what width, shown in spans of
+    what width).
+
+    Raises:
+        KeyError: it is none of them.
+    """
+    length, kept, width = RANGES[range_]
+    spans: dict[datetime, list[Sample]] = {}
+    for one in Sample.objects.filter(width_s=kept.seconds, at__gte=Now() - length).order_by("at"):
+        spans.setdefault(span_of(one.at, width), []).append(one)
+    points = tuple(_point(at, samples) for at, samples in spans.items())
+    return Series(now=_now(), width=width, points=points)
+
+
+def rates() -> Rates | None:
+    """What happened in the last minute; None when no worker has ever looked."""
+    last = StoredSampler.objects.annotate(now=Now()).values_list("at", "now").first()
+    if last is None:
+        return None
+    at, now = last
+    # The newest span is not over yet.
+    newest = Sample.objects.filter(width_s=FINE.seconds, at__lte=at - FINE).order_by("-at")
+    spans = list(newest[:_RATE_SPANS])
+    committed = sum(span.committed for span in spans)
+    aborted = sum(span.aborted for span in spans)
+    seconds = max(1, len(spans)) * FINE.total_seconds()
+    ended = committed + aborted
+    return Rates(
+        age=now - at,
+        committed_per_s=committed / seconds,
+        aborted_per_s=aborted / seconds,
+        abort_share=aborted / ended if ended else None,
+        p99_ms=percentile_ms(added(*map(_durations, spans)), 0.99),
+    )
+
+
+def costs(within: timedelta, limit: int) -> tuple[Cost, ...]:
+    """The owners whose transactions held back most, by whole hours, and their share of all."""
+    rows: Sequence[tuple[str, int]] = list(
+        OwnerCost.objects.filter(hour__gt=Now() - within)
+        .values("owner")
+        .annotate(total=Sum("offset_ms"))
+        .order_by("-total", "owner")
+        .values_list("owner", "total")
+    )
+    total = sum(cost for _, cost in rows)
+    return tuple(Cost(owner, cost / 1000, cost / total) for owner, cost in rows[:limit] if cost)
+
+
+def _now() -> datetime | None:
+    return StoredSampler.objects.annotate(now=Now()).values_list("now", flat=True).first()
+
+
+def _point(at: datetime, samples: list[Sample]) -> Point:
+    """Several samples in one point: ends add up, of moments the worst counts."""
+    durations = added(*map(_durations, samples))
+    return Point(
+        at=at,
+        committed=sum(one.committed for one in samples),
+        aborted=sum(one.aborted for one in samples),
+        p50_ms=percentile_ms(durations, 0.5),
+        p95_ms=percentile_ms(durations, 0.95),
+        p99_ms=percentile_ms(durations, 0.99),
+        open=_worst(one.open for one in samples),
+        committing=_worst(one.committing for one in samples),
+        aborting=_worst(one.aborting for one in samples),
+        oldest_open_ms=_worst(one.oldest_open_ms for one in samples),
+        held_partitions=_worst(one.held_partitions for one in samples),
+        held_offsets=_worst(one.held_offsets for one in samples),
+    )
+
+
+def _worst(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _durations(one: Sample) -> dict[int, int]:
+    return {int(step): count for step, count in one.durations.items()}
