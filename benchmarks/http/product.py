@@ -1,0 +1,96 @@
+"""The product as a person starts it, and a second web process beside its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from txnconsole.local.address import HOST
+
+_START_SECONDS = 120
+_UNLIMITED = "1000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Where it answers, and the token of an administrator."""
+
+    port: int
+    token: str
+    data: Path
+
+
+@contextmanager
+def running() -> Iterator[Product]:
+    """Start all of it with nothing in it, and stop it."""
+    with tempfile.TemporaryDirectory(prefix="txnconsole-bench-") as directory:
+        data = Path(directory) / "data"
+        environment = {key: text for key, text in os.environ.items() if not _is_a_server(key)} | {
+            "TXNCONSOLE_DATA": str(data),
+            "TXNCONSOLE_HTTPS": "0",
+            "TXNCONSOLE_REQUESTS_PER_SECOND": _UNLIMITED,
+            "TXNCONSOLE_REQUESTS_BURST": _UNLIMITED,
+            "PORT": str(_free_port()),
+        }
+        command = [sys.executable, "-m", "txnconsole.local", "serve"]
+        with _process(command, environment, Path(directory) / "serve.log"):
+            _await_ready(int(environment["PORT"]))
+            login = json.loads((data / "login.json").read_text())
+            port = _free_port()
+            web = [
+                *(sys.executable, "-m", "granian", "--interface", "asginl"),
+                *("txnconsole.asgi:application", "--host", HOST, "--port", str(port)),
+                *("--http", "1", "--no-ws", "--no-access-log", "--log-level", "warning"),
+            ]
+            beside = environment | {"DJANGO_SETTINGS_MODULE": "benchmarks.http.settings"}
+            with _process(web, beside, Path(directory) / "web.log"):
+                _await_ready(port)
+                yield Product(port, login["tokens"][login["user"]], data)
+
+
+def _is_a_server(name: str) -> bool:
+    return name in {"DATABASE_URL", "BROKER_DATABASE_URLS", "REDIS_URL", "SECRET_KEY"}
+
+
+@contextmanager
+def _process(command: list[str], environment: dict[str, str], log: Path) -> Iterator[None]:
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            command, env=environment, stdout=said, stderr=said, start_new_session=True
+        )
+        try:
+            yield
+            if process.poll() is not None:
+                raise RuntimeError(f"{command[2]} ended by itself: {log.read_text()[-2000:]}")
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind((HOST, 0))
+        return int(found.getsockname()[1])
+
+
+def _await_ready(port: int) -> None:
+    give_up = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=10).close()
+            return
+        except (urllib.error.URLError, ConnectionError):
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.2)
