@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 FILE_NAME = "environment.json"
+_INTERVAL = re.compile(r"([a-z_]+)=([1-9]\d{0,8})([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def data_directory() -> Path:
@@ -65,6 +69,16 @@ class Environment:
 
     def items(self, name: str, default: str) -> list[str]:
         return [item.strip() for item in self.text(name, default).split(",") if item.strip()]
+
+    def intervals(self, name: str, default: str) -> dict[str, timedelta]:
+        """Names with how often they come round: ``audit=24h,metrics=5m`` (s, m, h, d)."""
+        found = {}
+        for item in self.items(name, default):
+            match = _INTERVAL.fullmatch(item)
+            if match is None:
+                raise ImproperlyConfigured(f"{name} is like audit=24h,metrics=5m, not {item!r}")
+            found[match[1]] = timedelta(seconds=int(match[2]) * _SECONDS[match[3]])
+        return found
 
 
 def django_database(name: str, url: str) -> dict[str, Any]:

@@ -101,6 +101,7 @@ INSTALLED_APPS = [
     "txnconsole.idempotency",
     "txnconsole.access",
     "txnconsole.jobs",
+    "txnconsole.runs",
     "txnconsole.alerts",
     "txnconsole.trends",
     "txnconsole.api",
@@ -167,6 +168,14 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [],  # msgspec names enumerations itself.
     "SCHEMA_PATH_PREFIX": "/api/v1",
 }
+
+# --- Pipeline ------------------------------------------------------------------------------------
+#: Spark jobs that run at the same time; each takes a JVM.
+PIPELINE_RUNS = env.integer("TXNCONSOLE_PIPELINE_RUNS", 1, low=0, high=100)
+#: How often which job starts by itself, such as ``audit=24h,metrics=5m``.
+PIPELINE_SCHEDULE = env.intervals("TXNCONSOLE_PIPELINE_SCHEDULE", "")
+#: Where jobs reach the REST API.
+PIPELINE_URL = env.text("TXNCONSOLE_URL", f"http://127.0.0.1:{os.environ.get('PORT', '8000')}")
 
 # --- Static files --------------------------------------------------------------------------------
 STATIC_URL = "/static/"

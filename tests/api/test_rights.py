@@ -20,6 +20,7 @@ from txnconsole.access.roles import Role
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
 from txnconsole.jobs.models import Job
+from txnconsole.runs.models import PipelineRun
 
 V, P, C = Role.VIEWER, Role.PRODUCER, Role.CONSUMER
 OP, A = Role.OPERATOR, Role.ADMIN
@@ -96,6 +97,12 @@ ALLOWED: dict[str, set[Role]] = {
     "getJob": PEOPLE,
     "listJobItems": PEOPLE,
     "cancelJob": {OP, A},
+    "listPipelineJobs": PEOPLE,
+    "listPipelineRuns": PEOPLE,
+    "startPipelineRun": {OP, A},
+    "getPipelineRun": PEOPLE,
+    "repeatPipelineRun": {OP, A},
+    "cancelPipelineRun": {OP, A},
 }
 
 _T = f"/topics/{TOPIC}"
@@ -191,6 +198,12 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "getJob": ("GET", f"/jobs/{_JOB}", None),
     "listJobItems": ("GET", f"/jobs/{_JOB}/items", None),
     "cancelJob": ("POST", f"/jobs/{_JOB}/cancel", {}),
+    "listPipelineJobs": ("GET", "/pipeline/jobs", None),
+    "listPipelineRuns": ("GET", "/pipeline/runs", None),
+    "startPipelineRun": ("POST", "/pipeline/runs", {"kind": "audit"}),
+    "getPipelineRun": ("GET", f"/pipeline/runs/{_JOB}", None),
+    "repeatPipelineRun": ("POST", f"/pipeline/runs/{_JOB}/repeat", {}),
+    "cancelPipelineRun": ("POST", f"/pipeline/runs/{_JOB + 1}/cancel", {}),
 }
 
 
@@ -228,6 +241,8 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     decided = engine.coordinator.open(owner="root", tc_id=_DECIDED.tc_id).txn_id
     assert engine.coordinator.end(decided, TxnAction.COMMIT).txn_id == _DECIDED
     Job.objects.create(pk=_JOB, kind="bulk_abort", who="root", parameters={}, total=0)
+    for number, state in ((_JOB, "failed"), (_JOB + 1, "queued")):
+        PipelineRun.objects.create(pk=number, kind="audit", parameters={}, who="r", state=state)
     return admin
 
 

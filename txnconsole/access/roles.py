@@ -51,6 +51,8 @@ class Permission(StrEnum):
     ACCESS_MANAGE = "access.manage"
     JOB_READ = "job.read"
     JOB_CANCEL = "job.cancel"
+    #: Start a pipeline run; of one that writes messages, MESSAGE_PRODUCE as well.
+    JOB_START = "job.start"
 
 
 _READ = frozenset(
@@ -95,6 +97,7 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
         Permission.SUBSCRIPTION_SEEK,
         Permission.AUDIT_READ,
         Permission.JOB_CANCEL,
+        Permission.JOB_START,
     },
     Role.ADMIN: frozenset(Permission),
 }

@@ -184,6 +184,14 @@ class InvalidJobState(TxnConsoleError):
     """The job has ended; ``data["current_state"]`` tells how."""
 
 
+class RunNotFound(TxnConsoleError):
+    """No such pipeline run."""
+
+
+class InvalidRunState(TxnConsoleError):
+    """The pipeline run's state does not allow this; ``data["current_state"]`` tells it."""
+
+
 class UserNotFound(TxnConsoleError):
     """No such user."""
 

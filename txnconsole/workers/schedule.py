@@ -12,7 +12,14 @@ _EVERY_FIVE_SECONDS = (
     "evaluate_alerts",
     "sample_trends",
 )
-_EVERY_SECOND = ("sweep", "expire", "take_snapshots", "sample_positions", "drive_jobs")
+_EVERY_SECOND = (
+    "sweep",
+    "expire",
+    "take_snapshots",
+    "sample_positions",
+    "drive_jobs",
+    "launch_runs",
+)
 
 SCHEDULE: dict[str, dict[str, Any]] = (
     {
@@ -23,11 +30,8 @@ SCHEDULE: dict[str, dict[str, Any]] = (
         "heartbeat": {"task": "txnconsole.heartbeat", "schedule": 2.0, "options": {"expires": 2.0}},
     }
     | {
-        "drop_kept_answers": {
-            "task": "txnconsole.drop_kept_answers",
-            "schedule": 60.0,
-            "options": {"expires": 60.0},
-        },
+        name: {"task": f"txnconsole.{name}", "schedule": 60.0, "options": {"expires": 60.0}}
+        for name in ("drop_kept_answers", "schedule_runs")
     }
     | {
         name: {"task": f"txnconsole.{name}", "schedule": 5.0, "options": {"expires": 5.0}}

@@ -14,6 +14,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
 from txnconsole.jobs import driving
 from txnconsole.queue import heartbeat, wakeup
+from txnconsole.runs import launching
 from txnconsole.trends import sampling
 
 _log = structlog.get_logger(__name__)
@@ -162,6 +163,20 @@ def drive_jobs() -> None:
     wakeup.woken_for_jobs()
     if driving.drive(_worker()):
         wakeup.wake_jobs()
+
+
+@app.task(name="txnconsole.launch_runs")
+def launch_runs() -> None:
+    """Start the supervisor of the next pipeline run, and give up those whose own has died."""
+    launching.launch_due()
+
+
+@app.task(name="txnconsole.schedule_runs")
+def schedule_runs() -> None:
+    """Make the pipeline runs whose time has come."""
+    made = launching.schedule_due()
+    if made:
+        _log.info("runs scheduled", runs=made)
 
 
 @app.task(name="txnconsole.heartbeat", bind=True)

@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import psycopg
 import structlog
@@ -88,7 +88,9 @@ def run_job(job: str, work: Callable[[Run], int]) -> int:
     run = Run.of_environment(job)
     signal.signal(signal.SIGTERM, _terminate)
     if run.supervised:
-        threading.Thread(target=_end_with_supervisor, daemon=True).start()
+        threading.Thread(
+            target=end_at_end_of, args=(sys.stdin.buffer, _end_this), daemon=True
+        ).start()
     try:
         return work(run)
     except WrongOptions as error:
@@ -118,9 +120,13 @@ def brief(error: Exception) -> str:
     return (causes[-1] if causes else lines[0])[:_ERROR_LENGTH]
 
 
-def _end_with_supervisor() -> None:
-    """The supervisor's end of standard input closes when it dies; nobody writes to it."""
-    sys.stdin.buffer.read()
+def end_at_end_of(source: BinaryIO, end: Callable[[], None]) -> None:
+    """Wait until the other end of a pipe that nobody writes to closes: whoever held it has died."""
+    source.read()
+    end()
+
+
+def _end_this() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,0 +1,49 @@
+"""A stand-in for a Spark job: tells its events and ends as it is told (no test by itself)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+
+def tell(facts: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--do")
+    parser.add_argument("--topic")
+    options = parser.parse_args()
+    sys.stderr.write("a line of the log\n")
+    tell({"stage": "reading", "done": 1, "total": 3})
+    tell({"figures": {"rows_in": 10}})
+    tell({"figures": {"rows_out": 4}})
+    match options.do:
+        case "finish":
+            sys.stdout.write("noise that is no event\n")
+            tell({"result": {"token": bool(os.environ["TXNCONSOLE_TOKEN"])}})
+        case "find":
+            tell({"result": {"holds": False}})
+            return 3
+        case "fail":
+            tell({"error": "the disk is full"})
+            return 1
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hang":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            tell({"figures": {"child": child.pid, "rows_in": 11}})
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pause()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

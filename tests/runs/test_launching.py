@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.db.models.functions import Now
+
+from tests.runs.conftest import started
+from txnconsole.runs import launching, starting
+from txnconsole.runs.models import PipelineRun, RunState
+
+pytestmark = pytest.mark.django_db
+
+
+def test_runs_are_claimed_in_their_order_and_no_more_than_may_run() -> None:
+    first, second = started("finish"), started("finish")
+    claimed = launching.claim()
+    assert claimed is not None
+    assert (claimed.pk, starting.find(first.pk).state) == (first.pk, RunState.RUNNING)
+    assert launching.claim() is None
+    PipelineRun.objects.filter(pk=first.pk).update(state=RunState.DONE)
+    claimed = launching.claim()
+    assert claimed is not None
+    assert claimed.pk == second.pk
+
+
+def test_a_run_whose_supervisor_is_silent_is_given_up() -> None:
+    runs = [started("finish") for _ in range(3)]
+    silent = Now() - launching.SILENCE - timedelta(seconds=1)
+    for run, heartbeat in zip(runs, (silent, silent, Now()), strict=True):
+        PipelineRun.objects.filter(pk=run.pk).update(
+            state=RunState.RUNNING, heartbeat_at=heartbeat, stage="reading"
+        )
+    starting.cancel(runs[1].pk, "bob")
+    assert launching.fail_lost() == 2
+    states = [starting.find(run.pk).state for run in runs]
+    assert states == [RunState.FAILED, RunState.CANCELLED, RunState.RUNNING]
+    lost = starting.find(runs[0].pk)
+    assert lost.stage == "reading"
+    assert "Run it again" in lost.error
+
+
+def test_a_program_that_cannot_be_started_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_run: PipelineRun) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(launching, "_spawn", refuse)
+    run = started("finish")
+    assert launching.launch_due() is None
+    assert starting.find(run.pk).error == "Its process could not be started: no more processes"
+
+
+def test_a_scheduled_run_is_made_once_in_its_time_and_not_while_one_is_unfinished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "PIPELINE_SCHEDULE", {"audit": timedelta(hours=1)})
+    started("finish")
+    assert launching.schedule_due() == 1
+    assert launching.schedule_due() == 0
+    made = PipelineRun.objects.get(kind="audit")
+    assert (made.origin, made.who, made.state) == ("schedule", "schedule", "queued")
+    runs = PipelineRun.objects.filter(pk=made.pk)
+    runs.update(created_at=Now() - timedelta(hours=2))
+    assert launching.schedule_due() == 0
+    runs.update(state=RunState.DONE)
+    assert launching.schedule_due() == 1
+
+
+def test_a_queued_run_is_cancelled_at_once_and_again_without_change() -> None:
+    run = started("finish")
+    assert starting.cancel(run.pk, "bob").state == RunState.CANCELLED
+    assert starting.cancel(run.pk, "eve").cancel_requested_by == "bob"
+    assert launching.claim() is None

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from tests.runs.conftest import started
+from tests.server import eventually
+from txnconsole.access.models import Token
+from txnconsole.runs import launching, starting, supervising
+from txnconsole.runs.models import PipelineRun, RunState
+from txnconsole.runs.supervising import Supervisor
+
+pytestmark = pytest.mark.django_db
+
+
+def supervised(do: str, **parameters: str) -> PipelineRun:
+    """A run that was claimed and supervised to its end."""
+    started(do, **parameters)
+    claimed = launching.claim()
+    assert claimed is not None
+    Supervisor(claimed.pk, claimed.lease).run()
+    return starting.find(claimed.pk)
+
+
+def test_a_run_keeps_what_its_job_has_told() -> None:
+    run = supervised("finish", topic="public/default/orders")
+    assert (run.state, run.exit_code, run.error, run.found) == (RunState.DONE, 0, "", False)
+    assert (run.stage, run.stage_done, run.stage_total) == ("reading", 1, 3)
+    assert run.figures == {"rows_in": 10, "rows_out": 4}
+    assert run.result == {"token": True}
+    assert run.log_tail == "a line of the log\n"
+    assert run.ended_at is not None
+    assert run.place.endswith(f":{os.getpid()}")
+
+
+def test_the_token_of_a_run_is_for_its_topics_and_ends_with_it() -> None:
+    supervised("finish", topic="public/default/orders")
+    token = Token.objects.get()
+    assert token.topics == ["public/default/orders"]
+    assert token.revoked_at is not None
+    assert "admin" not in token.roles
+
+
+def test_a_job_that_found_something_is_done_and_says_so() -> None:
+    run = supervised("find")
+    assert (run.state, run.found, run.result) == (RunState.DONE, True, {"holds": False})
+
+
+def test_a_job_that_fails_tells_why_and_how_far_it_was() -> None:
+    run = supervised("fail")
+    assert (run.state, run.error, run.exit_code) == (RunState.FAILED, "the disk is full", 1)
+    assert run.figures == {"rows_in": 10, "rows_out": 4}
+    assert run.stage == "reading"
+
+
+def test_a_job_that_is_killed_says_by_what() -> None:
+    run = supervised("die")
+    assert (run.state, run.error) == (RunState.FAILED, "The job was ended by SIGKILL.")
+
+
+def test_a_failed_run_is_simply_run_again() -> None:
+    failed = supervised("fail")
+    again = starting.repeat(
+        failed.pk, actor=launching._SCHEDULER, origin=failed.origin, reason="the disk is larger"
+    )
+    assert (again.state, again.repeats, again.parameters) == ("queued", failed.pk, {"do": "fail"})
+
+
+def test_cancelling_ends_the_job_and_all_that_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
+    run = started("hang")
+    claimed = launching.claim()
+    assert claimed is not None
+    supervisor = Supervisor(claimed.pk, claimed.lease)
+    beat = supervisor._beat
+
+    def cancel_when_it_runs() -> bool:
+        if "child" in supervisor._told.figures:
+            starting.cancel(run.pk, "bob")
+        return beat()
+
+    monkeypatch.setattr(supervisor, "_beat", cancel_when_it_runs)
+    supervisor.run()
+    ended = starting.find(run.pk)
+    assert (ended.state, ended.cancel_requested_by, ended.error) == ("cancelled", "bob", "")
+    assert ended.figures["rows_in"] == 11
+    assert eventually(lambda: not _lives(ended.figures["child"]))
+
+
+def test_a_supervisor_whose_run_was_given_up_ends_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
+    run = started("hang")
+    claimed = launching.claim()
+    assert claimed is not None
+    PipelineRun.objects.filter(pk=run.pk).update(state=RunState.FAILED, error="silent")
+    supervisor = Supervisor(claimed.pk, claimed.lease)
+    supervisor.run()  # Not its own any more: nothing is started.
+    assert starting.find(run.pk).place == ""
+
+    PipelineRun.objects.filter(pk=run.pk).update(state=RunState.RUNNING)
+    beat, beats = supervisor._beat, []
+
+    def given_up() -> bool:
+        beats.append(time.monotonic())
+        PipelineRun.objects.filter(pk=run.pk).update(state=RunState.FAILED, error="silent")
+        return beat()
+
+    monkeypatch.setattr(supervisor, "_beat", given_up)
+    supervisor.run()
+    assert len(beats) == 1
+    assert starting.find(run.pk).error == "silent"
+
+
+def test_a_job_ends_itself_when_its_supervisor_dies() -> None:
+    """What `txnconsole.pipeline.jobs.run` does with the end of its standard input."""
+    from txnconsole.pipeline.jobs import run as job
+
+    ended = threading.Event()
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as source:
+        thread = threading.Thread(target=job.end_at_end_of, args=(source, ended.set))
+        thread.start()
+        assert not ended.is_set()
+        os.close(writer)
+        thread.join(10)
+    assert ended.is_set()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().split()[2] != "Z"

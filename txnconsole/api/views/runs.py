@@ -1,0 +1,156 @@
+"""Pipeline runs: start Spark jobs, follow, repeat and cancel them."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+
+from engine.model.page import decode_cursor, encode_cursor
+from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import invalid
+from txnconsole.api.endpoint import Endpoint
+from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.fields import INT64_MAX
+from txnconsole.api.structs.runs import (
+    CancelRun,
+    ListRuns,
+    RepeatRun,
+    Run,
+    RunKind,
+    RunKinds,
+    RunPage,
+    RunParameter,
+    RunWithResult,
+    StartRun,
+)
+from txnconsole.runs import operating, starting
+from txnconsole.runs.kinds import KINDS
+from txnconsole.runs.models import PipelineRun, RunOrigin
+
+
+class Kinds(Endpoint):
+    @operation(
+        "listPipelineJobs",
+        Permission.JOB_READ,
+        Shape(answer=RunKinds),
+        summary="List the Spark jobs that can be run",
+    )
+    def get(self, call: Call[None, NoQuery]) -> RunKinds:
+        """With the parameters that each takes."""
+        return RunKinds(
+            items=[
+                RunKind(
+                    kind=kind.name,
+                    does=kind.does,
+                    parameters=[
+                        RunParameter(name=each.name, help=each.help, required=each.required)
+                        for each in kind.parameters
+                    ],
+                )
+                for kind in KINDS.values()
+            ]
+        )
+
+
+class Runs(Endpoint):
+    @operation(
+        "listPipelineRuns",
+        Permission.JOB_READ,
+        Shape(query=ListRuns, answer=RunPage),
+        summary="List pipeline runs",
+    )
+    def get(self, call: Call[None, ListRuns]) -> RunPage:
+        """Newest first."""
+        query = call.query
+        runs = PipelineRun.objects.order_by("-id").defer("result", "log_tail")
+        for name in ("kind", "state", "who"):
+            if getattr(query, name) is not None:
+                runs = runs.filter(**{name: getattr(query, name)})
+        if query.cursor is not None:
+            runs = runs.filter(id__lt=_number(query.cursor))
+        found = list(runs[: query.limit + 1])
+        page = found[: query.limit]
+        return RunPage(
+            items=[Run.of(run) for run in page],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+        )
+
+    @operation(
+        "startPipelineRun",
+        Permission.JOB_START,
+        Shape(keyed=True, body=StartRun, answer=Run, statuses=(202,)),
+        summary="Start a pipeline run",
+    )
+    def post(self, call: Call[StartRun, NoQuery]) -> Reply:
+        """A worker starts it within seconds, or when those before it have ended. A job that writes
+        messages also needs the right to produce to the topics that it names."""
+        run = operating.start(
+            call.body.kind,
+            call.body.parameters,
+            principal=call.principal,
+            actor=self.actor(),
+            origin=RunOrigin.API,
+            reason=call.body.reason.strip(),
+        )
+        return Reply(Run.of(run), 202)
+
+
+class RunEndpoint(Endpoint):
+    """An address with a run in its path."""
+
+    run_id: int
+
+    def initial(self, request: Request, *args: object, **path: int) -> None:
+        super().initial(request, *args, **path)
+        self.run_id = min(path["run_id"], INT64_MAX)
+
+
+class OneRun(RunEndpoint):
+    @operation(
+        "getPipelineRun",
+        Permission.JOB_READ,
+        Shape(answer=RunWithResult),
+        summary="Show a pipeline run",
+    )
+    def get(self, call: Call[None, NoQuery]) -> RunWithResult:
+        """How far it is, and, when it has ended, its answer and the end of its log."""
+        return RunWithResult.whole(starting.find(self.run_id))
+
+
+class RepetitionOfRun(RunEndpoint):
+    @operation(
+        "repeatPipelineRun",
+        Permission.JOB_START,
+        Shape(keyed=True, body=RepeatRun, answer=Run, statuses=(202,)),
+        summary="Run a pipeline run again",
+    )
+    def post(self, call: Call[RepeatRun, NoQuery]) -> Reply:
+        """Starts another with the same parameters; 409 `InvalidRunState` while it has not ended."""
+        run = operating.repeat(
+            self.run_id,
+            principal=call.principal,
+            actor=self.actor(),
+            origin=RunOrigin.API,
+            reason=call.body.reason.strip(),
+        )
+        return Reply(Run.of(run), 202)
+
+
+class CancellationOfRun(RunEndpoint):
+    @operation(
+        "cancelPipelineRun",
+        Permission.JOB_CANCEL,
+        Shape(body=CancelRun, answer=Run),
+        summary="Cancel a pipeline run",
+    )
+    def post(self, call: Call[CancelRun, NoQuery]) -> Run:
+        """At once while it is queued, else its processes end within seconds. Cancelling again is
+        success; a run that is done or failed answers 409 `InvalidRunState`."""
+        run = operating.cancel(self.run_id, actor=self.actor(), reason=call.body.reason.strip())
+        return Run.of(run)
+
+
+def _number(cursor: str) -> int:
+    (number,) = decode_cursor(cursor, 1)
+    if not isinstance(number, int) or not 0 < number <= INT64_MAX:
+        raise invalid("cursor", "is not one that this list has given")
+    return number

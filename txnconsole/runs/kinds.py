@@ -1,0 +1,104 @@
+"""The jobs that can be run, and what each may be asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.model.errors import InvalidRequest
+
+_TOPIC = re.compile(r"[\w.~%-]+/[\w.~%-]+/[\w.~%-]+")
+_PATTERN = re.compile(r"[\w.~%/*?\[\]!-]+")
+_LENGTH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An option of a job. ``form`` is what its text must look like; ``topics``: it names topics
+    that the run's token is for."""
+
+    name: str
+    help: str
+    form: re.Pattern[str] | None = None
+    required: bool = False
+    topics: bool = False
+
+    def fault(self, text: str) -> str | None:
+        """What is wrong with a value, if anything."""
+        if len(text) > _LENGTH:
+            return f"has more than {_LENGTH} characters"
+        if self.form is not None and not self.form.fullmatch(text):
+            return f"is not of the form that is needed here: {self.help}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A job: its module, which is run as a program, and its parameters, which become options."""
+
+    name: str
+    module: str
+    does: str
+    parameters: tuple[Parameter, ...]
+    #: Whether it writes messages.
+    writes: bool = False
+
+    def arguments(self, parameters: Mapping[str, str]) -> list[str]:
+        """The program's arguments."""
+        return [f"--{name.replace('_', '-')}={value}" for name, value in parameters.items()]
+
+    def topics(self, parameters: Mapping[str, str]) -> list[str]:
+        """Patterns of the topics that the job reads or writes over REST."""
+        named = (parameters.get(each.name) for each in self.parameters if each.topics)
+        return [topic for topic in named if topic]
+
+    def check(self, parameters: Mapping[str, str]) -> dict[str, str]:
+        """The parameters, empty ones left out.
+
+        Raises:
+            InvalidRequest: one is unknown, missing or malformed.
+        """
+        given = {name: value.strip() for name, value in parameters.items() if value.strip()}
+        known = {each.name: each for each in self.parameters}
+        faults = dict.fromkeys(given.keys() - known.keys(), "is not a parameter of this job")
+        faults |= {
+            each.name: "is required"
+            for each in self.parameters
+            if each.required and each.name not in given
+        }
+        for name in given.keys() & known.keys():
+            if fault := known[name].fault(given[name]):
+                faults[name] = fault
+        if faults:
+            raise InvalidRequest(
+                "; ".join(f"{name} {fault}" for name, fault in sorted(faults.items())) + ".",
+                errors=[
+                    {"field": f"parameters.{name}", "message": fault}
+                    for name, fault in sorted(faults.items())
+                ],
+            )
+        return given
+
+
+_AUDIT = Kind(
+    "audit",
+    "txnconsole.pipeline.jobs.audit",
+    "Recomputes from the raw log what the engine says, and compares.",
+    (Parameter("topics", "a pattern over topics such as public/default/*", _PATTERN),),
+)
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT,)}
+
+
+def kind_named(name: str) -> Kind:
+    """The job of a name.
+
+    Raises:
+        InvalidRequest: there is none.
+    """
+    kind = KINDS.get(name)
+    if kind is None:
+        message = f"is one of {', '.join(sorted(KINDS))}"
+        raise InvalidRequest(f"kind {message}.", errors=[{"field": "kind", "message": message}])
+    return kind

@@ -1,0 +1,123 @@
+"""Starting what is queued, and noticing what has died; a worker's task does both every second."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from txnconsole.audit.chain import Actor
+from txnconsole.runs import starting
+from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
+
+#: A run whose supervisor has said nothing for so long is given up.
+SILENCE = timedelta(seconds=30)
+#: Taken by whoever decides what runs next; any number that nothing else locks.
+_LAUNCH_LOCK = 7_105_113_205_022
+_SCHEDULER = Actor("schedule")
+
+_log = structlog.get_logger(__name__)
+
+
+def launch_due() -> int | None:
+    """Start the supervisor of the run that waits longest, if one may run; its number."""
+    fail_lost()
+    run = claim()
+    if run is None:
+        return None
+    try:
+        _spawn(run)
+    except OSError as error:
+        _end(run, f"Its process could not be started: {error}")
+        _log.exception("run not started", run=run.pk)
+        return None
+    _log.info("run started", run=run.pk, kind=run.kind)
+    return run.pk
+
+
+def claim() -> PipelineRun | None:
+    """Take the run that waits longest, if there is room for one more; it is running from now on."""
+    with transaction.atomic():
+        _lock()
+        if PipelineRun.objects.filter(state=RunState.RUNNING).count() >= settings.PIPELINE_RUNS:
+            return None
+        run = (
+            PipelineRun.objects.select_for_update()
+            .filter(state=RunState.QUEUED)
+            .order_by("id")
+            .first()
+        )
+        if run is None:
+            return None
+        run.lease += 1
+        PipelineRun.objects.filter(pk=run.pk).update(
+            state=RunState.RUNNING,
+            lease=run.lease,
+            started_at=Now(),
+            heartbeat_at=Now(),
+            stage="starting",
+        )
+    return run
+
+
+def fail_lost() -> int:
+    """Declare runs failed whose supervisor has been silent; how many."""
+    silent = PipelineRun.objects.filter(state=RunState.RUNNING, heartbeat_at__lt=Now() - SILENCE)
+    cancelled = silent.filter(cancel_requested_at__isnull=False).update(
+        state=RunState.CANCELLED, ended_at=Now()
+    )
+    lost = silent.update(
+        state=RunState.FAILED,
+        ended_at=Now(),
+        error="Its process has ended without a word: the machine or its memory may have gone."
+        " Run it again.",
+    )
+    if lost or cancelled:
+        _log.warning("runs lost", failed=lost, cancelled=cancelled)
+    return lost + cancelled
+
+
+def schedule_due() -> int:
+    """Make a run of each scheduled kind whose time has come; how many. One that has not ended yet
+    is not doubled."""
+    made = 0
+    for kind, every in settings.PIPELINE_SCHEDULE.items():
+        with transaction.atomic():
+            _lock()
+            runs = PipelineRun.objects.filter(kind=kind, origin=RunOrigin.SCHEDULE)
+            recent = runs.filter(created_at__gt=Now() - every).exists()
+            if recent or runs.filter(state__in=UNFINISHED).exists():
+                continue
+            starting.start(kind, {}, actor=_SCHEDULER, origin=RunOrigin.SCHEDULE)
+            made += 1
+    return made
+
+
+def _lock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LAUNCH_LOCK])
+
+
+def _spawn(run: PipelineRun) -> None:
+    """A process that outlives the task, in a session of its own."""
+    subprocess.Popen(  # noqa: S603 - this program itself
+        [
+            *(sys.executable, str(settings.BASE_DIR / "manage.py"), "supervise_run"),
+            *(str(run.pk), str(run.lease)),
+        ],
+        cwd=settings.BASE_DIR,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _end(run: PipelineRun, error: str) -> None:
+    PipelineRun.objects.filter(pk=run.pk, lease=run.lease, state=RunState.RUNNING).update(
+        state=RunState.FAILED, ended_at=Now(), error=error
+    )

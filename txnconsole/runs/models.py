@@ -1,0 +1,82 @@
+"""Pipeline runs; see the package for what their columns promise each other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+
+
+class RunState(models.TextChoices):
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
+
+
+class RunOrigin(models.TextChoices):
+    """Where a run was asked for."""
+
+    CONSOLE = "console"
+    API = "api"
+    COMMAND = "command"
+    SCHEDULE = "schedule"
+
+
+class PipelineRun(models.Model):
+    """One run of a Spark job. All times are the database's."""
+
+    kind = models.CharField(max_length=32)
+    #: As they were asked for; nothing changes them.
+    parameters = models.JSONField()
+    origin = models.CharField(max_length=16, choices=RunOrigin)
+    who = models.TextField()
+    token_id = models.BigIntegerField(null=True)
+    request_id = models.TextField(default="")
+    reason = models.TextField(default="")
+    #: The run that this one repeats.
+    repeats = models.BigIntegerField(null=True)
+
+    state = models.CharField(max_length=16, choices=RunState, default=RunState.QUEUED)
+    stage = models.TextField(default="")
+    stage_done = models.IntegerField(default=0)
+    stage_total = models.IntegerField(default=0)
+    #: What the job has told so far: ``rows_in``, ``rows_out``, ``offsets``, and its own.
+    figures = models.JSONField(default=dict)
+    result = models.JSONField(null=True)
+    #: Whether a run that is done found something (of an audit: contradictions).
+    found = models.BooleanField(default=False)
+    exit_code = models.IntegerField(null=True)
+    error = models.TextField(default="")
+    #: The end of what the job wrote to its log.
+    log_tail = models.TextField(default="")
+
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_requested_by = models.TextField(default="")
+    lease = models.BigIntegerField(default=0)
+    #: Where it runs or ran: host and process id of the supervisor.
+    place = models.TextField(default="")
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["state", "id"],
+                name="run_unfinished",
+                condition=models.Q(state__in=["queued", "running"]),
+            ),
+            models.Index(fields=["kind", "-id"], name="run_by_kind"),
+            models.Index(fields=["state", "-id"], name="run_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.pk}: {self.kind} by {self.who}"

@@ -1,0 +1,93 @@
+"""What people do with runs, for the API and the console alike: asked for rights, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import TopicName
+from txnconsole.access.principal import ALL_TOPICS, Principal
+from txnconsole.access.roles import Permission
+from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.runs import starting
+from txnconsole.runs.errors import RunNotPermitted
+from txnconsole.runs.kinds import kind_named
+from txnconsole.runs.models import PipelineRun, RunOrigin
+
+
+def start(
+    kind: str,
+    parameters: Mapping[str, str],
+    *,
+    principal: Principal,
+    actor: Actor,
+    origin: RunOrigin,
+    reason: str = "",
+) -> PipelineRun:
+    """Make a run for somebody.
+
+    Raises:
+        InvalidRequest: no such job, or it has no such parameters.
+        RunNotPermitted: it writes messages, or is about topics, that the principal may not touch.
+    """
+    change = Change(actor, "run.start", f"job:{kind}", reason=reason)
+    with recorded(change) as recording:
+        recording.before = {"parameters": dict(parameters)}
+        _check_rights(kind, parameters, principal)
+        run = starting.start(kind, parameters, actor=actor, origin=origin, reason=reason)
+        recording.after = {"run": run.pk}
+    return run
+
+
+def repeat(
+    run_id: int, *, principal: Principal, actor: Actor, origin: RunOrigin, reason: str = ""
+) -> PipelineRun:
+    """Make a run with the parameters of another.
+
+    Raises:
+        RunNotFound, InvalidRunState: there is none, or it has not ended.
+        RunNotPermitted: as :func:`start`.
+    """
+    change = Change(actor, "run.repeat", f"run:{run_id}", reason=reason)
+    with recorded(change) as recording:
+        repeated = starting.find(run_id)
+        _check_rights(repeated.kind, repeated.parameters, principal)
+        run = starting.repeat(run_id, actor=actor, origin=origin, reason=reason)
+        recording.after = {"run": run.pk}
+    return run
+
+
+def cancel(run_id: int, *, actor: Actor, reason: str = "") -> PipelineRun:
+    """Have a run end.
+
+    Raises:
+        RunNotFound, InvalidRunState: there is none, or it is done or failed.
+    """
+    change = Change(actor, "run.cancel", f"run:{run_id}", reason=reason)
+    with recorded(change) as recording:
+        run = starting.cancel(run_id, actor.name)
+        recording.after = {"state": str(run.state), "stage": run.stage}
+    return run
+
+
+def _check_rights(name: str, parameters: Mapping[str, str], principal: Principal) -> None:
+    kind = kind_named(name)
+    if kind.writes and not principal.may(Permission.MESSAGE_PRODUCE):
+        raise RunNotPermitted(
+            f"{name} writes messages: it needs the permission {Permission.MESSAGE_PRODUCE}."
+        )
+    if principal.topics == ALL_TOPICS:
+        return
+    topics = kind.topics(parameters)
+    if not topics:
+        raise RunNotPermitted(f"{name} is about all topics; this token is limited to some.")
+    for topic in topics:
+        if not _may_use(principal, topic):
+            raise RunNotPermitted(f"This token is not for the topic {topic}.")
+
+
+def _may_use(principal: Principal, topic: str) -> bool:
+    try:
+        return principal.may_use(TopicName.parse(topic))
+    except InvalidRequest:
+        return False  # A pattern names more than can be checked.

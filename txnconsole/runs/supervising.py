@@ -1,0 +1,218 @@
+"""Watching one run: start its job, write down what it tells, end it when that is wished.
+
+The job is a process group of its own. Its standard input is a pipe that nobody writes to: when this
+process dies, whatever kills it, the pipe closes and the job ends itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import DatabaseError
+from django.db.models.functions import Now
+
+from txnconsole.access import tokens
+from txnconsole.access.roles import Role
+from txnconsole.runs.kinds import kind_named
+from txnconsole.runs.launching import SILENCE
+from txnconsole.runs.models import PipelineRun, RunState
+
+_BEAT_SECONDS = 1.0
+#: After SIGTERM; what still lives then is killed.
+_GRACE_SECONDS = 15.0
+_TAIL_BYTES = 8_000
+_TOKEN_LIFE = timedelta(days=1)
+#: Exit statuses of a job (txnconsole/pipeline/jobs/run.py).
+_DONE, _FOUND = 0, 3
+_OWNER = "pipeline"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Told:
+    """What the job has told so far; one thread writes it, another reads it."""
+
+    stage: str = "starting"
+    done: int = 0
+    total: int = 0
+    figures: dict[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] | None = None
+    error: str = ""
+
+    def take(self, line: bytes) -> None:
+        """Note one event; what is none is left alone."""
+        try:
+            facts = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(facts, dict):
+            return
+        if "stage" in facts:
+            self.stage = str(facts["stage"])
+            self.done, self.total = int(facts.get("done", 0)), int(facts.get("total", 0))
+        self.figures |= facts.get("figures") or {}
+        self.result = facts.get("result", self.result)
+        self.error = facts.get("error", self.error)
+
+
+class Supervisor:
+    """Supervises the run of a number while it holds the lease."""
+
+    def __init__(self, run_id: int, lease: int) -> None:
+        self._row = PipelineRun.objects.filter(pk=run_id, lease=lease, state=RunState.RUNNING)
+        self._log = settings.DATA_DIR / "log" / "runs" / f"{run_id}.log"
+        self._told = Told()
+        self._cancelled = False
+
+    def run(self) -> None:
+        """Run the job to its end; nothing happens when the run is not this supervisor's."""
+        run = self._row.first()
+        if run is None:
+            return
+        self._row.update(place=f"{socket.gethostname()}:{os.getpid()}")
+        with _token(run) as token:
+            self._follow(run, token)
+
+    def _follow(self, run: PipelineRun, token: str) -> None:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("wb") as output:
+            process = _start(run, token, output.fileno())
+        listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
+        listener.start()
+        try:
+            self._watch(process)
+        finally:
+            _end_group(process)
+        listener.join(_GRACE_SECONDS)
+        self._record(process.returncode)
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        for line in process.stdout:
+            self._told.take(line)
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Until the job ends, is to be cancelled, or is not ours any more."""
+        heard = time.monotonic()
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_BEAT_SECONDS)
+                return
+            try:
+                if not self._beat():
+                    return
+                heard = time.monotonic()
+            except DatabaseError as error:
+                _log.warning("heartbeat not written", error=type(error).__name__)
+                if time.monotonic() - heard > SILENCE.total_seconds():
+                    return  # Whoever reads the row has given the run up by now.
+
+    def _beat(self) -> bool:
+        """Write down what is known; whether to go on."""
+        if not self._row.update(heartbeat_at=Now(), **self._progress()):
+            return False
+        self._cancelled = self._row.filter(cancel_requested_at__isnull=False).exists()
+        return not self._cancelled
+
+    def _progress(self) -> dict[str, Any]:
+        told = self._told
+        return {
+            "stage": told.stage,
+            "stage_done": told.done,
+            "stage_total": told.total,
+            "figures": told.figures,
+        }
+
+    def _record(self, exit_code: int) -> None:
+        state, error = RunState.DONE, ""
+        if exit_code not in (_DONE, _FOUND):
+            state = RunState.CANCELLED if self._cancelled else RunState.FAILED
+            error = self._told.error or ("" if self._cancelled else _how(exit_code))
+        self._row.update(
+            **self._progress(),
+            state=state,
+            ended_at=Now(),
+            exit_code=exit_code,
+            error=error,
+            result=self._told.result,
+            found=exit_code == _FOUND,
+            log_tail=_tail(self._log),
+        )
+        _log.info("run ended", state=str(state), exit_code=exit_code)
+
+
+@contextlib.contextmanager
+def _token(run: PipelineRun) -> Iterator[str]:
+    """A token for the topics that the run is about, and for as long as it lasts."""
+    topics = kind_named(run.kind).topics(run.parameters)
+    if not topics:
+        yield ""
+        return
+    user, _ = User.objects.get_or_create(username=_OWNER)
+    roles = [Role.VIEWER, Role.PRODUCER, Role.CONSUMER]
+    issued, secret = tokens.issue(user, roles, topics=topics, lifetime=_TOKEN_LIFE)
+    try:
+        yield secret
+    finally:
+        tokens.revoke(issued)
+
+
+def _start(run: PipelineRun, token: str, log: int) -> subprocess.Popen[bytes]:
+    kind = kind_named(run.kind)
+    return subprocess.Popen(  # noqa: S603 - a module of this program; values are single arguments
+        [sys.executable, "-m", kind.module, *kind.arguments(run.parameters)],
+        cwd=settings.BASE_DIR,
+        env=os.environ
+        | {
+            "TXNCONSOLE_RUN": str(run.pk),
+            "TXNCONSOLE_URL": settings.PIPELINE_URL,
+            "TXNCONSOLE_TOKEN": token,
+            "DATABASE_URL": settings.DATABASE_URL,
+            "BROKER_DATABASE_URLS": ",".join(settings.BROKER_DATABASE_URLS),
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,
+    )
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ask the job and all it started to end, then see to it."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _how(exit_code: int) -> str:
+    if exit_code < 0:
+        return f"The job was ended by {signal.Signals(-exit_code).name}."
+    return f"The job ended with status {exit_code}; its log says why."
+
+
+def _tail(log: Path) -> str:
+    try:
+        return log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").replace("\0", "")
+    except OSError:
+        return ""
