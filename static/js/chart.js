@@ -47,3 +47,15 @@ export function onTheme(draw) {
   document.addEventListener("theme", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 }
+
+const zone = document.documentElement.dataset.zone ?? "UTC";
+const clock = new Intl.DateTimeFormat("en-CA", {
+  timeZone: zone, hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+});
+
+/** A moment (milliseconds) moved so that plotly, which writes UTC, writes it in the reader's zone. */
+export function shownTime(at) {
+  if (zone === "UTC") return at;
+  const part = Object.fromEntries(clock.formatToParts(at).map(({ type, value }) => [type, Number(value)]));
+  return Date.UTC(part.year, part.month - 1, part.day, part.hour, part.minute, part.second);
+}

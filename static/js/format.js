@@ -9,3 +9,12 @@ export function size(bytes) {
   if (bytes < 1e6) return `${(bytes / 1000).toFixed(1)} kB`;
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
+
+/** A duration in one unit, to two digits or so: "840 ms", "3.4 s", "12 min". */
+export function brief(milliseconds) {
+  for (const [unit, name] of [[3600000, "h"], [60000, "min"], [1000, "s"]]) {
+    const value = milliseconds / unit;
+    if (value >= 1) return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${name}`;
+  }
+  return `${Math.round(milliseconds)} ms`;
+}

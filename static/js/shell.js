@@ -64,7 +64,8 @@ function showLiveState({ state, word }) {
 /** Writes a frame's figures into the elements that carry their names. */
 export function showFigures(figures) {
   for (const [name, value] of Object.entries(figures)) {
-    all(`[data-figure="${name}"]`).forEach((element) => setText(element, count(value)));
+    const text = typeof value === "string" ? value : count(value);
+    all(`[data-figure="${name}"]`).forEach((element) => setText(element, text));
   }
 }
 

@@ -8,6 +8,8 @@ from django.conf import settings
 
 from txnconsole.queue import connection, heartbeat
 
+KEY = "txnconsole:workers:beats"
+
 
 def test_silent_workers_are_told_from_a_queue_that_is_gone(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
@@ -18,10 +20,19 @@ def test_silent_workers_are_told_from_a_queue_that_is_gone(
     assert connection.ping() == "ConnectionError"
 
 
-def test_a_beat_is_seen_until_it_runs_out(valkey_url: str) -> None:
-    heartbeat.beat("worker@test")
+def test_a_beat_is_seen_until_it_is_too_old(valkey_url: str) -> None:
+    heartbeat.beat("worker@one")
+    heartbeat.beat("worker@two")
     assert heartbeat.workers_seen() is True
+    beats = heartbeat.beats()
+    assert beats is not None
+    assert [beat.worker for beat in beats] == ["worker@two", "worker@one"]
+    assert not any(beat.silent for beat in beats)
     with redis.Redis.from_url(valkey_url) as client:
-        assert 0 < int(client.ttl("txnconsole:workers:heartbeat")) <= heartbeat.TTL_SECONDS
-        client.flushall()
+        for worker in ("worker@one", "worker@two"):
+            client.zincrby(KEY, -heartbeat.TTL_SECONDS - 1, worker)
     assert heartbeat.workers_seen() is False
+    with redis.Redis.from_url(valkey_url) as client:
+        client.zincrby(KEY, -4000, "worker@one")
+    heartbeat.beat("worker@two")
+    assert [beat.worker for beat in heartbeat.beats() or ()] == ["worker@two"]

@@ -88,11 +88,13 @@ def test_a_worker_that_was_away_makes_the_ends_good_but_not_the_moments(engine: 
     pass_time(600)
     end(engine, TxnAction.COMMIT)
     sample(engine)
+    pass_time(10)
     points = reading.series("15m").points
     assert len(points) >= 60
     assert sum(point.committed for point in points) == 1
     assert points[-10].open is None
     assert points[-1].open == 0
+    assert {point.seconds for point in points} == {10}
 
 
 def test_an_owner_is_charged_for_what_its_transaction_hides(engine: Engine) -> None:

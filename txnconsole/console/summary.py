@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from engine import Engine
 from engine.inspect.blockers import HeldBack
@@ -11,10 +12,14 @@ from engine.model.errors import EngineError
 from engine.model.transaction import CoordinatorStats
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.live.feed import digest
+from txnconsole.console.quantities import brief, percent, rate
 from txnconsole.console.reads import Region, region
+from txnconsole.trends.reading import Rates, rates
 
 #: How many held-back partitions the overview lists.
 HELD_BACK_LIMIT = 10
+#: Rates that no worker has sampled again for so long are not shown any more.
+RATES_HOLD = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,28 +29,38 @@ class Summary:
     counts: Region[dict[TxnStatus, int]]
     coordinators: Region[tuple[CoordinatorStats, ...]]
     held_back: Region[HeldBack]
+    #: Of the last minute that a worker has sampled; None before the first.
+    rates: Rates | None = None
     #: Databases that could not be reached, with the reason.
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def figures(self) -> dict[str, int | None]:
-        """The figures by the names that the page's elements carry; None when not known."""
+    def figures(self) -> dict[str, int | str | None]:
+        """The figures by the names that the page's elements carry: numbers, or text with its unit;
+        None when not known."""
         counts = self.counts.value
         held = self.held_back.value
-        stats = self.coordinators.value
-        return {
+        figures: dict[str, int | str | None] = {
             "open": None if counts is None else counts.get(TxnStatus.OPEN, 0),
             "committing": None if counts is None else counts.get(TxnStatus.COMMITTING, 0),
             "aborting": None if counts is None else counts.get(TxnStatus.ABORTING, 0),
             "held": None if held is None else len(held.partitions),
-            "issued": None if stats is None else issued(stats),
         }
+        return (
+            figures
+            | dict.fromkeys(("committed_rate", "aborted_rate", "abort_share", "p99"))
+            | (self._rate_figures())
+        )
 
-    @property
-    def oldest_open_ms(self) -> int | None:
-        """Age of the oldest open transaction; None when there is none or it is not known."""
-        ages = [stats.oldest_open_age_ms for stats in self.coordinators.value or ()]
-        return max((age for age in ages if age is not None), default=None)
+    def _rate_figures(self) -> dict[str, str]:
+        if self.rates is None or self.rates.age >= RATES_HOLD:
+            return {}
+        return {
+            "committed_rate": rate(self.rates.committed_per_s),
+            "aborted_rate": rate(self.rates.aborted_per_s),
+            "abort_share": percent(self.rates.abort_share),
+            "p99": brief(self.rates.p99_ms),
+        }
 
     @property
     def position(self) -> str:
@@ -82,7 +97,11 @@ def read_summary(engine: Engine) -> Summary:
     else:
         unreachable = held_back.value.unavailable if held_back.value else {}
     return Summary(
-        counts=counts, coordinators=coordinators, held_back=held_back, unreachable=unreachable
+        counts=counts,
+        coordinators=coordinators,
+        held_back=held_back,
+        rates=rates(),
+        unreachable=unreachable,
     )
 
 

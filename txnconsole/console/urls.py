@@ -27,6 +27,8 @@ _LOG = "topics/<topic:topic>/partitions/<int:number>/log"
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("trends", overview.trends, name="trends"),
+    path("trends/figures", overview.figures, name="trends-figures"),
     path("login", session.Login.as_view(), name="login"),
     path("logout", session.Logout.as_view(), name="logout"),
     path("search", search.search, name="search"),

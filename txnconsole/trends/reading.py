@@ -31,10 +31,11 @@ _RATE_SPANS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One span: ends, percentiles of how long they took (None without ends), and how many were
-    open; None where nobody looked."""
+    """One span: the ends in so many seconds of it, percentiles of how long they took (None without
+    ends), and how many were open; None where nobody looked."""
 
     at: datetime
+    seconds: float
     committed: int
     aborted: int
     p50_ms: float | None
@@ -71,6 +72,10 @@ class Rates:
     abort_share: float | None
     p99_ms: float | None
 
+    @property
+    def age_ms(self) -> int:
+        return self.age // timedelta(milliseconds=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -89,8 +94,12 @@ def series(range_: str) -> Series:
         KeyError: it is none of them.
     """
     length, kept, width = RANGES[range_]
+    # The newest span is not over yet: its ends would look like a drop.
+    found = Sample.objects.filter(
+        width_s=kept.seconds, at__gte=Now() - length, at__lte=Now() - kept
+    ).order_by("at")
     spans: dict[datetime, list[Sample]] = {}
-    for one in Sample.objects.filter(width_s=kept.seconds, at__gte=Now() - length).order_by("at"):
+    for one in found:
         spans.setdefault(span_of(one.at, width), []).append(one)
     points = tuple(_point(at, samples) for at, samples in spans.items())
     return Series(now=_now(), width=width, points=points)
@@ -140,6 +149,7 @@ def _point(at: datetime, samples: list[Sample]) -> Point:
     durations = added(*map(_durations, samples))
     return Point(
         at=at,
+        seconds=sum(one.width_s for one in samples),
         committed=sum(one.committed for one in samples),
         aborted=sum(one.aborted for one in samples),
         p50_ms=percentile_ms(durations, 0.5),

@@ -35,7 +35,7 @@ class PageRow:
 
 
 PAGES = (
-    PageRow(name="overview", address="/"),
+    PageRow(name="overview", address="/", ready="#throughput .main-svg", charts=True),
     PageRow(name="transactions", address="/transactions"),
     PageRow(name="transaction", address="/transactions/{txn}"),
     PageRow(name="abort", address="/transactions/{txn}/abort", ready="#dialog-title"),

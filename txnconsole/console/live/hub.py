@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
+from django.db import connections
 
 from engine.model.errors import EngineError
-from txnconsole.console.live.feed import Feed
+from txnconsole.console.live.feed import Feed, Reading
 from txnconsole.console.live.frames import frame
 
 _log = structlog.get_logger(__name__)
@@ -120,7 +121,7 @@ class Hub:
 
     async def _read(self, channel: _Channel) -> bool:
         try:
-            reading = await asyncio.to_thread(channel.feed.read)
+            reading = await asyncio.to_thread(_look, channel.feed)
         except EngineError as error:
             _log.warning("live.read_failed", code=error.code, error=error.message)
             channel.broadcast(frame("fault", {"code": error.code, "message": error.message}))
@@ -139,6 +140,14 @@ class Hub:
         else:
             channel.broadcast(frame("delta", reading.change, position=reading.position))
         return True
+
+
+def _look(feed: Feed) -> Reading:
+    """Read in this thread, and let go of what Django opened for it."""
+    try:
+        return feed.read()
+    finally:
+        connections.close_all()
 
 
 def _hello(position: str) -> str:

@@ -16,6 +16,7 @@ from engine.model.ranges import Ranges
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
+from txnconsole.console.quantities import percent
 from txnconsole.console.txn_id_forms import txn_id_hex
 
 register = template.Library()
@@ -42,6 +43,18 @@ _READING = {
 def count(value: int | None) -> str:
     """``18546`` as ``18,546``; nothing known is a dash."""
     return _DASH if value is None else f"{value:,}"
+
+
+@register.filter
+def whole(value: float) -> str:
+    """``18546.4`` as ``18,546``."""
+    return f"{value:,.0f}"
+
+
+@register.filter
+def share(value: float) -> str:
+    """``0.031`` as ``3.1 %``."""
+    return percent(value)
 
 
 @register.filter

@@ -2,34 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
+from django.views.decorators.http import require_GET
 
+from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
-from txnconsole.audit.models import AuditEntry
+from txnconsole.alerts.reading import firing
 from txnconsole.console.audit_log import audit_page
+from txnconsole.console.health import health
+from txnconsole.console.overview_figures import columns, figure_templates
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.summary import read_summary
+from txnconsole.console.reads import region
+from txnconsole.console.summary import Summary, read_summary
 from txnconsole.enginedb.wiring import engine
+from txnconsole.queue import heartbeat
+from txnconsole.trends.reading import RANGES, costs, rates, series
 
-_RECORDS = 10
+_RECORDS, _ALERTS, _OWNERS = 8, 5, 5
+_COSTS_WITHIN = timedelta(hours=24)
+_DEFAULT_RANGE = "15m"
+_PARTS = {
+    "now": "console/partials/overview_now.html",
+    "rest": "console/partials/overview_rest.html",
+}
 
 
+@require_GET
 @page(Permission.TOPIC_READ)
 def overview(request: ConsoleRequest) -> HttpResponse:
-    """What holds readers back, the coordinators, and what operators did last."""
+    """What holds readers back, rates and charts, alerts, costs, workers, and the last changes.
+
+    Its two regions are read by themselves (``part``): what changes with every transaction, and
+    what does not.
+    """
+    part = request.GET.get("part", "")
+    context: dict[str, Any] = {"channel": "overview", "ranges": RANGES, "range": _range(request)}
     summary = read_summary(engine())
-    principal = request.principal
-    context = {
-        "channel": "overview",
-        "position": summary.position,
-        "summary": summary,
-        "may_abort": principal.may(Permission.TRANSACTION_ABORT_ANY),
-        "records": _records() if principal.may(Permission.AUDIT_READ) else None,
+    context |= {"position": summary.position, "summary": summary}
+    if part != "rest":
+        context |= _now(request, summary)
+    if part != "now":
+        context |= _rest(request)
+    return show(request, "console/overview.html", context, region=_PARTS.get(part))
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def trends(request: ConsoleRequest) -> HttpResponse:
+    """The points of the charts as columns, as JSON."""
+    name = _range(request)
+    found = series(name)
+    return JsonResponse(columns(name, found), headers={"Cache-Control": "no-store"})
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def figures(request: ConsoleRequest) -> HttpResponse:
+    """The charts without data: traces and axes, which the page fills."""
+    return JsonResponse(figure_templates(), headers={"Cache-Control": "private, max-age=3600"})
+
+
+def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
+    held = summary.held_back.value.partitions if summary.held_back.value else ()
+    blocking = [status.blocker.txn_id for status in held if status.blocker]
+    known = region(lambda: engine().coordinator.get_many(blocking)).value or {}
+    beats = heartbeat.beats()
+    last = None if not beats else beats[0]
+    return {
+        "health": health(held, summary.unreachable, last.age_ms if last and last.silent else None),
+        "held": [(status, status.blocker and known.get(status.blocker.txn_id)) for status in held],
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+        "sampled": summary.rates,
     }
-    return show(request, "console/overview.html", context, region="console/partials/overview.html")
 
 
-def _records() -> Sequence[AuditEntry]:
-    return audit_page(before=None, about="", people=True, limit=_RECORDS).entries
+def _rest(request: ConsoleRequest) -> dict[str, Any]:
+    return {
+        "alerts": firing(_ALERTS),
+        "costs": costs(_COSTS_WITHIN, _OWNERS),
+        "beats": heartbeat.beats(),
+        "sampled": rates(),
+        "records": audit_page(before=None, about="", people=True, limit=_RECORDS).entries
+        if request.principal.may(Permission.AUDIT_READ)
+        else None,
+    }
+
+
+def _range(request: ConsoleRequest) -> str:
+    name = request.GET.get("range", _DEFAULT_RANGE)
+    if name not in RANGES:
+        raise InvalidRequest(f"{name[:20]!r} is not a range; take one of {', '.join(RANGES)}.")
+    return name

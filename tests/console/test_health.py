@@ -1,0 +1,65 @@
+"""The sentence at the top of the overview."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from engine.model.partition import OngoingTxn, PartitionState, PartitionStatus
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from txnconsole.console.health import Level, health
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def held(number: int, seconds: float) -> PartitionStatus:
+    blocker = OngoingTxn(
+        txn_id=TxnID(0, number),
+        first_offset=5,
+        last_offset=5,
+        messages=1,
+        first_append_at=NOW - timedelta(seconds=seconds),
+    )
+    return PartitionStatus(
+        partition=PartitionName.parse(f"public/default/orders:{number}"),
+        broker="broker-1",
+        state=PartitionState.ONLINE,
+        last_offset=9,
+        stable_position=4,
+        log_start_offset=0,
+        ongoing_txns=1,
+        aborted_txns=0,
+        low_water_marks={},
+        blocker=blocker,
+        snapshot=None,
+        now=NOW,
+    )
+
+
+def test_nothing_held_back_is_clear() -> None:
+    found = health([], {}, None)
+    assert (found.level, found.word, found.longest) == (Level.CLEAR, "Clear", None)
+
+
+def test_a_short_wait_is_no_news() -> None:
+    found = health([held(1, 3), held(2, 8)], {}, None)
+    assert (found.level, found.held, found.stuck) == (Level.WAITING, 2, 0)
+    assert found.longest is not None
+    assert (found.longest.txn_id, found.longest.for_ms) == (TxnID(0, 2), 8_000)
+
+
+def test_more_than_a_minute_is_stuck() -> None:
+    found = health([held(1, 61), held(2, 60)], {}, None)
+    assert (found.level, found.stuck) == (Level.STUCK, 1)
+
+
+@pytest.mark.parametrize(
+    ("unreachable", "silent_ms"), [({"broker-2": "refused"}, None), ({}, 20_000)]
+)
+def test_what_cannot_be_reached_or_heard_is_worse_than_waiting(
+    unreachable: dict[str, str], silent_ms: int | None
+) -> None:
+    found = health([held(1, 1)], unreachable, silent_ms)
+    assert (found.level, found.word) == (Level.STUCK, "Stuck")

@@ -1,0 +1,155 @@
+"""The charts of the overview as plotly figures without data and without colours, and their data.
+
+As in ``log_figures``: the page fills them, each trace carries a stable handle in ``meta``.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from txnconsole.trends.reading import Series
+
+_MARGIN = {"l": 54, "r": 92, "t": 10, "b": 26}
+_TIME = {"type": "date", "nticks": 5, "showgrid": False, "fixedrange": True}
+
+
+def columns(name: str, found: Series) -> dict[str, Any]:
+    """The points of a range by column, in the units that the charts show: ends a second,
+    milliseconds."""
+    points = found.points
+    return {
+        "range": name,
+        "width_s": found.width.total_seconds(),
+        "now": found.now and _ms(found.now),
+        "at": [_ms(point.at) for point in points],
+        "committed": [round(point.committed / point.seconds, 3) for point in points],
+        "aborted": [round(point.aborted / point.seconds, 3) for point in points],
+        "open": [point.open for point in points],
+        "committing": [point.committing for point in points],
+        "aborting": [point.aborting for point in points],
+        "p50": [_rounded(point.p50_ms) for point in points],
+        "p95": [_rounded(point.p95_ms) for point in points],
+        "p99": [_rounded(point.p99_ms) for point in points],
+        "oldest": [point.oldest_open_ms for point in points],
+    }
+
+
+@cache
+def figure_templates() -> dict[str, Any]:
+    """All four figures as JSON values."""
+    return {
+        "throughput": _throughput(),
+        "live": _live(),
+        "durations": _durations(),
+        "oldest": _oldest(),
+    }
+
+
+def _throughput() -> dict[str, Any]:
+    """Ends a second, committed and aborted on one another: is the abort ratio changing?"""
+    figure = _figure()
+    for status, pattern in (("committed", ""), ("aborted", "x")):
+        figure.add_bar(
+            name=status.capitalize(),
+            meta=status,
+            marker={"pattern": {"shape": pattern, "size": 5, "solidity": 0.3}},
+            hovertemplate="%{y:,.1f} /s",
+        )
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.12,
+        hovermode="x unified",
+        margin=_MARGIN,
+        xaxis=_TIME,
+        yaxis={"nticks": 4, "rangemode": "tozero", "tickformat": "~s", "fixedrange": True},
+    )
+    return _json(figure)
+
+
+def _live() -> dict[str, Any]:
+    """Unfinished transactions by state: a pile-up while committing or aborting is a stuck end."""
+    figure = _figure()
+    for status in ("aborting", "committing", "open"):
+        figure.add_scatter(
+            name=status.capitalize(),
+            meta=status,
+            mode="lines",
+            stackgroup="live",
+            line={"width": 1.5, "shape": "hv"},
+            hovertemplate="%{y:,d}",
+        )
+    figure.update_layout(
+        hovermode="x unified",
+        margin=_MARGIN,
+        xaxis=_TIME,
+        yaxis={"nticks": 4, "rangemode": "tozero", "tickformat": ",d", "fixedrange": True},
+    )
+    return _json(figure)
+
+
+def _durations() -> dict[str, Any]:
+    """From opening to the end: half, 95 and 99 of a hundred take no longer."""
+    figure = _figure()
+    for name, width, fill in (("p50", 2, None), ("p95", 1.25, "tonexty"), ("p99", 1.25, "tonexty")):
+        figure.add_scatter(
+            name=name,
+            meta=name,
+            mode="lines",
+            fill=fill,
+            line={"width": width},
+            hovertemplate="%{customdata}",
+        )
+    figure.update_layout(
+        hovermode="x unified",
+        margin=_MARGIN,
+        xaxis=_TIME,
+        yaxis={
+            "type": "log",
+            "fixedrange": True,
+            "tickvals": [1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000],
+            "ticktext": ["1 ms", "10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min", "1 h"],
+        },
+    )
+    return _json(figure)
+
+
+def _oldest() -> dict[str, Any]:
+    """The age of the oldest open transaction: does one head for its timeout?"""
+    figure = _figure()
+    figure.add_scatter(
+        name="Oldest open",
+        meta="oldest",
+        mode="lines",
+        fill="tozeroy",
+        line={"width": 1.75, "shape": "hv"},
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    figure.update_layout(
+        hovermode="x unified",
+        margin=_MARGIN,
+        xaxis=_TIME,
+        yaxis={"nticks": 4, "rangemode": "tozero", "fixedrange": True},
+    )
+    return _json(figure)
+
+
+def _rounded(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds, 1)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _figure() -> Any:
+    # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
+    from plotly.graph_objects import Figure  # noqa: PLC0415
+
+    return Figure(layout={"template": "none", "showlegend": False})
+
+
+def _json(figure: Any) -> dict[str, Any]:
+    return dict(json.loads(figure.to_json()))
