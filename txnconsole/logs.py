@@ -65,6 +65,9 @@ def _standard_library(level: str, *, human: bool) -> dict[str, Any]:
             "celery.beat": {"level": "WARNING"},
             # It says once more, without the request's id, what the line of the request says.
             "django.request": {"level": "ERROR"},
+            # They would log the addresses of webhooks, which are secrets.
+            "httpx": {"level": "WARNING"},
+            "httpcore": {"level": "WARNING"},
             "psycopg.pool": {"level": "ERROR"},
         },
     }

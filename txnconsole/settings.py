@@ -177,6 +177,21 @@ PIPELINE_SCHEDULE = env.intervals("TXNCONSOLE_PIPELINE_SCHEDULE", "")
 #: Where jobs reach the REST API.
 PIPELINE_URL = env.text("TXNCONSOLE_URL", f"http://127.0.0.1:{os.environ.get('PORT', '8000')}")
 
+# --- Alerts (docs/alerts.md) ---------------------------------------------------------------------
+#: Where people reach the console, for links in messages, without a path; empty: no links.
+PUBLIC_URL = env.text("TXNCONSOLE_PUBLIC_URL", "").rstrip("/")
+#: Whether webhooks may go to private addresses: loopback, the company's own networks.
+ALERTS_PRIVATE_ADDRESSES = env.boolean("TXNCONSOLE_ALERTS_PRIVATE_ADDRESSES", default=False)
+EMAIL_BACKEND = env.text("EMAIL_BACKEND", "django.core.mail.backends.smtp.EmailBackend")
+EMAIL_HOST = env.text("EMAIL_HOST", "")
+EMAIL_PORT = env.integer("EMAIL_PORT", 25, low=1, high=65_535)
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", default=False)
+EMAIL_USE_SSL = env.boolean("EMAIL_USE_SSL", default=False)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "txnconsole@localhost")
+
 # --- Static files --------------------------------------------------------------------------------
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(env.text("STATIC_ROOT", str(DATA_DIR / "static")))

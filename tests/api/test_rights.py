@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 from django.urls import URLPattern
 
 from engine import Engine
@@ -17,6 +18,7 @@ from engine.model.txn_status import TxnAction
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
+from txnconsole.alerts.models import Alert, Channel, Message, Rule, Silence
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
 from txnconsole.jobs.models import Job
@@ -103,6 +105,26 @@ ALLOWED: dict[str, set[Role]] = {
     "getPipelineRun": PEOPLE,
     "repeatPipelineRun": {OP, A},
     "cancelPipelineRun": {OP, A},
+    "listAlerts": PEOPLE,
+    "getAlert": PEOPLE,
+    "acknowledgeAlert": {OP, A},
+    "listAlertRules": PEOPLE,
+    "getAlertRule": PEOPLE,
+    "createAlertRule": {A},
+    "putAlertRule": {A},
+    "deleteAlertRule": {A},
+    "listAlertSilences": PEOPLE,
+    "createAlertSilence": {OP, A},
+    "endAlertSilence": {OP, A},
+    "listAlertChannels": {A},
+    "createAlertChannel": {A},
+    "getAlertChannel": {A},
+    "putAlertChannel": {A},
+    "renewAlertChannelSecret": {A},
+    "testAlertChannel": {A},
+    "listAlertMessages": {A},
+    "resendAlertMessage": {A},
+    "deleteAlertChannel": {A},
 }
 
 _T = f"/topics/{TOPIC}"
@@ -113,6 +135,10 @@ _ORPHAN = TxnID(0, 4711)
 #: Committed by an administrator, and not carried out.
 _DECIDED = TxnID(3, 0)
 _JOB = 4711
+#: An alert that fires, its rule, a silence, a channel and a dead message of it.
+_ROW = 4711
+_RULE = {"name": "held", "kind": "held_back", "threshold": 1}
+_CHANNEL = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
 _WHY = {"reason": "why"}
 _MESSAGE_IDS = {"consumer": "c", "message_ids": ["1:0:0:0"]}
 
@@ -204,6 +230,26 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "getPipelineRun": ("GET", f"/pipeline/runs/{_JOB}", None),
     "repeatPipelineRun": ("POST", f"/pipeline/runs/{_JOB}/repeat", {}),
     "cancelPipelineRun": ("POST", f"/pipeline/runs/{_JOB + 1}/cancel", {}),
+    "listAlerts": ("GET", "/alerts", None),
+    "getAlert": ("GET", f"/alerts/{_ROW}", None),
+    "acknowledgeAlert": ("POST", f"/alerts/{_ROW}/acknowledge", {}),
+    "listAlertRules": ("GET", "/alerts/rules", None),
+    "getAlertRule": ("GET", f"/alerts/rules/{_ROW}", None),
+    "createAlertRule": ("POST", "/alerts/rules", _RULE | {"name": "another"}),
+    "putAlertRule": ("PUT", f"/alerts/rules/{_ROW}", _RULE),
+    "deleteAlertRule": ("DELETE", f"/alerts/rules/{_ROW}", None),
+    "listAlertSilences": ("GET", "/alerts/silences", None),
+    "createAlertSilence": ("POST", "/alerts/silences", {"duration_ms": 60_000} | _WHY),
+    "endAlertSilence": ("DELETE", f"/alerts/silences/{_ROW}", None),
+    "listAlertChannels": ("GET", "/alerts/channels", None),
+    "createAlertChannel": ("POST", "/alerts/channels", _CHANNEL | {"name": "another"}),
+    "getAlertChannel": ("GET", f"/alerts/channels/{_ROW + 1}", None),
+    "putAlertChannel": ("PUT", f"/alerts/channels/{_ROW + 1}", _CHANNEL),
+    "renewAlertChannelSecret": ("POST", f"/alerts/channels/{_ROW}/secret", {}),
+    "testAlertChannel": ("POST", f"/alerts/channels/{_ROW + 1}/test", {}),
+    "listAlertMessages": ("GET", f"/alerts/channels/{_ROW}/messages", None),
+    "resendAlertMessage": ("POST", f"/alerts/channels/{_ROW}/messages/{_ROW}/resend", {}),
+    "deleteAlertChannel": ("DELETE", f"/alerts/channels/{_ROW}", None),
 }
 
 
@@ -240,10 +286,33 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     engine._acks.acknowledge(held, "c", [MessageID(0, 0, 0, 0)], txn_id=_ORPHAN)
     decided = engine.coordinator.open(owner="root", tc_id=_DECIDED.tc_id).txn_id
     assert engine.coordinator.end(decided, TxnAction.COMMIT).txn_id == _DECIDED
+    _alerts()
     Job.objects.create(pk=_JOB, kind="bulk_abort", who="root", parameters={}, total=0)
     for number, state in ((_JOB, "failed"), (_JOB + 1, "queued")):
         PipelineRun.objects.create(pk=number, kind="audit", parameters={}, who="r", state=state)
     return admin
+
+
+def _alerts() -> None:
+    rule = Rule.objects.create(pk=_ROW, **_RULE, severity="info")
+    Alert.objects.create(
+        pk=_ROW,
+        rule=rule,
+        rule_name=rule.name,
+        kind=rule.kind,
+        severity="info",
+        threshold=1,
+        object="partition:public/default/flights:0",
+        state="firing",
+        value=2,
+        peak=2,
+        pending_since=Now(),
+        measured_at=Now(),
+    )
+    Silence.objects.create(pk=_ROW, until=Now(), reason="why", created_by="root")
+    hook = Channel.objects.create(pk=_ROW, name="hook", kind="webhook", url="https://h.example/")
+    Channel.objects.create(pk=_ROW + 1, **_CHANNEL)
+    Message.objects.create(pk=_ROW, channel=hook, content={"subject": "s"}, state="dead")
 
 
 def request(caller: Caller, name: str, own: str) -> int:

@@ -53,6 +53,11 @@ class Permission(StrEnum):
     JOB_CANCEL = "job.cancel"
     #: Start a pipeline run; of one that writes messages, MESSAGE_PRODUCE as well.
     JOB_START = "job.start"
+    ALERT_READ = "alert.read"
+    #: Acknowledge and silence alerts.
+    ALERT_HANDLE = "alert.handle"
+    #: Rules, and where alerts are told.
+    ALERT_MANAGE = "alert.manage"
 
 
 _READ = frozenset(
@@ -65,6 +70,7 @@ _READ = frozenset(
         Permission.COORDINATOR_READ,
         Permission.OPERATION_READ,
         Permission.JOB_READ,
+        Permission.ALERT_READ,
     }
 )
 _PROGRAM = frozenset(
@@ -98,6 +104,7 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
         Permission.AUDIT_READ,
         Permission.JOB_CANCEL,
         Permission.JOB_START,
+        Permission.ALERT_HANDLE,
     },
     Role.ADMIN: frozenset(Permission),
 }

@@ -38,7 +38,7 @@ def evaluate(engine: Engine) -> int:
     Returns:
         How many alerts have begun to fire or have been resolved.
     """
-    seen = Evaluation.objects.get()
+    seen, _ = Evaluation.objects.get_or_create(pk=1)
     rules = list(Rule.objects.order_by("id"))
     silences = open_silences()
     at = database_now()

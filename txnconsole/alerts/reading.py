@@ -65,7 +65,7 @@ class Firing:
 
 def firing_count() -> int:
     """How many alerts fire that nobody has silenced; acknowledged ones count, they still hold."""
-    return _loud().count() + sum(not one.silenced for one in _silent_workers())
+    return _loud().count() + sum(not one.silenced for one in silent_workers())
 
 
 def firing(limit: int = MAX_FIRING) -> list[Firing]:
@@ -81,7 +81,7 @@ def firing(limit: int = MAX_FIRING) -> list[Firing]:
         output_field=IntegerField(),
     )
     found = Alert.objects.filter(state=AlertState.FIRING).order_by(quiet, rank, "fired_at", "id")
-    return _silent_workers() + [firing_alert(alert, now) for alert in found[:limit]]
+    return silent_workers() + [firing_alert(alert, now) for alert in found[:limit]]
 
 
 def firing_alert(alert: Alert, now: datetime) -> Firing:
@@ -117,7 +117,7 @@ def _loud() -> QuerySet[Alert]:
     )
 
 
-def _silent_workers() -> list[Firing]:
+def silent_workers() -> list[Firing]:
     """The alert of each rule about silent workers that is broken now."""
     found = Evaluation.objects.annotate(now=Now()).values_list("at", "now").first()
     if found is None or found[1] - found[0] < _ALIVE:

@@ -6,6 +6,8 @@ from django.urls import URLPattern, path, re_path
 
 from txnconsole.api.docs import Docs, Schema
 from txnconsole.api.views import (
+    alert_channels,
+    alerts,
     audit,
     coordinators,
     inspection,
@@ -27,6 +29,7 @@ _TXN = "transactions/<str:txn_id>"
 _TOPIC = "topics/<str:tenant>/<str:namespace>/<str:topic>"
 _PARTITION = f"{_TOPIC}/partitions/<str:partition>"
 _SUBSCRIPTION = f"{_TOPIC}/subscriptions/<str:subscription>"
+_CHANNEL = "alerts/channels/<int:channel_id>"
 
 urlpatterns: list[URLPattern] = [
     path("transactions", transactions.Transactions.as_view()),
@@ -89,6 +92,22 @@ urlpatterns: list[URLPattern] = [
     path("pipeline/runs/<int:run_id>", runs.OneRun.as_view()),
     path("pipeline/runs/<int:run_id>/repeat", runs.RepetitionOfRun.as_view()),
     path("pipeline/runs/<int:run_id>/cancel", runs.CancellationOfRun.as_view()),
+    path("alerts", alerts.Alerts.as_view()),
+    path("alerts/<int:alert_id>", alerts.OneAlert.as_view()),
+    path("alerts/<int:alert_id>/acknowledge", alerts.AcknowledgementOfAlert.as_view()),
+    path("alerts/rules", alerts.AlertRules.as_view()),
+    path("alerts/rules/<int:rule_id>", alerts.OneAlertRule.as_view()),
+    path("alerts/silences", alerts.AlertSilences.as_view()),
+    path("alerts/silences/<int:silence_id>", alerts.OneAlertSilence.as_view()),
+    path("alerts/channels", alert_channels.AlertChannels.as_view()),
+    path(_CHANNEL, alert_channels.OneAlertChannel.as_view()),
+    path(f"{_CHANNEL}/secret", alert_channels.SecretOfAlertChannel.as_view()),
+    path(f"{_CHANNEL}/test", alert_channels.TestOfAlertChannel.as_view()),
+    path(f"{_CHANNEL}/messages", alert_channels.MessagesOfAlertChannel.as_view()),
+    path(
+        f"{_CHANNEL}/messages/<int:message_id>/resend",
+        alert_channels.RepetitionOfAlertMessage.as_view(),
+    ),
     path("audit", audit.AuditLog.as_view()),
     path("audit/export", audit.AuditExport.as_view()),
     path("audit/verify", audit.AuditProof.as_view()),

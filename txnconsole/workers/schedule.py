@@ -11,7 +11,9 @@ _EVERY_FIVE_SECONDS = (
     "move_dead_letters",
     "evaluate_alerts",
     "sample_trends",
+    "deliver_alerts",
 )
+_EVERY_MINUTE = ("drop_kept_answers", "schedule_runs", "trim_alerts")
 _EVERY_SECOND = (
     "sweep",
     "expire",
@@ -31,7 +33,7 @@ SCHEDULE: dict[str, dict[str, Any]] = (
     }
     | {
         name: {"task": f"txnconsole.{name}", "schedule": 60.0, "options": {"expires": 60.0}}
-        for name in ("drop_kept_answers", "schedule_runs")
+        for name in _EVERY_MINUTE
     }
     | {
         name: {"task": f"txnconsole.{name}", "schedule": 5.0, "options": {"expires": 5.0}}

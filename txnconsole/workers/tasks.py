@@ -8,7 +8,7 @@ from celery.signals import worker_ready
 from kombu.exceptions import OperationalError
 
 from engine.model.errors import EngineError
-from txnconsole.alerts import evaluating
+from txnconsole.alerts import bundling, delivering, evaluating, trimming
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
@@ -155,6 +155,21 @@ def check_invariants() -> None:
 def evaluate_alerts() -> None:
     """Go through the alert rules."""
     evaluating.evaluate(engine())
+    bundling.bundle()
+
+
+@app.task(name="txnconsole.deliver_alerts")
+def deliver_alerts() -> None:
+    """Send what people should hear of alerts."""
+    delivering.deliver()
+
+
+@app.task(name="txnconsole.trim_alerts")
+def trim_alerts() -> None:
+    """Forget alerts and messages that are over for long."""
+    trimmed = trimming.trim()
+    if trimmed:
+        _log.info("alerts trimmed", rows=trimmed)
 
 
 @app.task(name=wakeup.DRIVE_JOBS)

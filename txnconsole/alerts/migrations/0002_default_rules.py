@@ -22,7 +22,7 @@ def add_defaults(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
         )
         for kind, terms in KINDS.items()
     )
-    apps.get_model("alerts", "Evaluation").objects.create()
+    apps.get_model("alerts", "Evaluation").objects.create(pk=1)
 
 
 class Migration(migrations.Migration):

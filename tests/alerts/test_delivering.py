@@ -1,0 +1,311 @@
+"""From a notice to a receiver: bundling, signatures, retries, dead messages, two workers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import smtplib
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.core import mail as outbox
+from django.core.mail import EmailMessage
+from django.db import connection
+from django.db.models.functions import Now
+
+from tests.alerts.conftest import pass_time, webhook
+from tests.alerts.receiver import Receiver
+from txnconsole.alerts import delivering
+from txnconsole.alerts.bundling import MAX_NOTICES, bundle
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.composing import compose_test
+from txnconsole.alerts.delivering import MAX_ATTEMPTS, deliver, pause_seconds, send_again
+from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Notice
+from txnconsole.alerts.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from txnconsole.alerts.trimming import trim
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setattr(settings, "ALERTS_PRIVATE_ADDRESSES", True)
+    with Receiver().running() as running:
+        yield running
+
+
+def alert(number: int = 1, **fields: object) -> Alert:
+    now = database_now()
+    given: dict[str, object] = {
+        "rule_name": "Partition held back",
+        "kind": "held_back",
+        "severity": "warning",
+        "threshold": 60_000,
+        "object": f"partition:public/default/flights:{number}",
+        "detail": "7 offsets behind 3:42",
+        "state": "firing",
+        "value": 61_000,
+        "peak": 61_000,
+        "pending_since": now,
+        "fired_at": now,
+        "measured_at": now,
+    }
+    return Alert.objects.create(**(given | fields))
+
+
+def notice(channel: Channel, about: Alert, kind: str = "firing") -> Notice:
+    return Notice.objects.create(
+        channel=channel, alert=about, kind=kind, value=61_000, at=database_now()
+    )
+
+
+def queued(channel: Channel) -> Message:
+    content = compose_test(channel.name, "ann", "")
+    return Message.objects.create(channel=channel, content=content)
+
+
+def test_notices_wait_for_others_and_become_one_message() -> None:
+    channel = webhook()
+    notice(channel, alert(1))
+    notice(channel, alert(2, severity="critical"))
+    assert bundle() == 0
+    pass_time(11)
+    gone = alert(3, state="resolved", resolved_at=database_now())
+    notice(channel, gone, "resolved")
+    assert bundle() == 1
+    assert bundle() == 0
+    content = Message.objects.get().content
+    assert content["subject"] == (
+        "[critical] Partition held back: partition:public/default/flights:2 and 1 more"
+    )
+    assert [one["status"] for one in content["alerts"]] == ["firing", "firing", "resolved"]
+    assert content["alerts"][0]["severity"] == "critical"
+    assert "Firing (2)" in content["text"]
+    assert "1 min 1 s, more than 1 min" in content["text"]
+    assert "Resolved (1)" in content["text"]
+
+
+def test_what_came_and_went_meanwhile_is_told_as_it_is_now() -> None:
+    channel = webhook()
+    about = alert()
+    notice(channel, about)
+    notice(channel, about, "resolved")
+    pass_time(11)
+    bundle()
+    assert [one["status"] for one in Message.objects.get().content["alerts"]] == ["resolved"]
+
+
+def test_very_many_notices_do_not_wait_and_make_a_readable_text() -> None:
+    channel = webhook()
+    Notice.objects.bulk_create(
+        Notice(channel=channel, alert=alert(n), kind="firing", value=1, at=database_now())
+        for n in range(MAX_NOTICES + 1)
+    )
+    assert bundle() == 1
+    content = Message.objects.get().content
+    assert len(content["alerts"]) == MAX_NOTICES
+    assert "- and 150 more" in content["text"]
+    assert Notice.objects.filter(message=None).count() == 1
+
+
+def test_a_receiver_can_check_the_signature_as_the_documentation_says(receiver: Receiver) -> None:
+    channel = webhook(url=receiver.url, secret="txs_abc")
+    message = queued(channel)
+    assert deliver() == 1
+    [(headers, body, path)] = receiver.received
+    assert path == "/hooks/very-secret-path?key=also-secret"
+    assert headers["Host"] == f"localhost:{receiver.port}"
+    signed = f"{headers[TIMESTAMP_HEADER]}.".encode() + body
+    expected = "v1=" + hmac.new(b"txs_abc", signed, hashlib.sha256).hexdigest()
+    assert headers[SIGNATURE_HEADER] == expected
+    assert abs(int(headers[TIMESTAMP_HEADER]) - database_now().timestamp()) < 5
+    assert json.loads(body)["id"] == headers["Txnconsole-Id"] == str(message.pk)
+    message.refresh_from_db()
+    assert (message.state, message.attempts, message.last_error) == ("sent", 1, "")
+
+
+def test_a_failed_message_is_tried_again_later_and_later_until_it_is_dead(
+    receiver: Receiver,
+) -> None:
+    receiver.statuses = [500]
+    message = queued(webhook(url=receiver.url))
+    for attempts in range(1, MAX_ATTEMPTS + 1):
+        assert deliver() == 0
+        message.refresh_from_db()
+        assert message.attempts == attempts
+        if attempts < MAX_ATTEMPTS:
+            assert message.state == "queued"
+            assert deliver() == 0  # Not due yet.
+            assert len(receiver.received) == attempts
+            pass_time(901)
+    assert message.state == "dead"
+    assert message.last_error == f"http://localhost:{receiver.port}/… answered 500."
+    receiver.statuses = [200]
+    assert send_again(message)
+    assert not send_again(message)
+    assert deliver() == 1
+
+
+def test_pauses_double_up_to_a_quarter_of_an_hour() -> None:
+    assert [pause_seconds(n, 1.0) for n in range(1, 10)] == [5, 10, 20, 40, 80, 160, 320, 640, 900]
+    assert pause_seconds(1, 0.0) == 2.5
+    assert pause_seconds(10**6, 1.0) == 900
+
+
+def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
+    receiver.statuses = [302]
+    receiver.headers = {"Location": receiver.url}
+    message = queued(webhook(url=receiver.url))
+    deliver()
+    message.refresh_from_db()
+    assert message.last_error.endswith("answered 302; redirects are not followed.")
+    assert len(receiver.received) == 1
+
+
+def test_a_private_address_is_refused_unless_the_settings_allow_it(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "ALERTS_PRIVATE_ADDRESSES", False)
+    message = queued(webhook(url=receiver.url))
+    deliver()
+    message.refresh_from_db()
+    assert message.last_error.startswith("The host localhost has a private address")
+    assert receiver.received == []
+
+
+def test_a_receiver_that_does_not_answer_costs_its_time_limit_and_no_more(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.alerts.webhook._WHOLE_SECONDS", 0.05)
+    receiver.go_on = threading.Event()
+    message = queued(webhook(url=receiver.url))
+    deliver()
+    receiver.go_on.set()
+    message.refresh_from_db()
+    assert message.last_error.endswith("did not answer in time.")
+
+
+def test_nothing_listens_there(receiver: Receiver) -> None:
+    message = queued(webhook(url="http://localhost:9/secret"))
+    deliver()
+    message.refresh_from_db()
+    assert message.last_error == "http://localhost:9/…: ConnectError"
+
+
+def test_logs_hold_no_secret(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    receiver.statuses = [500, 200]
+    queued(webhook(url=receiver.url, secret="txs_abc"))
+    deliver()
+    pass_time(901)
+    deliver()
+    assert "secret" not in caplog.text
+    assert "txs_abc" not in caplog.text
+
+
+def test_a_worker_that_dies_while_sending_is_followed_by_another(receiver: Receiver) -> None:
+    message = queued(webhook(url=receiver.url))
+    assert delivering.claim(message.pk) is not None
+    assert deliver() == 0
+    assert delivering.claim(message.pk) is None
+    pass_time(61)
+    assert deliver() == 1
+    message.refresh_from_db()
+    assert message.attempts == 2
+
+
+def test_who_has_lost_the_lease_writes_nothing_down(receiver: Receiver) -> None:
+    message = queued(webhook(url=receiver.url))
+    late = delivering.claim(message.pk)
+    assert late is not None
+    pass_time(61)
+    assert deliver() == 1
+    receiver.statuses = [500]
+    assert not delivering.attempt(late)
+    message.refresh_from_db()
+    assert (message.state, message.last_error) == ("sent", "")
+
+
+def test_messages_of_a_channel_that_is_off_wait(receiver: Receiver) -> None:
+    channel = webhook(url=receiver.url, enabled=False)
+    queued(channel)
+    assert deliver() == 0
+    Channel.objects.update(enabled=True)
+    assert deliver() == 1
+
+
+def test_a_mail_goes_to_all_recipients_with_an_id_that_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    channel = Channel.objects.create(name="ops", kind="email", recipients=["a@b.example", "c@d"])
+    message = queued(channel)
+
+    def fail(_: EmailMessage) -> int:
+        raise smtplib.SMTPServerDisconnected
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EmailMessage, "send", fail)
+        deliver()
+    message.refresh_from_db()
+    assert message.last_error == "The mail server: SMTPServerDisconnected."
+    pass_time(901)
+    assert deliver() == 1
+    [sent] = outbox.outbox
+    assert sent.to == ["a@b.example", "c@d"]
+    assert sent.subject == "Test of the channel ops"
+    assert sent.extra_headers["Message-ID"].startswith(f"<txnconsole-alerts.{message.pk}.")
+
+
+def test_without_a_mail_server_the_cause_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = "django.core.mail.backends.smtp.EmailBackend"
+    monkeypatch.setattr(settings, "EMAIL_BACKEND", backend)
+    monkeypatch.setattr(settings, "EMAIL_HOST", "")
+    message = queued(Channel.objects.create(name="ops", kind="email", recipients=["a@b.example"]))
+    deliver()
+    message.refresh_from_db()
+    assert message.last_error == "No mail server is configured; set EMAIL_HOST."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_send_one_message_once_and_one_at_a_time(receiver: Receiver) -> None:
+    Evaluation.objects.get_or_create()
+    receiver.go_on = threading.Event()
+    channel = webhook(url=receiver.url)
+    for _ in range(2):
+        queued(channel)
+    arrived: list[int] = []
+
+    def work() -> None:
+        arrived.append(deliver())
+        connection.close()
+
+    first, second = (threading.Thread(target=work) for _ in range(2))
+    first.start()
+    while not receiver.received:
+        first.join(0.01)
+    second.start()
+    second.join(20)
+    assert arrived == [0]
+    receiver.go_on.set()
+    first.join(20)
+    assert sorted(arrived) == [0, 2]
+    assert len(receiver.received) == 2
+
+
+def test_what_is_over_for_long_is_forgotten() -> None:
+    channel = webhook()
+    old = alert(1, state="resolved", resolved_at=Now() - timedelta(days=91))
+    notice(channel, old, "resolved")
+    alert(2, state="resolved", resolved_at=Now() - timedelta(days=89))
+    alert(3)
+    message = queued(channel)
+    Message.objects.update(state="sent", ended_at=Now() - timedelta(days=31))
+    assert trim() == 2
+    assert not Message.objects.filter(pk=message.pk).exists()
+    assert not Alert.objects.filter(pk=old.pk).exists()
+    assert Alert.objects.count() == 2

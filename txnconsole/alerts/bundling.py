@@ -1,0 +1,51 @@
+"""Notices of a channel become one message: an outage that breaks a hundred rules sends one mail."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.composing import compose
+from txnconsole.alerts.models import Channel, Message, Notice
+
+#: A notice waits so long for others.
+GROUP_WAIT = timedelta(seconds=10)
+#: Notices of one message; more do not wait.
+MAX_NOTICES = 200
+
+
+def bundle() -> int:
+    """Make messages of the notices that have waited long enough, one for each channel.
+
+    Returns:
+        How many messages.
+    """
+    waiting = Notice.objects.filter(message=None, channel__enabled=True)
+    channels = waiting.order_by().values_list("channel_id", flat=True).distinct()
+    return sum(_bundle(channel_id) for channel_id in list(channels))
+
+
+def _bundle(channel_id: int) -> bool:
+    with transaction.atomic():
+        channels = Channel.objects.select_for_update(skip_locked=True, of=("self",))
+        channel = channels.filter(pk=channel_id, enabled=True).first()
+        if channel is None:
+            return False  # Another worker has it, or it was switched off meanwhile.
+        notices = list(
+            Notice.objects.filter(channel=channel, message=None)
+            .select_related("alert")
+            .order_by("id")[:MAX_NOTICES]
+        )
+        if not notices:
+            return False
+        waited = database_now() - notices[0].at
+        if waited < GROUP_WAIT and len(notices) < MAX_NOTICES:
+            return False
+        content = compose(notices, settings.PUBLIC_URL)
+        message = Message.objects.create(channel=channel, content=content, next_attempt_at=Now())
+        Notice.objects.filter(pk__in=[notice.pk for notice in notices]).update(message=message)
+    return True

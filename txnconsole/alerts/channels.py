@@ -1,0 +1,227 @@
+"""Making, changing, testing and deleting channels, recorded in the audit log without secrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db.models.functions import Now
+
+from txnconsole.alerts.addresses import Target
+from txnconsole.alerts.composing import compose_test
+from txnconsole.alerts.delivering import attempt, claim, send_again
+from txnconsole.alerts.errors import (
+    AlertChannelNotFound,
+    AlertConflict,
+    AlertMessageNotFound,
+    invalid,
+    unique_name,
+)
+from txnconsole.alerts.kinds import Severity
+from txnconsole.alerts.models import Channel, Message
+from txnconsole.alerts.signing import new_secret
+from txnconsole.alerts.states import ChannelKind
+from txnconsole.audit.chain import Actor, Change, recorded, recorded_atomically
+
+MAX_RECIPIENTS = 50
+MAX_CHANNELS = 100
+#: Nobody but who made it sends a test: a worker would have to wait for so long.
+_TEST_LATER = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSettings:
+    """What a channel is to be. ``url`` None leaves a webhook's as it is."""
+
+    name: str
+    kind: ChannelKind
+    recipients: tuple[str, ...] = ()
+    url: str | None = None
+    min_severity: Severity = Severity.INFO
+    enabled: bool = True
+
+
+def find_channel(channel_id: int) -> Channel:
+    """A channel.
+
+    Raises:
+        AlertChannelNotFound: there is none of that number.
+    """
+    channel = Channel.objects.filter(pk=channel_id).first()
+    if channel is None:
+        raise AlertChannelNotFound(f"There is no alert channel {channel_id}.")
+    return channel
+
+
+def create_channel(actor: Actor, settings: ChannelSettings) -> Channel:
+    """Make a channel. A webhook gets a secret, which is the answer's alone: it is not told again.
+
+    Raises:
+        InvalidRequest: a field has a value that it cannot have.
+        AlertConflict: the name is taken, or there are too many channels.
+    """
+    change = Change(actor, "alert_channel.create", "alert_channels")
+    with recorded_atomically(change) as recording:
+        fields = _checked(settings)
+        if settings.kind is ChannelKind.WEBHOOK:
+            if settings.url is None:
+                raise invalid("url", "is missing")
+            fields["secret"] = new_secret()
+        if Channel.objects.count() >= MAX_CHANNELS:
+            raise AlertConflict(f"There are {MAX_CHANNELS} channels already.")
+        with unique_name(settings.name):
+            channel = Channel.objects.create(**fields, changed_by=actor.name)
+        recording.after = {"channel": channel.pk, **_facts(channel)}
+    return find_channel(channel.pk)
+
+
+def change_channel(actor: Actor, channel_id: int, settings: ChannelSettings) -> Channel:
+    """Change a channel; messages that wait go where it leads then.
+
+    Raises:
+        AlertChannelNotFound: there is none of that number.
+        InvalidRequest: a field has a value that it cannot have, or the kind would change.
+        AlertConflict: the name is taken.
+    """
+    change = Change(actor, "alert_channel.change", f"alert_channel:{channel_id}")
+    with recorded_atomically(change) as recording:
+        channel = _locked(channel_id)
+        recording.before = _facts(channel)
+        fields = _checked(settings)
+        if settings.kind != channel.kind:
+            raise invalid("kind", "cannot change; make another channel")
+        with unique_name(settings.name):
+            Channel.objects.filter(pk=channel_id).update(
+                **fields, changed_at=Now(), changed_by=actor.name
+            )
+        changed = find_channel(channel_id)
+        recording.after = {**_facts(changed), "url_changed": changed.url != channel.url}
+    return changed
+
+
+def renew_secret(actor: Actor, channel_id: int) -> Channel:
+    """Give a webhook another secret, from the next message on; the answer's alone.
+
+    Raises:
+        AlertChannelNotFound: there is none of that number.
+        AlertConflict: it is no webhook.
+    """
+    change = Change(actor, "alert_channel.renew_secret", f"alert_channel:{channel_id}")
+    with recorded_atomically(change):
+        channel = _locked(channel_id)
+        if channel.kind != ChannelKind.WEBHOOK:
+            raise AlertConflict("An e-mail channel has no secret.")
+        channel.secret = new_secret()
+        channel.save(update_fields=["secret"])
+    return channel
+
+
+def delete_channel(actor: Actor, channel_id: int) -> None:
+    """Delete a channel with its messages; those that wait are not sent.
+
+    Raises:
+        AlertChannelNotFound: there is none of that number.
+    """
+    change = Change(actor, "alert_channel.delete", f"alert_channel:{channel_id}")
+    with recorded_atomically(change) as recording:
+        channel = _locked(channel_id)
+        recording.before = _facts(channel)
+        channel.delete()
+
+
+def send_test(actor: Actor, channel_id: int) -> Message:
+    """Send a test message now, once; the message tells what came of it. Takes ten seconds at most.
+
+    Raises:
+        AlertChannelNotFound: there is none of that number.
+    """
+    change = Change(actor, "alert_channel.test", f"alert_channel:{channel_id}")
+    with recorded(change) as recording:
+        channel = find_channel(channel_id)
+        message = Message.objects.create(
+            channel=channel,
+            content=compose_test(channel.name, actor.name, django_settings.PUBLIC_URL),
+            next_attempt_at=Now() + _TEST_LATER,
+        )
+        claimed = claim(message.pk)
+        if claimed is not None:
+            attempt(claimed, once=True)
+        message.refresh_from_db()
+        recording.after = {"state": message.state, "error": message.last_error}
+    return message
+
+
+def resend(actor: Actor, channel_id: int, message_id: int) -> Message:
+    """Have a message that was given up sent again, with as many attempts as a new one.
+
+    Raises:
+        AlertChannelNotFound, AlertMessageNotFound: there is none of that number.
+        AlertConflict: it is not dead.
+    """
+    change = Change(actor, "alert_message.resend", f"alert_message:{message_id}")
+    with recorded_atomically(change):
+        message = Message.objects.filter(pk=message_id, channel=find_channel(channel_id)).first()
+        if message is None:
+            raise AlertMessageNotFound(f"Channel {channel_id} has no message {message_id}.")
+        if not send_again(message):
+            raise AlertConflict(f"Message {message_id} is {message.state}; only a dead one can be.")
+        message.refresh_from_db()
+    return message
+
+
+def shown_target(channel: Channel) -> str:
+    """Where a channel leads, without what may be secret of it."""
+    if channel.kind == ChannelKind.EMAIL:
+        return ", ".join(channel.recipients)
+    return Target.parse(channel.url).shown
+
+
+def _locked(channel_id: int) -> Channel:
+    found = Channel.objects.select_for_update().filter(pk=channel_id).first()
+    return found or find_channel(channel_id)
+
+
+def _checked(settings: ChannelSettings) -> dict[str, object]:
+    """The fields of a channel, if all of them make sense."""
+    if not settings.name.strip() or not settings.name.isprintable() or len(settings.name) > 120:
+        raise invalid("name", "must have 1 to 120 printable characters")
+    fields: dict[str, object] = {
+        "name": settings.name.strip(),
+        "kind": settings.kind.value,
+        "min_severity": settings.min_severity.value,
+        "enabled": settings.enabled,
+    }
+    if settings.kind is ChannelKind.EMAIL:
+        return fields | {"recipients": _recipients(settings)}
+    if settings.recipients:
+        raise invalid("recipients", "must be empty: a webhook has a url")
+    if settings.url is not None:
+        Target.parse(settings.url)
+        fields["url"] = settings.url
+    return fields
+
+
+def _recipients(settings: ChannelSettings) -> list[str]:
+    if settings.url is not None:
+        raise invalid("url", "must be left out: an e-mail channel has recipients")
+    if not 1 <= len(settings.recipients) <= MAX_RECIPIENTS:
+        raise invalid("recipients", f"must be 1 to {MAX_RECIPIENTS} addresses")
+    for recipient in settings.recipients:
+        try:
+            validate_email(recipient)
+        except ValidationError as error:
+            raise invalid("recipients", f"{recipient[:80]!r} is no e-mail address") from error
+    return list(dict.fromkeys(settings.recipients))
+
+
+def _facts(channel: Channel) -> dict[str, object]:
+    return {
+        "name": channel.name,
+        "kind": channel.kind,
+        "target": shown_target(channel),
+        "min_severity": channel.min_severity,
+        "enabled": channel.enabled,
+    }

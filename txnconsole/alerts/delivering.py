@@ -1,0 +1,155 @@
+"""Sending messages until they arrive or are given up (invariants: the package).
+
+Workers send one message at a time, all of them together: a receiver that is slow to answer keeps
+one worker from its other work and never all.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from txnconsole.alerts import mail, webhook
+from txnconsole.alerts.errors import DeliveryFailed
+from txnconsole.alerts.models import Evaluation, Message
+from txnconsole.alerts.states import ChannelKind, MessageState
+
+#: Attempts until a message is given up: an hour and a half, or a little less.
+MAX_ATTEMPTS = 12
+#: How long who sends a message has it to itself; longer than any attempt takes.
+LEASE = timedelta(seconds=60)
+_FIRST_PAUSE_SECONDS = 5.0
+_LONGEST_PAUSE_SECONDS = 900.0
+#: One task goes on for so long, so that others get their turn.
+_SLICE_SECONDS = 10.0
+_log = structlog.get_logger(__name__)
+
+_SEND: Mapping[str, Callable[[Message], None]] = {
+    ChannelKind.EMAIL: mail.send,
+    ChannelKind.WEBHOOK: webhook.send,
+}
+
+
+def deliver() -> int:
+    """Send what is due, one message after the other.
+
+    Returns:
+        How many have arrived.
+    """
+    arrived = 0
+    give_up = time.monotonic() + _SLICE_SECONDS
+    while time.monotonic() < give_up and (message := _claim()) is not None:
+        arrived += attempt(message)
+    return arrived
+
+
+def attempt(message: Message, *, once: bool = False) -> bool:
+    """Send a message that was claimed, and write down what came of it; whether it has arrived.
+
+    Args:
+        once: give it up when it fails.
+    """
+    try:
+        _SEND[message.channel.kind](message)
+    except DeliveryFailed as error:
+        _failed(message, str(error), once=once)
+        return False
+    except Exception as error:  # Whatever it is, the message must not stay claimed.
+        _log.exception("alert message not sent", message=message.pk, channel=message.channel_id)
+        _failed(message, type(error).__name__, once=once)
+        return False
+    _mine(message, state=MessageState.SENT, ended_at=Now(), last_error="", leased_until=None)
+    _log.info("alert message sent", message=message.pk, channel=message.channel_id)
+    return True
+
+
+def claim(message_id: int) -> Message | None:
+    """Claim one message now, whatever its time and whether its channel is on; None when somebody
+    has it or it is not queued."""
+    return _claim(Q(pk=message_id))
+
+
+def pause_seconds(attempts: int, jitter: float) -> float:
+    """How long to wait after so many attempts: doubling, within half to the whole of it by a
+    ``jitter`` from 0 to 1, so that a receiver that comes back does not get all at once."""
+    longest: float = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, 20))
+    return longest * (0.5 + jitter / 2)
+
+
+def _claim(which: Q | None = None) -> Message | None:
+    due = which or Q(next_attempt_at__lte=Now(), channel__enabled=True)
+    with transaction.atomic():
+        if which is None and _is_somebody_sending():
+            return None
+        message = (
+            Message.objects.select_for_update(skip_locked=True, of=("self",))
+            .select_related("channel")
+            .filter(due, state=MessageState.QUEUED)
+            .filter(Q(leased_until=None) | Q(leased_until__lte=Now()))
+            .order_by("next_attempt_at", "id")
+            .first()
+        )
+        if message is None:
+            return None
+        message.lease += 1
+        message.attempts += 1
+        Message.objects.filter(pk=message.pk).update(
+            lease=message.lease, attempts=message.attempts, leased_until=Now() + LEASE
+        )
+    return message
+
+
+def _is_somebody_sending() -> bool:
+    """Whether a message is on its way; claims queue on the evaluation's row, to be sure."""
+    Evaluation.objects.select_for_update().first()
+    return Message.objects.filter(state=MessageState.QUEUED, leased_until__gt=Now()).exists()
+
+
+def _failed(message: Message, cause: str, *, once: bool) -> None:
+    dead = once or message.attempts >= MAX_ATTEMPTS
+    # Not for secrets: receivers must not be asked again at one moment, that is all.
+    pause = pause_seconds(message.attempts, random.random())  # noqa: S311
+    _mine(
+        message,
+        state=MessageState.DEAD if dead else MessageState.QUEUED,
+        ended_at=Now() if dead else None,
+        last_error=cause[:500],
+        next_attempt_at=Now() + timedelta(seconds=pause),
+        leased_until=None,
+    )
+    _log.warning(
+        "alert message failed",
+        message=message.pk,
+        channel=message.channel_id,
+        attempts=message.attempts,
+        dead=dead,
+        cause=cause[:500],
+    )
+
+
+def _mine(message: Message, **changes: object) -> None:
+    """Write down what came of an attempt, unless another has taken the message over."""
+    Message.objects.filter(pk=message.pk, lease=message.lease, state=MessageState.QUEUED).update(
+        **changes
+    )
+
+
+def send_again(message: Message) -> bool:
+    """Queue a message that was given up, with all its attempts before it; whether it was dead."""
+    dead = Message.objects.filter(pk=message.pk, state=MessageState.DEAD)
+    return bool(
+        dead.update(
+            state=MessageState.QUEUED,
+            attempts=0,
+            ended_at=None,
+            next_attempt_at=Now(),
+            lease=F("lease") + 1,
+        )
+    )

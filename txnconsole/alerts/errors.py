@@ -1,0 +1,69 @@
+"""What can go wrong with alerts, each with the stable code of the REST contract."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from django.db import IntegrityError, transaction
+
+from engine.model.errors import EngineError, InvalidRequest
+
+
+class AlertNotFound(EngineError):
+    """No such alert."""
+
+    code = "AlertNotFound"
+
+
+class AlertRuleNotFound(EngineError):
+    """No such rule."""
+
+    code = "AlertRuleNotFound"
+
+
+class AlertSilenceNotFound(EngineError):
+    """No such silence."""
+
+    code = "AlertSilenceNotFound"
+
+
+class AlertChannelNotFound(EngineError):
+    """No such channel."""
+
+    code = "AlertChannelNotFound"
+
+
+class AlertMessageNotFound(EngineError):
+    """No such message of the channel."""
+
+    code = "AlertMessageNotFound"
+
+
+class AlertConflict(EngineError):
+    """The name is taken, or the state does not allow this."""
+
+    code = "AlertConflict"
+
+
+class DeliveryFailed(Exception):
+    """A message could not be sent; the text says why, and holds no secret."""
+
+
+def invalid(field: str, problem: str) -> InvalidRequest:
+    """A request whose one field has a value that it cannot have."""
+    return InvalidRequest(f"{field}: {problem}.", errors=[{"field": field, "message": problem}])
+
+
+@contextmanager
+def unique_name(name: str) -> Generator[None]:
+    """Within the block a row gets the name; the surrounding SQL transaction survives a refusal.
+
+    Raises:
+        AlertConflict: another row has it.
+    """
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError as error:
+        raise AlertConflict(f"There is one named {name!r} already.") from error

@@ -1,0 +1,153 @@
+"""Making, changing and deleting rules, recorded in the audit log."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from django.db.models.functions import Now
+
+from txnconsole.alerts import telling
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.errors import AlertConflict, AlertRuleNotFound, invalid, unique_name
+from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
+from txnconsole.alerts.models import Alert, Rule
+from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
+from txnconsole.audit.chain import Actor, Change, recorded_atomically
+
+MAX_THRESHOLD = 1e12
+#: No rule waits, clears or reminds for longer, in milliseconds.
+MAX_SPAN_MS = 7 * 86_400_000
+#: Nobody is reminded more often, in milliseconds.
+MIN_REMIND_MS = 60_000
+#: Rules that there may be: each is looked at every few seconds.
+MAX_RULES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSettings:
+    """What a rule is to be; :class:`~txnconsole.alerts.models.Rule` tells what each field means."""
+
+    name: str
+    kind: Kind
+    threshold: float
+    severity: Severity
+    topics: str = "*"
+    for_ms: int = 0
+    clear_ms: int = 15_000
+    remind_ms: int = 4 * 3_600_000
+    enabled: bool = True
+
+
+def find_rule(rule_id: int) -> Rule:
+    """A rule.
+
+    Raises:
+        AlertRuleNotFound: there is none of that number.
+    """
+    rule = Rule.objects.filter(pk=rule_id).first()
+    if rule is None:
+        raise AlertRuleNotFound(f"There is no alert rule {rule_id}.")
+    return rule
+
+
+def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
+    """Make a rule; it is evaluated within seconds.
+
+    Raises:
+        InvalidRequest: a field has a value that it cannot have.
+        AlertConflict: the name is taken, or there are too many rules.
+    """
+    with recorded_atomically(Change(actor, "alert_rule.create", "alert_rules")) as recording:
+        fields = _checked(settings)
+        if Rule.objects.count() >= MAX_RULES:
+            raise AlertConflict(f"There are {MAX_RULES} rules already, as many as there may be.")
+        with unique_name(settings.name):
+            rule = Rule.objects.create(**fields, changed_by=actor.name)
+        recording.after = {"rule": rule.pk, **_facts(rule)}
+    return find_rule(rule.pk)
+
+
+def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
+    """Change a rule; its alerts are judged anew by the next evaluation.
+
+    Raises:
+        AlertRuleNotFound: there is none of that number.
+        InvalidRequest: a field has a value that it cannot have, or the kind would change.
+        AlertConflict: the name is taken.
+    """
+    change = Change(actor, "alert_rule.change", f"alert_rule:{rule_id}")
+    with recorded_atomically(change) as recording:
+        rule = Rule.objects.select_for_update().filter(pk=rule_id).first() or find_rule(rule_id)
+        recording.before = _facts(rule)
+        fields = _checked(settings)
+        if settings.kind != rule.kind:
+            raise invalid("kind", "cannot change; make another rule")
+        with unique_name(settings.name):
+            Rule.objects.filter(pk=rule_id).update(
+                **fields, changed_at=Now(), changed_by=actor.name
+            )
+        rule = find_rule(rule_id)
+        recording.after = _facts(rule)
+    return rule
+
+
+def delete_rule(actor: Actor, rule_id: int) -> None:
+    """Delete a rule with its silences. Its alerts are resolved, and stay in the history.
+
+    Raises:
+        AlertRuleNotFound: there is none of that number.
+    """
+    change = Change(actor, "alert_rule.delete", f"alert_rule:{rule_id}")
+    with recorded_atomically(change) as recording:
+        rule = Rule.objects.select_for_update().filter(pk=rule_id).first() or find_rule(rule_id)
+        recording.before = _facts(rule)
+        now = database_now()
+        active = Alert.objects.select_for_update().filter(rule=rule, state__in=ACTIVE)
+        told = []
+        for alert in active.order_by("id"):
+            if alert.state == AlertState.PENDING:
+                alert.delete()
+                continue
+            alert.state, alert.resolved_at = AlertState.RESOLVED, now
+            alert.resolution = "The rule was deleted."
+            alert.save(update_fields=["state", "resolved_at", "resolution"])
+            if alert.notified_at is not None:
+                told.append((alert, NoticeKind.RESOLVED))
+        telling.notify(told, now)
+        rule.delete()
+
+
+def _checked(settings: RuleSettings) -> dict[str, object]:
+    """The fields of a rule, if all of them make sense."""
+    terms = KINDS[settings.kind]
+    if not settings.name.strip() or not settings.name.isprintable() or len(settings.name) > 120:
+        raise invalid("name", "must have 1 to 120 printable characters")
+    if not math.isfinite(settings.threshold) or not 0 <= settings.threshold <= MAX_THRESHOLD:
+        raise invalid("threshold", "must be a number from 0 on")
+    if terms.unit is Unit.PERCENT and settings.threshold >= 100 and not _may_pass(settings.kind):
+        raise invalid("threshold", "must be below 100 %, which nothing passes")
+    if settings.topics != "*" and not terms.by_topic:
+        raise invalid("topics", f"must be *: {terms.title} is not about a topic")
+    if not 0 < len(settings.topics) <= 400 or not settings.topics.isprintable():
+        raise invalid("topics", "must be a pattern such as public/default/*")
+    for name in ("for_ms", "clear_ms", "remind_ms"):
+        if not 0 <= getattr(settings, name) <= MAX_SPAN_MS:
+            raise invalid(name, "must be from 0 to seven days")
+    if 0 < settings.remind_ms < MIN_REMIND_MS:
+        raise invalid("remind_ms", "must be 0 (never) or a minute at least")
+    return asdict(settings) | {
+        "name": settings.name.strip(),
+        "kind": settings.kind.value,
+        "severity": settings.severity.value,
+    }
+
+
+def _may_pass(kind: Kind) -> bool:
+    """A blocker that nobody expires uses more than its timeout."""
+    return kind is Kind.BLOCKER_TIMEOUT
+
+
+def _facts(rule: Rule) -> dict[str, object]:
+    names = ("name", "kind", "topics", "threshold", "for_ms", "clear_ms", "remind_ms", "severity")
+    return {name: getattr(rule, name) for name in (*names, "enabled")}

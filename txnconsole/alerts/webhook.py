@@ -1,0 +1,73 @@
+"""Sending a message to a webhook: one signed POST, no redirects, within a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import msgspec
+from django.conf import settings
+
+from txnconsole.alerts.addresses import Refused, Target, checked_address
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.errors import DeliveryFailed
+from txnconsole.alerts.models import Message
+from txnconsole.alerts.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
+
+#: Seconds of a whole attempt: a receiver that answers a byte at a time holds nobody up.
+_WHOLE_SECONDS = 10.0
+_TIMEOUT = httpx.Timeout(_WHOLE_SECONDS, connect=5.0)
+
+
+def send(message: Message) -> None:
+    """Post a message's content to its channel.
+
+    Of the answer only the status counts, and nothing of it is kept: what stands behind an address
+    is not for people here to read.
+
+    Raises:
+        DeliveryFailed: no answer of success came; nothing tells whether the receiver has it.
+    """
+    channel = message.channel
+    target = Target.parse(channel.url)
+    try:
+        address = checked_address(target, private=settings.ALERTS_PRIVATE_ADDRESSES)
+    except Refused as error:
+        raise DeliveryFailed(str(error)) from error
+    timestamp = int(database_now().timestamp())
+    body = msgspec.json.encode({"id": str(message.pk), **message.content})
+    headers = {
+        "Host": target.authority,
+        "Content-Type": "application/json",
+        "User-Agent": "txnconsole-alerts/1",
+        ID_HEADER: str(message.pk),
+        TIMESTAMP_HEADER: str(timestamp),
+        SIGNATURE_HEADER: signature(channel.secret, timestamp, body),
+    }
+    try:
+        status = asyncio.run(_post(target, address, body, headers))
+    except (httpx.TimeoutException, TimeoutError) as error:
+        raise DeliveryFailed(f"{target.shown} did not answer in time.") from error
+    except httpx.HTTPError as error:
+        raise DeliveryFailed(f"{target.shown}: {type(error).__name__}") from error
+    if 300 <= status < 400:
+        raise DeliveryFailed(f"{target.shown} answered {status}; redirects are not followed.")
+    if not 200 <= status < 300:
+        raise DeliveryFailed(f"{target.shown} answered {status}.")
+
+
+async def _post(target: Target, address: str, body: bytes, headers: dict[str, str]) -> int:
+    """The status that one address of the target answers."""
+    async with (
+        asyncio.timeout(_WHOLE_SECONDS),
+        httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=_TIMEOUT) as client,
+        client.stream(
+            "POST",
+            target.at(address),
+            content=body,
+            headers=headers,
+            # The certificate must be the host's, not the address's.
+            extensions={"sni_hostname": target.host},
+        ) as response,
+    ):
+        return response.status_code

@@ -1,0 +1,162 @@
+"""Where alerts are told, and what was sent there (docs/alerts.md)."""
+
+from __future__ import annotations
+
+from engine.model.page import encode_cursor
+from txnconsole.access.roles import Permission
+from txnconsole.alerts import channels
+from txnconsole.alerts.models import Channel as StoredChannel
+from txnconsole.alerts.models import Message as StoredMessage
+from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.alert_channels import (
+    AlertChannel,
+    AlertChannelPage,
+    AlertMessage,
+    AlertMessagePage,
+    ListAlertMessages,
+    MadeAlertChannel,
+    PutAlertChannel,
+)
+from txnconsole.api.structs.fields import PageQuery
+from txnconsole.api.views.alerts import AlertEndpoint, position
+
+
+class AlertChannels(AlertEndpoint):
+    @operation(
+        "listAlertChannels",
+        Permission.ALERT_MANAGE,
+        Shape(query=PageQuery, answer=AlertChannelPage),
+        summary="List alert channels",
+    )
+    def get(self, call: Call[None, PageQuery]) -> AlertChannelPage:
+        """In the order in which they were made; no secret is among it."""
+        query = call.query
+        after = position(query.cursor) if query.cursor else 0
+        stored = StoredChannel.objects.filter(id__gt=after).order_by("id")
+        found = list(stored[: query.limit + 1])
+        page = found[: query.limit]
+        return AlertChannelPage(
+            items=[AlertChannel.of(channel) for channel in page],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+        )
+
+    @operation(
+        "createAlertChannel",
+        Permission.ALERT_MANAGE,
+        Shape(
+            keyed=True,
+            unkept=("secret",),
+            body=PutAlertChannel,
+            answer=MadeAlertChannel,
+            statuses=(201,),
+        ),
+        summary="Create an alert channel",
+    )
+    def post(self, call: Call[PutAlertChannel, NoQuery]) -> Reply:
+        """E-mail or webhook. What a webhook gets is signed with its `secret`, shown this once.
+
+        An address is checked when something is sent there: private ones are refused unless
+        `TXNCONSOLE_ALERTS_PRIVATE_ADDRESSES` is set, and redirects are not followed.
+        """
+        channel = channels.create_channel(self.actor(), call.body.settings())
+        return Reply(MadeAlertChannel.of(channel), 201)
+
+
+class OneAlertChannel(AlertEndpoint):
+    @operation(
+        "getAlertChannel",
+        Permission.ALERT_MANAGE,
+        Shape(answer=AlertChannel),
+        summary="Show an alert channel",
+    )
+    def get(self, call: Call[None, NoQuery]) -> AlertChannel:
+        """Where it leads, without its secrets."""
+        return AlertChannel.of(channels.find_channel(self.ids["channel_id"]))
+
+    @operation(
+        "putAlertChannel",
+        Permission.ALERT_MANAGE,
+        Shape(body=PutAlertChannel, answer=AlertChannel),
+        summary="Change an alert channel",
+    )
+    def put(self, call: Call[PutAlertChannel, NoQuery]) -> AlertChannel:
+        """All of it but its kind; a webhook whose `url` is left out keeps its own. Messages of a
+        channel that is off wait until it is on again."""
+        settings = call.body.settings()
+        return AlertChannel.of(
+            channels.change_channel(self.actor(), self.ids["channel_id"], settings)
+        )
+
+    @operation(
+        "deleteAlertChannel",
+        Permission.ALERT_MANAGE,
+        Shape(statuses=(204,)),
+        summary="Delete an alert channel",
+    )
+    def delete(self, call: Call[NoBody, NoQuery]) -> None:
+        """With its messages; those that wait are not sent."""
+        channels.delete_channel(self.actor(), self.ids["channel_id"])
+
+
+class SecretOfAlertChannel(AlertEndpoint):
+    @operation(
+        "renewAlertChannelSecret",
+        Permission.ALERT_MANAGE,
+        Shape(keyed=True, unkept=("secret",), answer=MadeAlertChannel),
+        summary="Renew a webhook's secret",
+    )
+    def post(self, call: Call[NoBody, NoQuery]) -> MadeAlertChannel:
+        """What is sent from now on is signed with the new one, which is shown this once."""
+        return MadeAlertChannel.of(channels.renew_secret(self.actor(), self.ids["channel_id"]))
+
+
+class TestOfAlertChannel(AlertEndpoint):
+    @operation(
+        "testAlertChannel",
+        Permission.ALERT_MANAGE,
+        Shape(answer=AlertMessage),
+        summary="Send a test message",
+    )
+    def post(self, call: Call[NoBody, NoQuery]) -> AlertMessage:
+        """At once and once; `state` is `sent` when it has arrived, else `dead` with the cause.
+        Takes ten seconds at most."""
+        return AlertMessage.of(channels.send_test(self.actor(), self.ids["channel_id"]))
+
+
+class MessagesOfAlertChannel(AlertEndpoint):
+    @operation(
+        "listAlertMessages",
+        Permission.ALERT_MANAGE,
+        Shape(query=ListAlertMessages, answer=AlertMessagePage),
+        summary="List what was sent to an alert channel",
+    )
+    def get(self, call: Call[None, ListAlertMessages]) -> AlertMessagePage:
+        """Newest first: what waits, has arrived within 30 days, or was given up, and why."""
+        query = call.query
+        channel = channels.find_channel(self.ids["channel_id"])
+        messages = StoredMessage.objects.filter(channel=channel).order_by("-id")
+        if query.state is not None:
+            messages = messages.filter(state=query.state)
+        if query.cursor is not None:
+            messages = messages.filter(id__lt=position(query.cursor))
+        found = list(messages[: query.limit + 1])
+        page = found[: query.limit]
+        return AlertMessagePage(
+            items=[AlertMessage.of(message) for message in page],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+        )
+
+
+class RepetitionOfAlertMessage(AlertEndpoint):
+    @operation(
+        "resendAlertMessage",
+        Permission.ALERT_MANAGE,
+        Shape(answer=AlertMessage),
+        summary="Send a dead alert message again",
+    )
+    def post(self, call: Call[NoBody, NoQuery]) -> AlertMessage:
+        """With as many attempts as a new one has. One that is not dead answers 409
+        `AlertConflict`."""
+        return AlertMessage.of(
+            channels.resend(self.actor(), self.ids["channel_id"], self.ids["message_id"])
+        )

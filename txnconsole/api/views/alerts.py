@@ -1,0 +1,247 @@
+"""Alerts, their rules and silences (docs/alerts.md)."""
+
+from __future__ import annotations
+
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Now
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+
+from engine.model.page import decode_cursor, encode_cursor
+from txnconsole.access.principal import ALL_TOPICS
+from txnconsole.access.requests import principal_of_request
+from txnconsole.access.roles import Permission
+from txnconsole.alerts import handling, reading, rules
+from txnconsole.alerts.models import Alert as StoredAlert
+from txnconsole.alerts.models import Rule as StoredRule
+from txnconsole.alerts.models import Silence as StoredSilence
+from txnconsole.alerts.states import AlertState
+from txnconsole.api.decoding import invalid
+from txnconsole.api.endpoint import Endpoint
+from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.alerts import (
+    AcknowledgeAlert,
+    Alert,
+    AlertPage,
+    AlertRule,
+    AlertRulePage,
+    AlertSilence,
+    AlertSilencePage,
+    CreateAlertSilence,
+    ListAlerts,
+    ListAlertSilences,
+    PutAlertRule,
+)
+from txnconsole.api.structs.fields import INT64_MAX, PageQuery, optional_time
+
+
+class AlertEndpoint(Endpoint):
+    """An address of alerts. They are of all topics, so a token limited to some sees none."""
+
+    def initial(self, request: Request, *args: object, **path: int) -> None:
+        super().initial(request, *args, **path)
+        if principal_of_request(request).topics != ALL_TOPICS:
+            raise PermissionDenied("Alerts are of all topics; the token is limited to some.")
+        self.ids = {name: min(value, INT64_MAX) for name, value in path.items()}
+
+
+class Alerts(AlertEndpoint):
+    @operation(
+        "listAlerts",
+        Permission.ALERT_READ,
+        Shape(query=ListAlerts, answer=AlertPage),
+        summary="List alerts",
+    )
+    def get(self, call: Call[None, ListAlerts]) -> AlertPage:
+        """Newest first: what is pending, fires, and has fired within 90 days.
+
+        The first page of what fires also has, without an `id`, that no worker evaluates the rules:
+        then nothing else in it is up to date.
+        """
+        query = call.query
+        alerts = StoredAlert.objects.order_by("-id")
+        if query.state is not None:
+            alerts = alerts.filter(state=query.state)
+        if query.rule is not None:
+            alerts = alerts.filter(rule_name=query.rule)
+        if query.object is not None:
+            alerts = alerts.filter(object=query.object)
+        if query.cursor is not None:
+            alerts = alerts.filter(id__lt=position(query.cursor))
+        found = list(alerts[: query.limit + 1])
+        page = found[: query.limit]
+        return AlertPage(
+            items=[*_unwritten(query), *map(Alert.of, page)],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            evaluated_at=optional_time(reading.last_evaluation()),
+        )
+
+
+def _unwritten(query: ListAlerts) -> list[Alert]:
+    if query.cursor is not None or query.state not in (None, "firing"):
+        return []
+    return [
+        Alert.unwritten(one)
+        for one in reading.silent_workers()
+        if query.rule in (None, one.rule) and query.object in (None, one.object)
+    ]
+
+
+class OneAlert(AlertEndpoint):
+    @operation("getAlert", Permission.ALERT_READ, Shape(answer=Alert), summary="Show an alert")
+    def get(self, call: Call[None, NoQuery]) -> Alert:
+        """Its values of late, and who sees to it."""
+        return Alert.of(handling.find_alert(self.ids["alert_id"]))
+
+
+class AcknowledgementOfAlert(AlertEndpoint):
+    @operation(
+        "acknowledgeAlert",
+        Permission.ALERT_HANDLE,
+        Shape(body=AcknowledgeAlert, answer=Alert),
+        summary="Acknowledge an alert",
+    )
+    def post(self, call: Call[AcknowledgeAlert, NoQuery]) -> Alert:
+        """Somebody sees to it: nobody is reminded of it any more. The first acknowledgement stays;
+        another changes nothing. An alert that does not fire answers 409 `AlertConflict`."""
+        note = call.body.note.strip()
+        return Alert.of(handling.acknowledge(self.actor(), self.ids["alert_id"], note))
+
+
+class AlertRules(AlertEndpoint):
+    @operation(
+        "listAlertRules",
+        Permission.ALERT_READ,
+        Shape(query=PageQuery, answer=AlertRulePage),
+        summary="List alert rules",
+    )
+    def get(self, call: Call[None, PageQuery]) -> AlertRulePage:
+        """In the order in which they were made, with how many alerts each has that fire."""
+        query = call.query
+        found = list(
+            _rules().filter(id__gt=position(query.cursor) if query.cursor else 0)[: query.limit + 1]
+        )
+        page = found[: query.limit]
+        return AlertRulePage(
+            items=[_shown(rule) for rule in page],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+        )
+
+    @operation(
+        "createAlertRule",
+        Permission.ALERT_MANAGE,
+        Shape(keyed=True, body=PutAlertRule, answer=AlertRule, statuses=(201,)),
+        summary="Create an alert rule",
+    )
+    def post(self, call: Call[PutAlertRule, NoQuery]) -> Reply:
+        """It is evaluated within seconds. A name that is taken answers 409 `AlertConflict`."""
+        rule = rules.create_rule(self.actor(), call.body.settings())
+        return Reply(_shown(_rules().get(pk=rule.pk)), 201)
+
+
+class OneAlertRule(AlertEndpoint):
+    @operation(
+        "getAlertRule",
+        Permission.ALERT_READ,
+        Shape(answer=AlertRule),
+        summary="Show an alert rule",
+    )
+    def get(self, call: Call[None, NoQuery]) -> AlertRule:
+        """What it measures, from which value on, and who changed it last."""
+        return self._rule()
+
+    @operation(
+        "putAlertRule",
+        Permission.ALERT_MANAGE,
+        Shape(body=PutAlertRule, answer=AlertRule),
+        summary="Change an alert rule",
+    )
+    def put(self, call: Call[PutAlertRule, NoQuery]) -> AlertRule:
+        """All of it but its kind. The next evaluation judges its alerts anew; those of a rule that
+        was switched off are resolved."""
+        rules.change_rule(self.actor(), self.ids["rule_id"], call.body.settings())
+        return self._rule()
+
+    @operation(
+        "deleteAlertRule",
+        Permission.ALERT_MANAGE,
+        Shape(statuses=(204,)),
+        summary="Delete an alert rule",
+    )
+    def delete(self, call: Call[NoBody, NoQuery]) -> None:
+        """With its silences. Its alerts are resolved, and stay in the history."""
+        rules.delete_rule(self.actor(), self.ids["rule_id"])
+
+    def _rule(self) -> AlertRule:
+        return _shown(_rules().get(pk=rules.find_rule(self.ids["rule_id"]).pk))
+
+
+class AlertSilences(AlertEndpoint):
+    @operation(
+        "listAlertSilences",
+        Permission.ALERT_READ,
+        Shape(query=ListAlertSilences, answer=AlertSilencePage),
+        summary="List silences of alerts",
+    )
+    def get(self, call: Call[None, ListAlertSilences]) -> AlertSilencePage:
+        """Newest first, those that are over too."""
+        query = call.query
+        silences = StoredSilence.objects.order_by("-id")
+        if query.open:
+            silences = silences.filter(ended_at=None, until__gt=Now())
+        if query.cursor is not None:
+            silences = silences.filter(id__lt=position(query.cursor))
+        found = list(silences[: query.limit + 1])
+        page = found[: query.limit]
+        return AlertSilencePage(
+            items=[AlertSilence.of(silence) for silence in page],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+        )
+
+    @operation(
+        "createAlertSilence",
+        Permission.ALERT_HANDLE,
+        Shape(keyed=True, body=CreateAlertSilence, answer=AlertSilence, statuses=(201,)),
+        summary="Silence alerts",
+    )
+    def post(self, call: Call[CreateAlertSilence, NoQuery]) -> Reply:
+        """Alerts that match go on firing and are told nobody. What still fires when the silence
+        ends is told then."""
+        body = call.body
+        silence = handling.silence(
+            self.actor(),
+            rule_id=body.rule_id,
+            objects_matching=body.objects_matching,
+            duration_ms=body.duration_ms,
+            reason=body.reason,
+        )
+        return Reply(AlertSilence.of(silence), 201)
+
+
+class OneAlertSilence(AlertEndpoint):
+    @operation(
+        "endAlertSilence",
+        Permission.ALERT_HANDLE,
+        Shape(answer=AlertSilence),
+        summary="End a silence of alerts",
+    )
+    def delete(self, call: Call[NoBody, NoQuery]) -> AlertSilence:
+        """Now; the record of it stays. Ending it again changes nothing."""
+        return AlertSilence.of(handling.end_silence(self.actor(), self.ids["silence_id"]))
+
+
+def _rules() -> QuerySet[StoredRule]:
+    firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
+    return StoredRule.objects.order_by("id").annotate(firing=firing)
+
+
+def _shown(rule: StoredRule) -> AlertRule:
+    return AlertRule.of(rule, int(getattr(rule, "firing", 0)))
+
+
+def position(cursor: str) -> int:
+    """The number that a cursor of these lists stands for."""
+    (number,) = decode_cursor(cursor, 1)
+    if not isinstance(number, int) or not 0 < number <= INT64_MAX:
+        raise invalid("cursor", "is not one that this list has given")
+    return number
