@@ -68,7 +68,8 @@ class Engine:
     ) -> None:
         self.settings = settings or EngineSettings()
         self._urls = {"coordinator": coordinator_url, **broker_urls}
-        self._database = Database(
+        #: Of the coordinators; for statements of tables that stand beside theirs.
+        self.database = self._database = Database(
             "coordinator",
             coordinator_url,
             files=("coordinator", "coordinator_inspection"),

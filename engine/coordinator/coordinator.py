@@ -110,19 +110,13 @@ class Coordinator:
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
         """
-        key = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
-        headers, partitions, subscriptions = self._database.snapshot(
-            ("get_txn", key), ("partitions_of", key), ("subscriptions_of", key)
-        )
-        if not headers:
+        with self._database.session() as session:
+            row = session.one("whole_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
+        if row is None:
             return self._archived(txn_id, owner)
-        if owner is not None and headers[0].owner != owner:
+        if owner is not None and row.owner != owner:
             raise TransactionNotFound(f"There is no transaction {txn_id}.")
-        return rows.transaction(
-            headers[0],
-            tuple(map(rows.partition_participant, partitions)),
-            tuple(map(rows.subscription_participant, subscriptions)),
-        )
+        return rows.whole_transaction(row)
 
     def get_many(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:
         """Read several headers, without participants; unknown ids are left out."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import (
     CoordinatorStats,
@@ -38,6 +40,17 @@ def transaction(
         now=row.now,
         partitions=partitions,
         subscriptions=subscriptions,
+    )
+
+
+def whole_transaction(row: Row) -> Transaction:
+    """Of ``whole_txn``: the participants stand in the row, as JSON."""
+    return transaction(
+        row,
+        tuple(partition_participant(SimpleNamespace(**each)) for each in row.partitions or ()),
+        tuple(
+            subscription_participant(SimpleNamespace(**each)) for each in row.subscriptions or ()
+        ),
     )
 
 

@@ -229,7 +229,7 @@ def test_an_entry_that_waits_for_the_disk_shares_no_commit_with_one_that_does_no
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     statements: list[list[Change]] = []
-    insert = chain._append
+    insert = chain._append_alone
 
     def noted(changes: Sequence[Change]) -> list[None]:
         statements.append(list(changes))

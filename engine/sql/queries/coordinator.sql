@@ -55,15 +55,16 @@ SELECT coordinator.archive_txns(
     %(after_ms)s::bigint * interval '1 millisecond', %(keep)s, %(limit)s
 ) AS moved
 
--- partitions_of --
-SELECT * FROM coordinator.txn_partition
-WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
-ORDER BY topic, partition
-
--- subscriptions_of --
-SELECT * FROM coordinator.txn_subscription
-WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
-ORDER BY topic, subscription, broker
+-- whole_txn --
+-- With its participants, all of one moment. Aggregated, so that it is one statement and one row.
+SELECT t.*, clock_timestamp() AS now,
+    (SELECT json_agg(p ORDER BY p.topic, p.partition) FROM coordinator.txn_partition p
+        WHERE p.tc_id = t.tc_id AND p.sequence = t.sequence) AS partitions,
+    (SELECT json_agg(s ORDER BY s.topic, s.subscription, s.broker)
+        FROM coordinator.txn_subscription s
+        WHERE s.tc_id = t.tc_id AND s.sequence = t.sequence) AS subscriptions
+FROM coordinator.transaction t
+WHERE t.tc_id = %(tc_id)s AND t.sequence = %(sequence)s
 
 -- txn_log --
 SELECT * FROM coordinator.transaction_log

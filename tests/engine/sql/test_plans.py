@@ -206,6 +206,7 @@ def on_coordinator() -> list[Hot]:
     return [
         Hot("open_txn", new, 2),
         Hot("get_txn", key, 2),
+        Hot("whole_txn", key, 4),
         Hot("count_open_of_owner", {"owner": "o1", "limit": 50}, 52),
         Hot("count_open_of_owner", {"owner": "nobody", "limit": 50}, 2),
         Hot("archived_txns", {"tc_ids": [0], "sequences": [7], "owner": None}, 2),

@@ -100,12 +100,13 @@ def _new_message(index: int, message: MessageIn | PackedMessageIn) -> NewMessage
         raise _invalid(f"messages[{index}].payload", f"is not base64: {error}") from error
     if message.key is not None and "\0" in message.key:
         raise _invalid(f"messages[{index}].key", "must not hold NUL")
-    if any("\0" in name or "\0" in value for name, value in message.properties.items()):
+    properties = message.properties
+    if properties and any("\0" in name or "\0" in value for name, value in properties.items()):
         raise _invalid(f"messages[{index}].properties", "must not hold NUL")
     return NewMessage(
         payload=payload,
         key=message.key,
-        properties=message.properties,
+        properties=properties,
         event_time=message.event_time,
     )
 

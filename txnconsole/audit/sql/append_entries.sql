@@ -2,6 +2,7 @@
 INSERT INTO audit_entry
     (who, token_id, action, object, reason, before, after, result, request_id)
 SELECT * FROM unnest(
-    %s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-    %s::text[], %s::text[]
+    %(who)s::text[], %(token_id)s::bigint[], %(action)s::text[], %(object)s::text[],
+    %(reason)s::text[], %(before)s::text[], %(after)s::text[], %(result)s::text[],
+    %(request_id)s::text[]
 )
