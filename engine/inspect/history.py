@@ -22,7 +22,7 @@ from engine.postgres.database import Row
 
 #: Points of one answer, of which half are ends of transactions and half samples.
 MAX_POINTS = 1000
-_HOUR = timedelta(hours=1)
+HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +98,13 @@ def at_moment(reading: Reading, partition: PartitionName, at: datetime) -> Posit
 def between(
     reading: Reading,
     partition: PartitionName,
+    *,
     since: datetime | None,
     until: datetime | None,
+    back: timedelta,
     limit: int,
 ) -> Span:
-    """The positions over a while, by default the last hour; at most about ``limit`` points,
-    whatever has happened in it.
+    """The positions over a while; at most about ``limit`` points, whatever has happened in it.
 
     Raises:
         InvalidRequest: it ends before it begins.
@@ -111,7 +112,7 @@ def between(
     """
     with reading.view(partition) as view:
         until = min(until or view.head.now, view.head.now)
-        since = since or until - _HOUR
+        since = since or until - back
         if since >= until:
             raise InvalidRequest("The range is empty: `from` must be before `to`, and in the past.")
         first, last = _at(view, since), _at(view, until)
@@ -129,6 +130,27 @@ def between(
                 last,
             ),
         )
+
+
+def open_before(
+    reading: Reading, partition: PartitionName, start: int, end: int
+) -> dict[TxnID, int]:
+    """The transactions that were open when ``start`` was appended, with their first offsets, as far
+    as they matter up to ``end``: those that end there, and of those that do not the first one.
+
+    Raises:
+        PartitionUnavailable: recovering, or its broker cannot be reached.
+    """
+    with reading.view(partition) as view:
+        found = {
+            TxnID(row.tc_id, row.sequence): row.first_offset
+            for row in view.all("ended_within", from_offset=start, to_offset=end)
+            if row.first_offset < start
+        }
+        last = _exact(view, min(end, view.last_offset), None)
+        if last.stable_position + 1 < start and last.holder is not None:
+            found[last.holder] = last.stable_position + 1
+    return found
 
 
 def _at(view: View, at: datetime) -> Position:

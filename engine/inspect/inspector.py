@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect import (
@@ -28,7 +28,7 @@ from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import LateSnapshots, RecentEnds
 from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
 from engine.inspect.standing import Standing, standing
-from engine.inspect.subscriptions import SubscriptionSummary, WaitingDeadLetter
+from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, WaitingDeadLetter
 from engine.inspect.topics import TopicSummary
 from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers, Location
@@ -126,22 +126,35 @@ class Inspector:
         """
         return history.at_moment(self._reading, partition, at)
 
+    def open_before(self, partition: PartitionName, start: int, end: int) -> dict[TxnID, int]:
+        """Transactions that were open when an offset was appended, with their first offsets, as far
+        as they matter to readers until another was.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return history.open_before(self._reading, partition, start, end)
+
     def positions(
         self,
         partition: PartitionName,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
+        back: timedelta = history.HOUR,
         limit: int = 500,
     ) -> Span:
-        """Where a partition stood over a while, by default the last hour.
+        """Where a partition stood over a while: from ``since``, or so far ``back``, until
+        ``until``, or now.
 
         Raises:
             InvalidRequest: the range is empty.
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
         limit = min(limit, history.MAX_POINTS)
-        return history.between(self._reading, partition, since, until, limit)
+        return history.between(
+            self._reading, partition, since=since, until=until, back=back, limit=limit
+        )
 
     def explain(
         self,
@@ -283,6 +296,16 @@ class Inspector:
             InvalidRequest: the cursor is not one that this list has given.
         """
         return subscriptions.summaries(self._reading, limit=limit, cursor=cursor)
+
+    def cursors(
+        self, partition: PartitionName, *, limit: int = 50, after: str = ""
+    ) -> tuple[CursorSummary, ...]:
+        """Subscriptions with names above ``after`` as they stand in a partition, by name.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return subscriptions.cursors(self._reading, partition, limit=limit, after=after)
 
     def dead_letters(
         self, name: SubscriptionName, limit: int = 50

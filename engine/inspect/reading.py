@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
-from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
+from engine.model.errors import EngineError, PartitionUnavailable
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
@@ -105,18 +105,17 @@ class Reading:
         """
         location = self.locate(partition)
         key = {"partition_id": location.partition_id}
-        with location.database.session() as session:
-            alive = session.one("has_head", **key)
-        if alive is None:
-            self._recover(location, partition)
-        with location.database.reading() as session:
-            head = session.one("head", **key)
-            kind = session.one("kind_of_partition", **key)
-            if kind is None:
-                raise PartitionNotFound(f"{partition} is gone.")
-            if head is None:
-                raise PartitionUnavailable(f"{partition} is recovering; try again.")
-            yield View(partition, location.partition_id, head, session, kind.buffer, kind.topic_id)
+        for attempt in range(2):
+            with location.database.reading() as session:
+                head = session.one("head", **key)
+                if head is not None:
+                    yield View(
+                        partition, location.partition_id, head, session, head.buffer, head.topic_id
+                    )
+                    return
+            if attempt == 0:
+                self._recover(location, partition)
+        raise PartitionUnavailable(f"{partition} is recovering; try again.")
 
     def on_each(
         self, name: str, /, **params: object

@@ -9,8 +9,9 @@ from engine.inspect.reading import Reading
 from engine.log.topics import Topics
 from engine.model.errors import EngineError, InvalidRequest
 from engine.model.page import Page, decode_cursor, encode_cursor
-from engine.model.subscription import Subscription
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.ranges import Ranges
+from engine.model.subscription import Subscription, SubscriptionType
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 from engine.subscription.records import settings_of
@@ -43,6 +44,20 @@ class WaitingDeadLetter:
     partition: int
     offset: int
     target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorSummary:
+    """A subscription in one partition, as :class:`SubscriptionSummary`."""
+
+    name: SubscriptionName
+    type: SubscriptionType
+    mark_delete_offset: int
+    acked: Ranges
+    unacknowledged: int
+    delivering: bool
+    holders: tuple[TxnID, ...]
+    held: int
 
 
 def summaries(
@@ -104,6 +119,37 @@ def dead_letters(
             for row in rows
         ]
     return tuple(found[:limit]), unavailable
+
+
+def cursors(
+    reading: Reading, partition: PartitionName, *, limit: int, after: str
+) -> tuple[CursorSummary, ...]:
+    """The subscriptions with names above ``after`` that have read in a partition, by name.
+
+    Raises:
+        TopicNotFound, PartitionNotFound, PartitionUnavailable.
+    """
+    with reading.view(partition) as view:
+        rows = view.all("cursor_summaries", topic_id=view.topic_id, after=after, limit=limit)
+    return tuple(
+        CursorSummary(
+            name=SubscriptionName(partition.topic, row.name),
+            type=SubscriptionType(row.type),
+            mark_delete_offset=row.mark_delete,
+            acked=row.acked,
+            unacknowledged=_unacknowledged(row),
+            delivering=row.delivering,
+            holders=tuple(sorted(map(TxnID.parse, row.holders))),
+            held=row.held,
+        )
+        for row in rows
+    )
+
+
+def _unacknowledged(row: Row) -> int:
+    lowest: int = max(row.mark_delete, row.log_start_offset - 1)
+    stable: int = lowest if row.stable_position is None else row.stable_position
+    return max(0, stable - lowest) - len(row.acked)
 
 
 def _summary(rows: Iterable[Row]) -> SubscriptionSummary:

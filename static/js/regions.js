@@ -39,4 +39,5 @@ export function startRegions() {
   live?.addEventListener("resync", refreshAll);
   document.body.addEventListener("htmx:after:swap", () => live?.seen());
   document.body.addEventListener("aborted", refreshAll);
+  document.body.addEventListener("changed", refreshAll);
 }

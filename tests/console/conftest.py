@@ -15,6 +15,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
+from tests.console.questions import Questions
 
 TOPIC = TopicName("public", "default", "orders")
 SECRET = "<b>card 4111</b>"
@@ -98,3 +99,9 @@ def finish(engine: Engine, txn_id: TxnID, action: TxnAction) -> None:
     """End a transaction and carry it out."""
     engine.coordinator.end(txn_id, action)
     engine.finalizer.finalize(txn_id.tc_id)
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
+    """What is asked of the databases from now on."""
+    return Questions(monkeypatch)

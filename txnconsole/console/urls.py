@@ -7,13 +7,21 @@ from django.urls import path, register_converter
 from txnconsole.console.converters import TopicConverter, TxnIDConverter
 from txnconsole.console.views import (
     abort,
+    aborted_ranges,
     audit,
     coordinators,
+    delivery_models,
+    explain,
+    history,
     live,
     overview,
+    partition,
     partition_log,
+    partition_operations,
+    partition_subscriptions,
     search,
     session,
+    snapshots,
     subscriptions,
     topics,
     transactions,
@@ -23,7 +31,8 @@ register_converter(TopicConverter, "topic")
 register_converter(TxnIDConverter, "txn")
 
 app_name = "console"
-_LOG = "topics/<topic:topic>/partitions/<int:number>/log"
+_PARTITION = "topics/<topic:topic>/partitions/<int:number>"
+_LOG = f"{_PARTITION}/log"
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -39,6 +48,22 @@ urlpatterns = [
     path("transactions/<txn:txn_id>/abort", abort.abort, name="abort"),
     path("topics", topics.topics, name="topics"),
     path("topics/<topic:topic>", topics.topic, name="topic"),
+    path(_PARTITION, partition.summary, name="partition"),
+    path(f"{_PARTITION}/history", history.history, name="history"),
+    path(f"{_PARTITION}/history/points", history.points, name="history-points"),
+    path(f"{_PARTITION}/models", delivery_models.delivery_models, name="delivery-models"),
+    path(f"{_PARTITION}/aborted", aborted_ranges.aborted_ranges, name="aborted-ranges"),
+    path(f"{_PARTITION}/snapshots", snapshots.of_partition, name="partition-snapshots"),
+    path(
+        f"{_PARTITION}/subscriptions",
+        partition_subscriptions.of_partition,
+        name="partition-subscriptions",
+    ),
+    path(
+        f"{_PARTITION}/operate/<str:name>",
+        partition_operations.operate,
+        name="operate-partition",
+    ),
     path(_LOG, partition_log.log, name="log"),
     path(f"{_LOG}/window", partition_log.window, name="log-window"),
     path(f"{_LOG}/blocker", partition_log.blocker, name="log-blocker"),
@@ -47,5 +72,7 @@ urlpatterns = [
     path("subscriptions", subscriptions.subscriptions, name="subscriptions"),
     path("subscriptions/<topic:topic>/<str:name>", subscriptions.subscription, name="subscription"),
     path("coordinators", coordinators.coordinators, name="coordinators"),
+    path("explain", explain.explain, name="explain"),
+    path("snapshots", snapshots.snapshots, name="snapshots"),
     path("audit", audit.audit, name="audit"),
 ]

@@ -92,7 +92,7 @@ SELECT * FROM broker.end_txns(
 -- head --
 -- Positions of one partition. No row: it has to be rebuilt first, or does not exist.
 SELECT
-    l.*, p.topic, p.number, p.buffer, clock_timestamp() AS now,
+    l.*, p.topic, p.topic_id, p.number, p.buffer, clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.partition_id = %(partition_id)s

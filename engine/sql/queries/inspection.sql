@@ -1,6 +1,3 @@
--- kind_of_partition --
-SELECT buffer, topic_id FROM broker.partition WHERE partition_id = %(partition_id)s
-
 -- count_until --
 -- Messages from an offset on that have not aborted, without those of one transaction, by how many
 -- of the ascending bounds they are at or above; nothing at or above the last bound, and no more

@@ -140,3 +140,32 @@ LEFT JOIN LATERAL (
 ) r ON true
 WHERE d.distance < %(distance)s OR (d.distance = %(distance)s AND d.partition_id > %(above)s)
 ORDER BY d.distance DESC, d.partition_id LIMIT %(limit)s
+
+-- cursor_summaries --
+-- Subscriptions of a topic by name, after one, as they stand in one of its partitions.
+SELECT s.name, s.type, c.mark_delete, c.acked, d.next_deadline IS NOT NULL AS delivering,
+    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
+    p.log_start_offset, a.holders, a.held
+FROM broker.subscription s
+JOIN broker.cursor c
+    ON c.subscription_id = s.subscription_id AND c.partition_id = %(partition_id)s
+JOIN broker.partition p ON p.partition_id = %(partition_id)s
+LEFT JOIN broker.partition_live l ON l.partition_id = %(partition_id)s
+LEFT JOIN broker.dispatch d
+    ON d.subscription_id = c.subscription_id AND d.partition_id = %(partition_id)s
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(DISTINCT a.tc_id || ':' || a.sequence), '{}') AS holders,
+        coalesce(sum(h.messages), 0)::bigint AS held
+    FROM broker.pending_ack a
+    CROSS JOIN LATERAL (
+        SELECT sum(upper(r) - lower(r)) AS messages FROM unnest(a.ranges) AS r
+    ) h
+    WHERE a.subscription_id = s.subscription_id AND a.partition_id = %(partition_id)s
+) a
+WHERE s.topic_id = %(topic_id)s AND s.name > %(after)s
+ORDER BY s.name LIMIT %(limit)s
+
+-- ended_within --
+-- Transactions whose marker stands in a range of offsets, of both outcomes.
+SELECT * FROM broker.txn_index WHERE partition_id = %(partition_id)s
+AND last_offset >= %(from_offset)s AND last_offset <= %(to_offset)s ORDER BY last_offset

@@ -118,3 +118,23 @@ def test_what_cannot_be_asked_is_refused(engine: Engine) -> None:
     with pytest.raises(InvalidRequest):
         engine.inspect.positions(P0, since=late)
     assert len(engine.inspect.positions(P0, until=late).points) == 2
+
+
+def test_open_before_names_those_that_end_in_the_range_and_the_first_that_does_not(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    ends, goes_on, later = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch("a"), txn_id=ends)
+    engine.produce(P0, batch("b"), txn_id=goes_on)
+    engine.produce(P0, batch("c"), txn_id=later)
+    engine.produce(P0, batch("d"))
+    commit(engine, ends)
+    engine.produce(P0, batch("e"))
+    assert engine.inspect.open_before(P0, 3, 5) == {ends: 0, goes_on: 1}
+    assert engine.inspect.open_before(P0, 3, 3) == {ends: 0}
+    assert engine.inspect.open_before(P0, 5, 5) == {goes_on: 1}
+    commit(engine, goes_on)
+    commit(engine, later)
+    assert engine.inspect.open_before(P0, 3, 5) == {ends: 0, goes_on: 1}
+    assert engine.inspect.open_before(P0, 0, 7) == {}

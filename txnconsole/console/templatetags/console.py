@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from django import template
@@ -11,12 +12,16 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from engine.model.message import StoredMessage, Visibility
+from engine.inspect.history import Position
+from engine.model.message import EntryKind, StoredMessage, Visibility
+from engine.model.partition import IndexedTxn
 from engine.model.ranges import Ranges
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.quantities import percent
+from txnconsole.access.principal import Principal
+from txnconsole.access.roles import Permission
 from txnconsole.console.txn_id_forms import txn_id_hex
 
 register = template.Library()
@@ -30,6 +35,11 @@ _MS_SECOND, _MS_MINUTE, _MS_HOUR, _MS_DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _MAX_RUNS = 8
 _DASH = "\N{EN DASH}"
 _TRANSACTION_OBJECT = re.compile(r"(?:transaction[: ])?(\d{1,5}:\d{1,18})", re.ASCII)
+_KINDS = {
+    EntryKind.DATA: "Message",
+    EntryKind.TXN_COMMIT: "Commit marker",
+    EntryKind.TXN_ABORT: "Abort marker",
+}
 _READING = {
     Visibility.VISIBLE: "Delivered",
     Visibility.OPEN: "Held back: its transaction is undecided",
@@ -195,3 +205,54 @@ def lag_bar(start: int, stable: int, last: int) -> SafeString:
         119 - held,
         held,
     )
+
+
+@register.inclusion_tag("console/partials/action.html", takes_context=True)
+def action(
+    context: template.Context,
+    label: str,
+    permission: str,
+    name: str,
+    *arguments: object,
+    harm: bool = False,
+) -> dict[str, object]:
+    """A button that asks about a change in the dialog; disabled, and naming the permission, for
+    whoever may not make it."""
+    principal: Principal | None = context.get("principal")
+    return {
+        "label": label,
+        "permission": permission,
+        "address": reverse(f"console:{name}", args=arguments),
+        "allowed": principal is not None and principal.may(Permission(permission)),
+        "harm": harm,
+    }
+
+
+@register.filter
+def spanned(row: IndexedTxn) -> int:
+    """How many offsets lie between a transaction's first message and its marker, both counted."""
+    return row.last_offset - row.first_offset + 1
+
+
+@register.filter
+def entry_kind(entry: StoredMessage) -> str:
+    """What stands at an offset."""
+    return _KINDS[entry.kind]
+
+
+@register.filter
+def evidence(facts: Mapping[str, object]) -> str:
+    """A counter-example in one line."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items())
+
+
+@register.filter
+def held_back(position: Position) -> int:
+    """How many offsets readers could not pass."""
+    return position.last_offset - position.stable_position
+
+
+@register.filter
+def utc(text: str) -> str:
+    """A moment in ISO form as it is written in sentences."""
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -16,6 +16,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
 from txnconsole.console.log_window import read_window
 from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
+from txnconsole.console.partition_frame import frame
 from txnconsole.console.payload import preview
 from txnconsole.enginedb.wiring import engine
 
@@ -31,12 +32,9 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     status = engine().log.status(partition)
     isolation = request.GET.get("iso", "rc")
     seen = read_window(engine(), partition, at=_offset(request))
-    context = {
+    context = frame(partition, "log", status) | {
         "channel": f"part:{partition}",
         "position": seen["seq"],
-        "partition": partition,
-        "partitions": range(len(engine().topics.get(topic).brokers)),
-        "status": status,
         "window": seen,
         "at": _offset(request),
         "isolation": isolation if isolation in _ISOLATION else "rc",

@@ -1,0 +1,185 @@
+"""One history under three ways of delivering it: what a reader would get, and after which entry.
+
+- Marker with stable position (Kafka): messages stand in the log at once; a reader gets them in the
+  order of their offsets and never passes the first transaction that has not ended.
+- Committed order (the marker log, read by when things became readable): a transaction's messages
+  come together at its commit marker; no open transaction holds up another.
+- Sidecar (Pulsar's proposal): messages of a transaction wait beside the log and take the next
+  positions in it when it commits; an abort leaves nothing behind.
+
+Pure: computed from the entries alone, so that it can be compared with what the engine answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from engine.model.message import EntryKind
+from engine.model.txn_id import TxnID
+
+
+class DeliveryModel(StrEnum):
+    MARKER = "marker"
+    COMMITTED_ORDER = "committed_order"
+    SIDECAR = "sidecar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """A batch, which comes as a whole, or a marker, as it was appended."""
+
+    first_offset: int
+    last_offset: int
+    kind: EntryKind
+    txn_id: TxnID | None
+    at: datetime
+
+    @property
+    def offsets(self) -> range:
+        return range(self.first_offset, self.last_offset + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A history under one model.
+
+    ``steps[n]``: the offsets of the messages that become readable with entry ``n``, in the order
+    in which a reader gets them. ``positions``: where a message stands in a log of that model,
+    counted from the first entry; the other models keep its offset. ``hidden``: committed or
+    outside transactions, and not readable at the end. ``undecided``: of transactions that have not
+    ended by then. ``waited_ms``: from its append until readable, summed up over ``delivered``
+    messages; ``buffered``: the most messages that were kept from readers at once.
+    """
+
+    model: DeliveryModel
+    steps: tuple[tuple[int, ...], ...]
+    positions: Mapping[int, int]
+    delivered: int
+    hidden: int
+    undecided: int
+    aborted: int
+    waited_ms: float
+    longest_ms: float
+    buffered: int
+
+    @property
+    def mean_wait_ms(self) -> float | None:
+        """None when nothing was delivered."""
+        return self.waited_ms / self.delivered if self.delivered else None
+
+
+def compare(
+    entries: Sequence[HistoryEntry], begun: Mapping[TxnID, int] | None = None
+) -> tuple[Run, ...]:
+    """Run a history, in the order of its offsets, under each model.
+
+    Args:
+        begun: transactions that are open where the history begins, with their first offsets. What
+            they have written before it is no part of the comparison.
+    """
+    begun = begun or {}
+    runs = {
+        DeliveryModel.MARKER: _by_stable_position(entries, begun),
+        DeliveryModel.COMMITTED_ORDER: _by_commit(entries),
+        DeliveryModel.SIDECAR: _by_commit(entries),
+    }
+    return tuple(_measured(model, entries, steps) for model, steps in runs.items())
+
+
+def _by_stable_position(
+    entries: Sequence[HistoryEntry], begun: Mapping[TxnID, int]
+) -> list[tuple[int, ...]]:
+    ongoing = dict(begun)
+    aborted: set[TxnID] = set()
+    waiting: list[tuple[int, TxnID | None]] = []
+    steps: list[tuple[int, ...]] = []
+    for entry in entries:
+        if entry.kind is EntryKind.DATA:
+            waiting += [(offset, entry.txn_id) for offset in entry.offsets]
+            if entry.txn_id is not None:
+                ongoing.setdefault(entry.txn_id, entry.first_offset)
+        elif entry.txn_id is not None:
+            ongoing.pop(entry.txn_id, None)
+            if entry.kind is EntryKind.TXN_ABORT:
+                aborted.add(entry.txn_id)
+        fence = min(ongoing.values(), default=entry.last_offset + 1)
+        passed = [each for each in waiting if each[0] < fence]
+        waiting = waiting[len(passed) :]
+        steps.append(tuple(offset for offset, txn_id in passed if txn_id not in aborted))
+    return steps
+
+
+def _by_commit(entries: Iterable[HistoryEntry]) -> list[tuple[int, ...]]:
+    kept: dict[TxnID, list[int]] = {}
+    steps: list[tuple[int, ...]] = []
+    for entry in entries:
+        ready: tuple[int, ...] = ()
+        if entry.txn_id is None:
+            ready = tuple(entry.offsets)
+        elif entry.kind is EntryKind.DATA:
+            kept.setdefault(entry.txn_id, []).extend(entry.offsets)
+        else:
+            own = kept.pop(entry.txn_id, [])
+            ready = tuple(own) if entry.kind is EntryKind.TXN_COMMIT else ()
+        steps.append(ready)
+    return steps
+
+
+def _measured(
+    model: DeliveryModel, entries: Sequence[HistoryEntry], steps: Sequence[tuple[int, ...]]
+) -> Run:
+    appended = {
+        offset: entry.at
+        for entry in entries
+        if entry.kind is EntryKind.DATA
+        for offset in entry.offsets
+    }
+    outcome = {entry.txn_id: entry.kind for entry in entries if entry.kind is not EntryKind.DATA}
+    waits = [
+        max(0.0, (entry.at - appended[offset]).total_seconds() * 1000)
+        for entry, step in zip(entries, steps, strict=True)
+        for offset in step
+    ]
+    order = [offset for step in steps for offset in step]
+    delivered = frozenset(order)
+    owners = {
+        offset: entry.txn_id
+        for entry in entries
+        if entry.kind is EntryKind.DATA
+        for offset in entry.offsets
+    }
+    left = [txn_id for offset, txn_id in owners.items() if offset not in delivered]
+    aborted = sum(outcome.get(txn_id) is EntryKind.TXN_ABORT for txn_id in left)
+    undecided = sum(txn_id is not None and txn_id not in outcome for txn_id in left)
+    sidecar = model is DeliveryModel.SIDECAR
+    return Run(
+        model=model,
+        steps=tuple(steps),
+        positions={offset: n for n, offset in enumerate(order)} if sidecar else {},
+        delivered=len(order),
+        hidden=len(left) - aborted - undecided,
+        undecided=undecided,
+        aborted=aborted,
+        waited_ms=sum(waits),
+        longest_ms=max(waits, default=0.0),
+        buffered=_most_kept(entries, steps),
+    )
+
+
+def _most_kept(entries: Sequence[HistoryEntry], steps: Sequence[tuple[int, ...]]) -> int:
+    """The most messages that neither were readable nor had been given up at one time."""
+    of_txn: dict[TxnID | None, set[int]] = {}
+    kept: set[int] = set()
+    most = 0
+    for entry, step in zip(entries, steps, strict=True):
+        if entry.kind is EntryKind.DATA:
+            kept |= set(entry.offsets)
+            of_txn.setdefault(entry.txn_id, set()).update(entry.offsets)
+        elif entry.kind is EntryKind.TXN_ABORT:
+            kept -= of_txn.get(entry.txn_id, set())
+        kept -= set(step)
+        most = max(most, len(kept))
+    return most

@@ -1,0 +1,277 @@
+"""A partition's pages on the real engine: what they say, to whom, and at what cost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.model.partition import PartitionState
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_status import TxnAction
+from tests.console.conftest import TOPIC, Orders, begin, finish, produce
+from tests.console.questions import Questions
+from tests.engine.support import sql, unreachable
+from txnconsole.audit.models import AuditEntry
+
+HERE = f"/topics/{TOPIC}/partitions/0"
+REASON = "the disk of this broker is being replaced"
+
+
+def words(client: Client, address: str, status: int = 200) -> str:
+    """A page's text, runs of white space made one."""
+    answer = client.get(address)
+    assert answer.status_code == status, answer.content
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        HERE,
+        f"{HERE}/history",
+        f"{HERE}/history/points",
+        f"{HERE}/aborted?start=0&end=7",
+        f"{HERE}/snapshots?rehearse=1",
+        f"{HERE}/subscriptions",
+        f"{HERE}/models",
+        f"/explain?partition={TOPIC}:0&message=5&subscription=billing",
+        "/snapshots",
+    ],
+)
+def test_a_page_asks_few_questions(
+    orders: Orders, viewer: Client, questions: Questions, address: str
+) -> None:
+    viewer.get(address)  # what a process remembers, it asks once
+    with questions.at_most(14 if "subscription=" in address else 12):
+        assert viewer.get(address).status_code == 200
+
+
+def test_the_stack_tells_what_each_end_would_free(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    second = begin(engine)
+    produce(engine, orders.partition, "behind", txn_id=second)
+    produce(engine, orders.partition, "tail")
+    text = words(viewer, HERE)
+    assert f"Transaction {orders.open} holds the stable position at 4" in text
+    first, *_ = re.findall(rf"1 {orders.open} Open alice.*?(?= 2 {second})", text)
+    # Its two messages and the late one, up to where the second begins.
+    assert " 5 2 " in first
+    assert " 7 3 " in first
+    assert re.search(rf"2 {second} Open alice 8 1 .* 9 5 ", text)
+
+
+def test_a_viewer_is_told_which_permission_an_operation_needs(
+    orders: Orders, viewer: Client
+) -> None:
+    text = words(viewer, HERE)
+    assert "Take offline… needs partition.operate" in text
+    assert viewer.get(f"{HERE}/operate/offline").status_code == 403
+    assert viewer.post(f"{HERE}/operate/offline", {"reason": REASON}).status_code == 403
+
+
+def test_an_operation_needs_a_reason_and_is_recorded(
+    orders: Orders, engine: Engine, operator: Client
+) -> None:
+    assert operator.post(f"{HERE}/operate/offline", {"reason": "x"}).status_code == 422
+    assert engine.log.status(orders.partition).state is PartitionState.ONLINE
+    answer = operator.post(f"{HERE}/operate/offline", {"reason": REASON})
+    assert answer.status_code == 200
+    assert answer["HX-Trigger"] == "changed"
+    assert engine.log.status(orders.partition).state is PartitionState.OFFLINE
+    entry = AuditEntry.objects.order_by("-sequence")[0]
+    assert (entry.action, entry.reason, entry.who) == ("partition.offline", REASON, "a-operator")
+    text = words(operator, HERE)
+    assert f"The partition is offline {REASON}" in text
+    answer = operator.post(f"{HERE}/operate/online", {"reason": REASON})
+    assert answer.status_code == 200
+    assert engine.log.status(orders.partition).state is PartitionState.ONLINE
+
+
+def test_a_truncation_that_is_refused_keeps_the_form_and_says_why(
+    orders: Orders, operator: Client
+) -> None:
+    body = {"reason": REASON, "offset": "3"}
+    answer = operator.post(f"{HERE}/operate/truncate", body, headers={"HX-Request": "true"})
+    assert answer.status_code == 409
+    text = answer.content.decode()
+    assert "is online; take it offline first" in text
+    assert REASON in text
+    assert AuditEntry.objects.order_by("-sequence")[0].result == "InvalidPartitionState"
+    assert operator.post(f"{HERE}/operate/truncate", {"reason": REASON}).status_code == 422
+
+
+def test_truncating_says_what_was_dropped(orders: Orders, engine: Engine, operator: Client) -> None:
+    finish(engine, orders.open, TxnAction.ABORT)
+    operator.post(f"{HERE}/operate/offline", {"reason": REASON})
+    answer = operator.post(f"{HERE}/operate/truncate", {"reason": REASON, "offset": "7"})
+    assert answer.status_code == 200, answer.content
+    assert "goes on at offset 7" in answer.content.decode()
+
+
+@pytest.mark.parametrize("name", ["snapshot", "recover"])
+def test_snapshot_and_recovery_ask_first_and_tell_the_outcome(
+    orders: Orders, operator: Client, name: str
+) -> None:
+    form = operator.get(f"{HERE}/operate/{name}", headers={"HX-Request": "true"})
+    assert "<html" not in form.content.decode()
+    assert operator.post(f"{HERE}/operate/{name}", {"reason": REASON}).status_code == 200
+    assert AuditEntry.objects.order_by("-sequence")[0].action == f"partition.{name}"
+
+
+def test_an_operation_that_is_none_is_404(orders: Orders, operator: Client) -> None:
+    assert operator.get(f"{HERE}/operate/destroy").status_code == 404
+
+
+def test_a_sidecar_partition_shows_its_queue_in_the_order_of_commits(
+    engine: Engine, viewer: Client
+) -> None:
+    name = TopicName("public", "default", "aside")
+    engine.topics.create(name, TopicSettings(buffer=BufferKind.SIDECAR))
+    partition = PartitionName(name, 0)
+    undecided, committing = begin(engine), begin(engine)
+    produce(engine, partition, "a", txn_id=undecided)
+    produce(engine, partition, "b", "c", txn_id=committing)
+    engine.coordinator.end(committing, TxnAction.COMMIT)
+    text = words(viewer, f"/topics/{name}/partitions/0")
+    assert "Commit-order queue" in text
+    assert text.index(f"{committing} Committing") < text.index(f"{undecided} Open")
+    assert "sidecar-buffered already" in words(viewer, f"/topics/{name}/partitions/0/models")
+
+
+def test_the_aborted_index_and_a_fetch_agree(orders: Orders, viewer: Client) -> None:
+    text = words(viewer, f"{HERE}/aborted?start=0&end=7")
+    assert f"{orders.aborted} 3 4 2 5" in text
+    assert "2 messages returned, stable position 4 , the next fetch goes on at 5" in text
+    assert "5 Message 3:2 no Held back: its transaction is undecided" in text
+    assert f"{orders.aborted} 3 4 5 tells the client ; stops here" in text
+
+
+def test_verifying_the_index_names_a_row_that_lies(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    assert "Index and log agree" in words(viewer, f"{HERE}/aborted?verify=0")
+    sql(
+        engine.log.locate(orders.partition).database,
+        "UPDATE broker.txn_index SET first_offset = first_offset - 1 WHERE aborted",
+    )
+    text = words(viewer, f"{HERE}/aborted?verify=0")
+    assert "They differ" in text
+    assert str(orders.aborted) in text
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [("start=x", "Enter a whole number"), ("start=5&end=2", "The fetch ends before it begins")],
+)
+def test_a_fetch_that_cannot_be_is_told_under_its_fields(
+    orders: Orders, viewer: Client, query: str, told: str
+) -> None:
+    assert told in words(viewer, f"{HERE}/aborted?{query}")
+
+
+def test_snapshots_are_listed_with_a_rehearsal_on_request(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    engine.partitions.snapshot(orders.partition)
+    engine.partitions.recover(orders.partition)
+    text = words(viewer, f"{HERE}/snapshots?rehearse=1")
+    assert "It would start from the snapshot at 7 , and read 0 entries" in text
+    assert "by 1 measured recovery of this broker" in text
+    assert str(orders.partition) in words(viewer, "/snapshots")
+
+
+def test_the_subscriptions_of_a_partition_are_as_it_knows_them(
+    orders: Orders, viewer: Client
+) -> None:
+    text = words(viewer, f"{HERE}/subscriptions")
+    assert f"billing SHARED 0 – 4 no {orders.open} 1" in text
+
+
+def test_history_has_the_ends_of_transactions(orders: Orders, viewer: Client) -> None:
+    told = viewer.get(f"{HERE}/history/points").json()
+    ended = [point[5] for point in told["points"] if point[5]]
+    assert ended == [str(orders.committed), str(orders.aborted)]
+    assert told["points"][-1][1:3] == [7, 4]
+    assert told["points"][-1][4] == str(orders.open)
+    assert f"Held by {orders.open}" in words(viewer, f"{HERE}/history")
+    at = told["since"] - 1000
+    assert "Last position -1" in words(viewer, f"{HERE}/history?at={at}")
+    assert viewer.get(f"{HERE}/history?at=yesterday").status_code == 400
+
+
+def test_three_models_deliver_the_same_history(orders: Orders, viewer: Client) -> None:
+    text = words(viewer, f"{HERE}/models")
+    assert "Marker with stable position 2 1 2 1" in text
+    assert "Committed order 3 0 2 1" in text
+    part = words(viewer, f"{HERE}/models?start=6&end=7")
+    assert f"Open where the range begins: {orders.open} since offset 5" in part
+    assert "ends before it begins" in words(viewer, f"{HERE}/models?start=6&end=1", 400)
+    assert "at most 200" in words(viewer, f"{HERE}/models?start=0&end=900", 400)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("message=0", "Yes: a READ_COMMITTED reader gets it now"),
+        ("message=0&subscription=billing", "Already acknowledged"),
+        ("message=1&subscription=billing", "Acknowledged in a transaction that is undecided"),
+        ("message=3", "Nothing: an aborted message is never delivered"),
+        ("message=4", "A marker, not a message"),
+        ("message=5", "Its own transaction is undecided"),
+        ("message=7", "Held back by another transaction"),
+        ("message=7&isolation=read_uncommitted", "Yes: a READ_UNCOMMITTED reader gets it now"),
+        ("message=99", "Not written yet"),
+    ],
+)
+def test_the_explanation_names_what_is_in_the_way(
+    orders: Orders, viewer: Client, query: str, told: str
+) -> None:
+    assert told in words(viewer, f"/explain?partition={orders.partition}&{query}")
+
+
+def test_a_message_id_finds_its_partition_and_offers_the_abort(
+    orders: Orders, engine: Engine, operator: Client
+) -> None:
+    entry = engine.log.browse(orders.partition, 7, 1).messages[0]
+    answer = operator.get(f"/explain?partition={TOPIC}&message={entry.message_id}")
+    text = answer.content.decode()
+    assert f"/transactions/{orders.open}/abort" in text
+    assert "times out at" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (f"partition={TOPIC}&message=5", "An offset needs its partition"),
+        (f"partition={TOPIC}:0&message=1:2", "is not a message id"),
+        (f"partition={TOPIC}:0&message=1:2:1:0", "is in partition 1"),
+        (f"partition=orders:0&message={'9' * 30}", "no log is as long"),
+        ("partition=&message=5", "This field is required"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_told_so(
+    orders: Orders, viewer: Client, query: str, told: str
+) -> None:
+    assert told in words(viewer, f"/explain?{query}", 400)
+
+
+def test_an_explanation_of_what_does_not_exist_is_404(orders: Orders, viewer: Client) -> None:
+    address = f"/explain?partition={TOPIC}:0&message=5&subscription=nobody"
+    assert "has no subscription nobody" in words(viewer, address, 404)
+
+
+def test_a_broker_that_is_away_fails_a_region_not_the_list(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    broker = engine.topics.get(TOPIC).brokers[1]
+    with unreachable(engine, broker):
+        text = words(viewer, "/snapshots")
+        assert f"{broker} cannot be reached" in text
+        assert str(orders.partition) in text
+        away = viewer.get(f"/topics/{TOPIC}/partitions/1/snapshots")
+        assert away.status_code == 503

@@ -1,0 +1,115 @@
+"""Asking before a change: what it does is shown, a reason is required, the outcome is told.
+
+The same form stands in a dialog and, without a script, on a page of its own. A refusal keeps the
+form and says why: 422 for what was filled in, 409 or 503 for what the engine answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django import forms
+from django.http import HttpResponse
+
+from engine.model.errors import EngineError
+from txnconsole.audit.chain import Actor
+from txnconsole.console.page import ConsoleRequest, show
+
+MIN_REASON = 8
+_SHORT = f"Give a reason of at least {MIN_REASON} characters."
+
+
+class ReasonForm(forms.Form):
+    """Why somebody changes something; kept in the audit log. Subclasses add what else is asked."""
+
+    reason = forms.CharField(
+        min_length=MIN_REASON,
+        max_length=500,
+        error_messages={"required": _SHORT, "min_length": _SHORT},
+        widget=forms.Textarea(
+            attrs={
+                "class": "field",
+                "rows": 3,
+                "minlength": MIN_REASON,
+                "placeholder": "Kept in the audit log with your name",
+            }
+        ),
+    )
+
+    def order_fields(self, field_order: Iterable[str] | None) -> None:
+        """The reason is asked last, whatever a subclass adds."""
+        super().order_fields(field_order or [name for name in self.fields if name != "reason"])
+
+
+F = TypeVar("F", bound=ReasonForm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """A change that is asked about. ``effects``: what it would do, a sentence each. ``address``
+    takes the form, ``back`` is where its object is shown; ``harm``: it cannot be undone."""
+
+    title: str
+    effects: Sequence[str]
+    verb: str
+    keep: str
+    address: str
+    back: str
+    harm: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a change has done. ``goes_to``: where its object is now, when not where it was."""
+
+    title: str
+    lines: Sequence[str] = ()
+    goes_to: str | None = None
+
+
+def actor_of(request: ConsoleRequest) -> Actor:
+    """The signed-in user, as the audit log knows them."""
+    return Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
+
+
+def ask(
+    request: ConsoleRequest,
+    confirmation: Confirmation,
+    form_class: Callable[..., F],
+    change: Callable[[F], Outcome],
+    *,
+    initial: dict[str, object] | None = None,
+) -> HttpResponse:
+    """Show what a change would do; on POST, make it and tell what it has done."""
+    if request.method != "POST":
+        return _show(request, confirmation, form_class(initial=initial))
+    form = form_class(request.POST)
+    if not form.is_valid():
+        return _show(request, confirmation, form, status=422)
+    try:
+        outcome = change(form)
+    except EngineError as error:
+        form.add_error(None, error.message)
+        return _show(request, confirmation, form, status=503 if error.retryable else 409)
+    response = show(
+        request,
+        "console/done.html",
+        {"outcome": outcome, "confirmation": confirmation},
+        region="console/partials/done.html",
+    )
+    response["HX-Trigger"] = "changed"
+    return response
+
+
+def _show(
+    request: ConsoleRequest, confirmation: Confirmation, form: forms.Form, *, status: int = 200
+) -> HttpResponse:
+    return show(
+        request,
+        "console/confirm.html",
+        {"confirmation": confirmation, "form": form},
+        region="console/partials/confirm_form.html",
+        status=status,
+    )

@@ -1,0 +1,164 @@
+"""The aborted-transaction index of a partition, and what it does to a fetch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.inspect.checks import Check
+from engine.model.errors import InvalidRequest
+from engine.model.message import MAX_OFFSET
+from engine.model.partition import IndexedTxn, PartitionStatus, Segment
+from engine.model.topic_name import PartitionName, TopicName
+from txnconsole.access.roles import Permission
+from txnconsole.console.fetch_simulation import MAX_OFFSETS, Simulation, simulate
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.partition_frame import frame
+from txnconsole.console.reads import Region, region
+from txnconsole.console.shapes import WIDTH
+from txnconsole.enginedb.wiring import engine
+
+PAGE_ROWS = 50
+#: Segments offered to choose from.
+_SEGMENTS = 100
+#: The checks that are about the index and its log.
+_INDEX_CHECKS = {
+    "index_rows": "Every row points at a marker of its transaction, and every marker has a row",
+    "one_marker": "A transaction has one marker here, and no message after it",
+    "readable_is_decided": "Nothing undecided lies at or below the stable position",
+    "dense_offsets": "Offsets follow one another without a gap",
+}
+
+
+class FetchForm(forms.Form):
+    """The offsets of a simulated fetch."""
+
+    start = forms.IntegerField(label="From offset", min_value=0, max_value=MAX_OFFSET)
+    end = forms.IntegerField(label="To offset", min_value=0, max_value=MAX_OFFSET, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget = forms.TextInput(
+                attrs={"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
+            )
+
+    def clean(self) -> dict[str, Any]:
+        data = dict(self.cleaned_data)
+        if data.get("end") is None and "start" in data:
+            data["end"] = data["start"] + 31
+        if "start" in data and data["end"] < data["start"]:
+            raise forms.ValidationError("The fetch ends before it begins.")
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class StripRange:
+    """An aborted range on the strip, in its units."""
+
+    row: IndexedTxn
+    x: float
+    width: float
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """Rows of one segment or of all, on a strip and in a table; a simulated fetch; a check."""
+    partition = PartitionName(topic, number)
+    status = engine().log.status(partition)
+    segments = region(lambda: engine().log.segments(partition)[:_SEGMENTS])
+    chosen = _segment(request, segments.value or ())
+    rows = region(
+        lambda: engine().log.aborted_index(
+            partition,
+            ledger_id=None if chosen is None else chosen.ledger_id,
+            limit=PAGE_ROWS,
+            cursor=request.GET.get("cursor") or None,
+        )
+    )
+    if isinstance(rows.error, InvalidRequest):
+        raise rows.error
+    first, last = _bounds(status, chosen)
+    form = FetchForm(request.GET if "start" in request.GET else None)
+    asked = form.is_bound and form.is_valid()
+    context = frame(partition, "aborted-ranges", status) | {
+        "channel": f"part:{partition}",
+        "segments": segments,
+        "chosen": chosen,
+        "rows": rows,
+        "first": first,
+        "last": last,
+        "strip": _strip(rows.value.items if rows.value else (), first, last),
+        "form": form,
+        "simulation": region(lambda: _simulate(status, form)) if asked else None,
+        "max_offsets": MAX_OFFSETS,
+        "verified": _verify(request, partition),
+        "may_verify": request.principal.may(Permission.OPERATION_READ),
+    }
+    return show(request, "console/aborted_ranges.html", context)
+
+
+def _simulate(status: PartitionStatus, form: FetchForm) -> Simulation:
+    # What is below the log's start is gone; a fetch from there begins at it (semantics §7).
+    start = max(form.cleaned_data["start"], status.log_start_offset)
+    end = max(form.cleaned_data["end"], start)
+    return simulate(engine(), status.partition, start, end)
+
+
+def _segment(request: ConsoleRequest, segments: tuple[Segment, ...]) -> Segment | None:
+    text = request.GET.get("segment", "")
+    return next((each for each in segments if str(each.ledger_id) == text), None)
+
+
+def _bounds(status: PartitionStatus, segment: Segment | None) -> tuple[int, int]:
+    if segment is None:
+        return status.log_start_offset, max(status.last_offset, status.log_start_offset)
+    return segment.first_offset, max(segment.last_offset, segment.first_offset)
+
+
+def _strip(rows: tuple[IndexedTxn, ...], first: int, last: int) -> list[StripRange]:
+    scale = WIDTH / (last - first + 1)
+    strip = []
+    for row in rows:
+        lower, upper = max(row.first_offset, first), min(row.last_offset, last)
+        if lower <= upper:
+            width = max(2.0, (upper - lower + 1) * scale)
+            x = min((lower - first) * scale, WIDTH - width)
+            strip.append(StripRange(row, round(x, 1), round(width, 1)))
+    return strip
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One bounded step of comparing index and log; ``position`` is where the next goes on."""
+
+    checks: list[tuple[str, Check]]
+    start: int
+    position: int | None
+
+    @property
+    def holds(self) -> bool:
+        return not any(check.counter_examples for _, check in self.checks)
+
+
+def _verify(request: ConsoleRequest, partition: PartitionName) -> Region[Verified] | None:
+    text = request.GET.get("verify", "")
+    if not (text.isascii() and text.isdigit() and len(text) < len(str(MAX_OFFSET))):
+        return None
+    if not request.principal.may(Permission.OPERATION_READ):
+        return None
+    start = int(text)
+
+    def check() -> Verified:
+        report = engine().inspect.invariants(partition, position=start)
+        checks = [
+            (_INDEX_CHECKS[each.name], each) for each in report.checks if each.name in _INDEX_CHECKS
+        ]
+        return Verified(checks, start, report.position)
+
+    return region(check)

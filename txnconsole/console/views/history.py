@@ -1,0 +1,108 @@
+"""The stable position of a partition through time: a chart, a slider over it, and a replay."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.http import HttpResponse, JsonResponse
+from django.views.decorators.http import require_GET
+
+from engine.inspect.history import Position
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import PartitionName, TopicName
+from txnconsole.access.roles import Permission
+from txnconsole.console.log_figures import figure_templates
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.partition_frame import frame
+from txnconsole.console.reads import region
+from txnconsole.enginedb.wiring import engine
+
+#: How far back the page can look; samples are kept for two days.
+RANGES = {
+    "15m": ("15 minutes", timedelta(minutes=15)),
+    "1h": ("1 hour", timedelta(hours=1)),
+    "6h": ("6 hours", timedelta(hours=6)),
+    "1d": ("1 day", timedelta(days=1)),
+    "2d": ("2 days", timedelta(days=2)),
+}
+_DEFAULT = "1h"
+_POINTS = 400
+#: The last moment that a browser's number of milliseconds is read as.
+_MAX_MS = 253_402_300_799_000
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def history(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """The page; where the partition stood at ``at`` (milliseconds), by default now."""
+    partition = PartitionName(topic, number)
+    at = _moment(request)
+    context = frame(partition, "history", None) | {
+        "ranges": {name: title for name, (title, _) in RANGES.items()},
+        "range": _range(request),
+        "at": at,
+        "found": region(
+            lambda: _now(partition) if at is None else engine().inspect.position_at(partition, at)
+        ),
+    }
+    return show(request, "console/history.html", context)
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def points(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """The positions over the chosen range: exact at the ends of transactions, sampled in between.
+
+    A point is ``[ms, last, stable, exact, holder, ended]``.
+    """
+    partition = PartitionName(topic, number)
+    back = RANGES[_range(request)][1]
+    span = engine().inspect.positions(partition, back=back, limit=_POINTS)
+    return JsonResponse(
+        {
+            "since": _ms(span.since),
+            "until": _ms(span.until),
+            "points": [_packed(point, span.until) for point in span.points],
+            "figure": figure_templates()["positions"],
+        }
+    )
+
+
+def _now(partition: PartitionName) -> Position:
+    status = engine().log.status(partition)
+    return Position(
+        at=status.now,
+        stable_position=status.stable_position,
+        last_offset=status.last_offset,
+        holder=status.blocker.txn_id if status.blocker else None,
+    )
+
+
+def _range(request: ConsoleRequest) -> str:
+    asked = request.GET.get("range", "")
+    return asked if asked in RANGES else _DEFAULT
+
+
+def _moment(request: ConsoleRequest) -> datetime | None:
+    text = request.GET.get("at", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= _MAX_MS):
+        raise InvalidRequest(f"{text[:30]!r} is no moment; give milliseconds since 1970.")
+    return datetime.fromtimestamp(int(text) / 1000, UTC)
+
+
+def _packed(point: Position, until: datetime) -> list[Any]:
+    return [
+        _ms(point.at or until),
+        point.last_offset,
+        point.stable_position,
+        point.exact,
+        point.holder and str(point.holder),
+        point.ended and str(point.ended),
+    ]
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,81 @@
+"""A partition's summary: where it stands, what holds it, what can be done about it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.inspect.blockers import Blocker
+from engine.model.partition import OngoingTxn, PartitionStatus
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.transaction import Transaction
+from engine.model.txn_status import TxnStatus
+from txnconsole.access.roles import Permission
+from txnconsole.console.live.feed import digest
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.partition_frame import frame
+from txnconsole.console.reads import region
+from txnconsole.console.shapes import position_chart
+from txnconsole.enginedb.wiring import engine
+
+#: Blockers, or transactions in the sidecar's queue, that a page lists.
+STACK_ROWS = 50
+_CHART = timedelta(minutes=15)
+
+#: A transaction in a sidecar log and what its coordinator knows of it.
+Queued = tuple[OngoingTxn, Transaction | None]
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """Positions, the stack of blockers or the commit-order queue, and the operations."""
+    partition = PartitionName(topic, number)
+    status = engine().log.status(partition)
+    context = frame(partition, "partition", status)
+    is_sidecar = context["is_sidecar"]
+    stack = region(lambda: _stack(status))
+    samples = region(lambda: engine().log.history(partition, since=_CHART))
+    context |= {
+        "channel": f"part:{partition}",
+        "position": digest(status.last_offset, status.stable_position),
+        "stack": stack,
+        "blocker": stack.value[0] if stack.value else None,
+        "more": len(stack.value or ()) == STACK_ROWS,
+        "queue": region(lambda: _queue(partition)) if is_sidecar and status.ongoing_txns else None,
+        "chart": position_chart(
+            samples.value or (),
+            last=status.last_offset,
+            stable=status.stable_position,
+            now=status.now,
+            back=_CHART,
+        ),
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+    }
+    return show(
+        request, "console/partition.html", context, region="console/partials/partition.html"
+    )
+
+
+def _stack(status: PartitionStatus) -> tuple[Blocker, ...]:
+    if status.blocker is None:
+        return ()
+    return engine().inspect.blockers(status.partition, STACK_ROWS)
+
+
+def _queue(partition: PartitionName) -> list[Queued]:
+    """Transactions whose messages wait in the sidecar log: those that commit next come first, in
+    the order of their decisions, then the undecided ones by their first message."""
+    waiting = engine().log.ongoing(partition, STACK_ROWS)
+    known = engine().coordinator.get_many(one.txn_id for one in waiting)
+    queue = [(one, known.get(one.txn_id)) for one in waiting]
+    return sorted(queue, key=_turn)
+
+
+def _turn(queued: Queued) -> tuple[bool, float, int]:
+    ongoing, txn = queued
+    committing = txn is not None and txn.status is TxnStatus.COMMITTING
+    decided = txn.decided_at.timestamp() if txn and committing and txn.decided_at else 0.0
+    return not committing, decided, ongoing.first_offset

@@ -1,0 +1,37 @@
+"""The subscriptions of a topic as they stand in one of its partitions."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.model.topic_name import PartitionName, TopicName
+from txnconsole.access.roles import Permission
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.partition_frame import frame
+from txnconsole.console.reads import region
+from txnconsole.enginedb.wiring import engine
+
+PAGE_ROWS = 50
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """By name, a page at a time."""
+    partition = PartitionName(topic, number)
+    after = request.GET.get("after", "")
+    rows = region(lambda: engine().inspect.cursors(partition, limit=PAGE_ROWS + 1, after=after))
+    shown = (rows.value or ())[:PAGE_ROWS]
+    context = frame(partition, "partition-subscriptions", None) | {
+        "channel": f"part:{partition}",
+        "rows": rows,
+        "shown": shown,
+        "after": shown[-1].name.name if rows.value and len(rows.value) > PAGE_ROWS else None,
+    }
+    return show(
+        request,
+        "console/partition_subscriptions.html",
+        context,
+        region="console/partials/partition_subscriptions.html",
+    )

@@ -1,0 +1,60 @@
+"""Snapshots of buffers: of one partition, and over all of them."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import PartitionName, TopicName
+from txnconsole.access.roles import Permission
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.partition_frame import frame
+from txnconsole.console.reads import region
+from txnconsole.enginedb.wiring import engine
+
+PAGE_ROWS = 50
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
+    """What is kept of a partition's, what recoveries took, and, asked for, a rehearsal."""
+    partition = PartitionName(topic, number)
+    status = engine().log.status(partition)
+    context = frame(partition, "partition-snapshots", status) | {
+        "channel": f"part:{partition}",
+        "found": region(lambda: engine().inspect.snapshots(partition)),
+        "rehearsal": region(lambda: engine().inspect.rehearse(partition))
+        if request.GET.get("rehearse") == "1"
+        else None,
+    }
+    return show(
+        request,
+        "console/partition_snapshots.html",
+        context,
+        region="console/partials/partition_snapshots.html",
+    )
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def snapshots(request: ConsoleRequest) -> HttpResponse:
+    """All partitions, the one that recovery would have to read most of first."""
+    cursor = request.GET.get("cursor") or None
+    found = region(lambda: engine().inspect.snapshot_distances(limit=PAGE_ROWS, cursor=cursor))
+    if isinstance(found.error, InvalidRequest):
+        raise found.error
+    page_of, unavailable = found.value if found.value else (None, {})
+    context = {
+        "channel": "overview",
+        "found": found,
+        "rows": page_of.items if page_of else (),
+        "next_cursor": page_of.next_cursor if page_of else None,
+        "unavailable": unavailable,
+        "late_ms": 2 * engine().settings.snapshot_min_interval_ms,
+        "max_distance": engine().settings.snapshot_max_distance,
+    }
+    return show(
+        request, "console/snapshots.html", context, region="console/partials/snapshots.html"
+    )
