@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,10 +13,7 @@ from engine.inspect import (
     impact,
     participants,
     signs,
-    snapshots,
-    subscriptions,
 )
-from engine.inspect import topics as topic_lists
 from engine.inspect.blockers import Blocker, HeldBack
 from engine.inspect.hanging import CrossCheck, HangingPage
 from engine.inspect.history import Position, Span
@@ -26,10 +23,7 @@ from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import LateSnapshots, RecentEnds
-from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
 from engine.inspect.standing import Standing, standing
-from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, WaitingDeadLetter
-from engine.inspect.topics import TopicSummary
 from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -37,9 +31,6 @@ from engine.log.topics import Topics
 from engine.model.errors import EngineError
 from engine.model.hanging import Patience
 from engine.model.message import Isolation
-from engine.model.page import Page
-from engine.model.partition import PartitionStatus
-from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
@@ -276,67 +267,6 @@ class Inspector:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
         return rehearse(self._reading, partition)
-
-    def topics(self, topics: Sequence[Topic]) -> tuple[TopicSummary, ...]:
-        """Topics in a few figures each, with the partition of each that hides most."""
-        return topic_lists.summaries(self._reading, topics)
-
-    def partitions(
-        self, topic: Topic, lower: int, upper: int
-    ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
-        """Some partitions of a topic, by number, and why others of them cannot be read."""
-        return topic_lists.partitions(self._reading, topic, lower, upper)
-
-    def subscriptions(
-        self, *, limit: int = 50, cursor: str | None = None
-    ) -> tuple[Page[SubscriptionSummary], dict[str, str]]:
-        """Subscriptions of all topics, by name, and the brokers that do not answer.
-
-        Raises:
-            InvalidRequest: the cursor is not one that this list has given.
-        """
-        return subscriptions.summaries(self._reading, limit=limit, cursor=cursor)
-
-    def cursors(
-        self, partition: PartitionName, *, limit: int = 50, after: str = ""
-    ) -> tuple[CursorSummary, ...]:
-        """Subscriptions with names above ``after`` as they stand in a partition, by name.
-
-        Raises:
-            TopicNotFound, PartitionNotFound, PartitionUnavailable.
-        """
-        return subscriptions.cursors(self._reading, partition, limit=limit, after=after)
-
-    def dead_letters(
-        self, name: SubscriptionName, limit: int = 50
-    ) -> tuple[tuple[WaitingDeadLetter, ...], dict[str, str]]:
-        """Messages of a subscription on their way to its dead-letter topic.
-
-        Raises:
-            TopicNotFound: there is none.
-        """
-        return subscriptions.dead_letters(self._reading, self._topics, name, limit)
-
-    def snapshots(
-        self, partition: PartitionName
-    ) -> tuple[tuple[KeptSnapshot, ...], tuple[MeasuredRecovery, ...]]:
-        """A partition's snapshots and measured recoveries, the newest first.
-
-        Raises:
-            TopicNotFound, PartitionNotFound, PartitionUnavailable.
-        """
-        return snapshots.of_partition(self._reading, partition)
-
-    def snapshot_distances(
-        self, *, limit: int = 50, cursor: str | None = None
-    ) -> tuple[Page[SnapshotDistance], dict[str, str]]:
-        """Partitions by how far they have gone from their newest snapshot, the farthest first, and
-        the brokers that do not answer.
-
-        Raises:
-            InvalidRequest: the cursor is not one that this list has given.
-        """
-        return snapshots.distances(self._reading, limit=limit, cursor=cursor)
 
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """A transaction with what its brokers know of it while it has not ended there.

@@ -1,14 +1,13 @@
 // A partition's positions through time: the chart, the slider over its points, and the replay.
 
+import { colour, CONFIG, dressed, note, onTheme, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { count } from "./format.js";
-import { colour, dressed, note, transparent } from "./chart.js";
 import "./shell.js";
 
 const [AT, LAST, STABLE, EXACT, HOLDER, ENDED] = [0, 1, 2, 3, 4, 5];
 const REPLAY_MS = 12000;
 const MIN_FRAME_MS = 80;
-const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false };
 
 const chart = one("#history");
 const slider = one("#moment");
@@ -154,6 +153,5 @@ slider.addEventListener("change", remember);
 play.addEventListener("click", replay);
 one("#earlier").addEventListener("click", () => move(-1));
 one("#later").addEventListener("click", () => move(1));
-document.addEventListener("theme", draw);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+onTheme(draw);
 load();

@@ -20,7 +20,13 @@ _PAGES = (
     ("Subscriptions", "subscriptions", Permission.TOPIC_READ),
 )
 _GROUPS = (
-    ("Engine", (("Coordinators", "coordinators", Permission.COORDINATOR_READ),)),
+    (
+        "Engine",
+        (
+            ("Coordinators", "coordinators", Permission.COORDINATOR_READ),
+            ("Snapshots", "snapshots", Permission.TOPIC_READ),
+        ),
+    ),
     ("Operations", (("Audit log", "audit", Permission.AUDIT_READ),)),
 )
 #: From the role that may most to the one that may least.

@@ -1,0 +1,85 @@
+"""Lists as one object: many things at once, one question to each broker, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.inspect import snapshots, subscriptions, topics
+from engine.inspect.reading import Reading
+from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
+from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, WaitingDeadLetter
+from engine.inspect.topics import TopicSummary
+from engine.log.topics import Topics
+from engine.model.page import Page
+from engine.model.partition import PartitionStatus
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
+
+
+class Lists:
+    """A broker that does not answer is named beside what the others say; it fails nothing."""
+
+    def __init__(self, reading: Reading, catalog: Topics) -> None:
+        self._reading = reading
+        self._topics = catalog
+
+    def topics(self, wanted: Sequence[Topic]) -> tuple[TopicSummary, ...]:
+        """Topics in a few figures each, with the partition of each that hides most."""
+        return topics.summaries(self._reading, wanted)
+
+    def partitions(
+        self, topic: Topic, lower: int, upper: int
+    ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
+        """Some partitions of a topic, by number, and why others of them cannot be read."""
+        return topics.partitions(self._reading, topic, lower, upper)
+
+    def subscriptions(
+        self, *, limit: int = 50, cursor: str | None = None
+    ) -> tuple[Page[SubscriptionSummary], dict[str, str]]:
+        """Subscriptions of all topics, by name, and the brokers that do not answer.
+
+        Raises:
+            InvalidRequest: the cursor is not one that this list has given.
+        """
+        return subscriptions.summaries(self._reading, limit=limit, cursor=cursor)
+
+    def cursors(
+        self, partition: PartitionName, *, limit: int = 50, after: str = ""
+    ) -> tuple[CursorSummary, ...]:
+        """Subscriptions with names above ``after`` as they stand in a partition, by name.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return subscriptions.cursors(self._reading, partition, limit=limit, after=after)
+
+    def dead_letters(
+        self, name: SubscriptionName, limit: int = 50
+    ) -> tuple[tuple[WaitingDeadLetter, ...], dict[str, str]]:
+        """Messages of a subscription on their way to its dead-letter topic.
+
+        Raises:
+            TopicNotFound: there is none.
+        """
+        return subscriptions.dead_letters(self._reading, self._topics, name, limit)
+
+    def snapshots(
+        self, partition: PartitionName
+    ) -> tuple[tuple[KeptSnapshot, ...], tuple[MeasuredRecovery, ...]]:
+        """A partition's snapshots and measured recoveries, the newest first.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return snapshots.of_partition(self._reading, partition)
+
+    def snapshot_distances(
+        self, *, limit: int = 50, cursor: str | None = None
+    ) -> tuple[Page[SnapshotDistance], dict[str, str]]:
+        """Partitions by how far they have gone from their newest snapshot, the farthest first, and
+        the brokers that do not answer.
+
+        Raises:
+            InvalidRequest: the cursor is not one that this list has given.
+        """
+        return snapshots.distances(self._reading, limit=limit, cursor=cursor)
