@@ -19,9 +19,9 @@ from engine.model.ranges import Ranges
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
-from txnconsole.console.quantities import percent
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
+from txnconsole.console.quantities import percent
 from txnconsole.console.txn_id_forms import txn_id_hex
 
 register = template.Library()
