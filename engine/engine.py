@@ -21,8 +21,6 @@ from engine.coordinator.remedies import Remedies
 from engine.coordinator.scaling import Coordinators
 from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
-from engine.inspect.lists import Lists
-from engine.inspect.reading import Reading
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
@@ -121,7 +119,6 @@ class Engine:
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors), self.coordinator, self.remedies
         )
-        self.lists = Lists(Reading(self.log, self._brokers, recover), self.topics)
         self.inspect = Inspector(
             self._database,
             self.coordinator,

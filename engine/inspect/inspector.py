@@ -19,6 +19,7 @@ from engine.inspect.hanging import CrossCheck, HangingPage
 from engine.inspect.history import Position, Span
 from engine.inspect.impact import Impact
 from engine.inspect.invariants import BUDGET, Invariants, InvariantState, Report
+from engine.inspect.lists import Lists
 from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
@@ -67,6 +68,7 @@ class Inspector:
         self._settings = settings
         self._reading = Reading(log, brokers, recover)
         self._invariants = Invariants(self._reading, database)
+        self.lists = Lists(self._reading, topics)
 
     def held_back(self, limit: int = 10) -> HeldBack:
         """The partitions with the most hidden offsets, over all brokers."""

@@ -27,7 +27,7 @@ def test_a_topic_is_summed_up_over_its_brokers_with_its_worst_partition(engine: 
     engine.produce(P0, batch("a"), txn_id=txns[0])
     engine.produce(P1, batch("b"), txn_id=txns[1])
     engine.produce(P1, batch("c", "d"))
-    [summary] = engine.lists.topics([engine.topics.get(TOPIC)])
+    [summary] = engine.inspect.lists.topics([engine.topics.get(TOPIC)])
     assert (summary.offsets, summary.readable, summary.held, summary.ongoing) == (4, 0, 2, 2)
     assert summary.worst is not None
     assert (summary.worst.partition, summary.worst.hidden) == (P1, 3)
@@ -42,7 +42,7 @@ def test_growth_is_what_the_samples_say(engine: Engine) -> None:
     broker_sql(engine, "UPDATE broker.position_sample SET at = at - interval '11 minutes'")
     engine.produce(P0, batch(*"bcd"))
     engine.sample_positions()
-    [summary] = engine.lists.topics([engine.topics.get(TOPIC)])
+    [summary] = engine.inspect.lists.topics([engine.topics.get(TOPIC)])
     assert sum(summary.growth) == 3
     assert summary.growth[-1] == 3
 
@@ -52,8 +52,8 @@ def test_a_topic_on_a_broker_that_is_away_says_so(engine: Engine) -> None:
     topic = engine.topics.get(TOPIC)
     engine.produce(P0, batch("a"))
     with unreachable(engine, topic.brokers[1]):
-        [summary] = engine.lists.topics([topic])
-        found, missing = engine.lists.partitions(topic, 0, 10)
+        [summary] = engine.inspect.lists.topics([topic])
+        found, missing = engine.inspect.lists.partitions(topic, 0, 10)
     assert summary.offsets == 1
     assert list(summary.unavailable) == [topic.brokers[1]]
     assert [status.partition for status in found] == [P0]
@@ -65,7 +65,7 @@ def test_partitions_come_by_number_with_the_age_of_their_snapshot(engine: Engine
     txn = open_txn(engine)
     engine.produce(P1, batch("a"), txn_id=txn)
     engine.partitions.snapshot(P1)
-    found, missing = engine.lists.partitions(engine.topics.get(TOPIC), 1, 3)
+    found, missing = engine.inspect.lists.partitions(engine.topics.get(TOPIC), 1, 3)
     assert [status.partition.number for status in found] == [1, 2]
     assert found[0].snapshot is not None
     assert found[0].snapshot.position == 0
@@ -83,7 +83,7 @@ def test_subscriptions_are_paged_by_name_over_all_topics_and_brokers(engine: Eng
         engine.subscriptions.create(name, SubscriptionSettings())
     seen, cursor = [], None
     while True:
-        page, unavailable = engine.lists.subscriptions(limit=2, cursor=cursor)
+        page, unavailable = engine.inspect.lists.subscriptions(limit=2, cursor=cursor)
         assert unavailable == {}
         seen += [item.subscription.name for item in page.items]
         cursor = page.next_cursor
@@ -105,7 +105,7 @@ def test_a_subscription_is_summed_up_over_its_partitions(engine: Engine) -> None
     )
     engine.produce(P1, batch("x"), txn_id=blocking)
     engine.produce(P1, batch("y"))
-    page, _ = engine.lists.subscriptions()
+    page, _ = engine.inspect.lists.subscriptions()
     [summary] = page.items
     assert (summary.unacknowledged, summary.blocked) == (4, 2)
     assert (summary.holders, summary.held) == ((txn,), 2)
@@ -121,7 +121,7 @@ def test_what_retention_has_dropped_is_not_left_to_acknowledge(engine: Engine) -
     engine.receive(SUBSCRIPTION, "c1", max_messages=1)
     for table in ("partition", "partition_live"):
         broker_sql(engine, f"UPDATE broker.{table} SET log_start_offset = 2")  # noqa: S608
-    page, _ = engine.lists.subscriptions()
+    page, _ = engine.inspect.lists.subscriptions()
     assert page.items[0].unacknowledged == 2
 
 
@@ -136,7 +136,7 @@ def test_the_partition_that_is_farthest_from_its_snapshot_comes_first(engine: En
             engine.partitions.snapshot(partition)
     seen, cursor = [], None
     for _ in range(5):
-        page, unavailable = engine.lists.snapshot_distances(limit=1, cursor=cursor)
+        page, unavailable = engine.inspect.lists.snapshot_distances(limit=1, cursor=cursor)
         assert unavailable == {}
         seen += [(item.partition.number, item.distance) for item in page.items]
         cursor = page.next_cursor
@@ -154,7 +154,7 @@ def test_a_snapshot_that_cannot_be_read_says_why(engine: Engine) -> None:
     abort(engine, txn)
     engine.partitions.snapshot(P0)
     engine.partitions.recover(P0)
-    kept, recoveries = engine.lists.snapshots(P0)
+    kept, recoveries = engine.inspect.lists.snapshots(P0)
     assert kept[0].fault is None
     assert (kept[0].position, kept[0].ongoing, kept[0].aborted) == (1, 0, 1)
     assert kept[0].bytes > 0
@@ -165,6 +165,6 @@ def test_a_snapshot_that_cannot_be_read_says_why(engine: Engine) -> None:
         " WHERE e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset"
         " AND s.position = 1",
     )
-    kept, _ = engine.lists.snapshots(P0)
+    kept, _ = engine.inspect.lists.snapshots(P0)
     assert kept[0].fault is not None
     assert kept[0].ongoing is None

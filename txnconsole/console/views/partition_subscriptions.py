@@ -21,7 +21,9 @@ def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> Http
     """By name, a page at a time."""
     partition = PartitionName(topic, number)
     after = request.GET.get("after", "")
-    rows = region(lambda: engine().lists.cursors(partition, limit=PAGE_ROWS + 1, after=after))
+    rows = region(
+        lambda: engine().inspect.lists.cursors(partition, limit=PAGE_ROWS + 1, after=after)
+    )
     shown = (rows.value or ())[:PAGE_ROWS]
     context = frame(partition, "partition-subscriptions", None) | {
         "channel": f"part:{partition}",

@@ -24,7 +24,7 @@ def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> Http
     status = engine().log.status(partition)
     context = frame(partition, "partition-snapshots", status) | {
         "channel": f"part:{partition}",
-        "found": region(lambda: engine().lists.snapshots(partition)),
+        "found": region(lambda: engine().inspect.lists.snapshots(partition)),
         "rehearsal": region(lambda: engine().inspect.rehearse(partition))
         if request.GET.get("rehearse") == "1"
         else None,
@@ -42,7 +42,9 @@ def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> Http
 def snapshots(request: ConsoleRequest) -> HttpResponse:
     """All partitions, the one that recovery would have to read most of first."""
     cursor = request.GET.get("cursor") or None
-    found = region(lambda: engine().lists.snapshot_distances(limit=PAGE_ROWS, cursor=cursor))
+    found = region(
+        lambda: engine().inspect.lists.snapshot_distances(limit=PAGE_ROWS, cursor=cursor)
+    )
     if isinstance(found.error, InvalidRequest):
         raise found.error
     page_of, unavailable = found.value if found.value else (None, {})
