@@ -154,6 +154,8 @@ TXNCONSOLE_WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1
 TXNCONSOLE_OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
 #: Whether /metrics tells each partition and subscription, or each broker as a whole.
 TXNCONSOLE_METRICS_BY_TOPIC = env.boolean("TXNCONSOLE_METRICS_BY_TOPIC", default=False)
+#: Patterns of topics whose payloads viewers may read too; nobody but they is bound by it.
+TXNCONSOLE_VIEWER_PAYLOADS = env.items("TXNCONSOLE_VIEWER_PAYLOADS", "")
 REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "txnconsole.api.schema.ContractSchema",
     "EXCEPTION_HANDLER": "txnconsole.api.errors.answer_error",

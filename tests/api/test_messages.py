@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from django.db import connections
+from pytest_django.fixtures import SettingsWrapper
 
 from engine import Engine
 from engine.model.message import NewMessage
@@ -331,3 +332,26 @@ def test_a_sidecar_buffered_topic_is_produced_to_fetched_and_acknowledged(
     assert ids == [message["message_id"] for message in fetched]
     ack = program.post(f"{path}/subscriptions/s/ack", {"consumer": "c", "message_ids": ids})
     assert ack.json["acked"] == ids
+
+
+@pytest.mark.parametrize("patterns", [[], ["public/default/*"], ["private/*"]])
+def test_viewers_read_payloads_only_where_a_pattern_says_so(
+    program: Caller,
+    as_role: Callable[..., Caller],
+    topic: str,
+    settings: SettingsWrapper,
+    patterns: list[str],
+) -> None:
+    settings.TXNCONSOLE_VIEWER_PAYLOADS = patterns
+    program.post(MESSAGES, {"messages": [{"payload": "secret", "key": "k"}]})
+    viewer = as_role("viewer")
+    is_open = patterns == ["public/default/*"]
+    for query in ("", "?view=log", "?order=committed"):
+        [message] = viewer.get(MESSAGES + query).json["messages"]
+        assert message["key"] == "k"
+        assert message["payload"] == ("secret" if is_open else "")
+        assert message.get("payload_masked", False) is not is_open
+    for role in ("consumer", "operator", "admin"):
+        [message] = as_role(role).get(MESSAGES).json["messages"]
+        assert message["payload"] == "secret"
+        assert "payload_masked" not in message

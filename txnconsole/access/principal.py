@@ -51,7 +51,7 @@ class Principal:
 
     def may_use(self, topic: TopicName) -> bool:
         """Whether one of the principal's patterns matches the topic."""
-        return self.topics == ALL_TOPICS or _matches(self.topics, str(topic))
+        return self.topics == ALL_TOPICS or matches(self.topics, str(topic))
 
 
 def principal_of(user: AbstractBaseUser | AnonymousUser) -> Principal | None:
@@ -70,5 +70,6 @@ def roles_named(names: Iterable[str]) -> frozenset[Role]:
 
 
 @lru_cache(maxsize=4096)
-def _matches(patterns: tuple[str, ...], topic: str) -> bool:
+def matches(patterns: tuple[str, ...], topic: str) -> bool:
+    """Whether one of the patterns matches the topic's full name."""
     return any(fnmatchcase(topic, pattern) for pattern in patterns)

@@ -24,6 +24,8 @@ class Permission(StrEnum):
     #: Snapshot, recover, truncate partitions, take them off- and online, abort orphans in them.
     PARTITION_OPERATE = "partition.operate"
     MESSAGE_READ = "message.read"
+    #: What messages carry; without it they come masked (txnconsole/access/payloads.py).
+    PAYLOAD_READ = "payload.read"
     MESSAGE_PRODUCE = "message.produce"
     MESSAGE_CONSUME = "message.consume"
     SUBSCRIPTION_CREATE = "subscription.create"
@@ -90,12 +92,14 @@ GRANTS: Mapping[Role, frozenset[Permission]] = {
     Role.CONSUMER: _PROGRAM
     | {
         Permission.MESSAGE_READ,
+        Permission.PAYLOAD_READ,
         Permission.MESSAGE_CONSUME,
         Permission.SUBSCRIPTION_CREATE,
         Permission.SUBSCRIPTION_SEEK,
     },
     Role.OPERATOR: _READ
     | {
+        Permission.PAYLOAD_READ,
         Permission.TRANSACTION_ABORT,
         Permission.TRANSACTION_ABORT_ANY,
         Permission.TRANSACTION_RETRY,

@@ -112,7 +112,8 @@ class Produced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as read or received."""
+    """A message as read or received. When ``payload_masked`` the token may not read payloads, and
+    the payload is empty."""
 
     message_id: str
     offset: int
@@ -127,6 +128,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     producer_name: str | None = None
     sequence_id: int | None = None
     redelivery_count: int = 0
+    payload_masked: bool = False
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):

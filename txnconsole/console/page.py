@@ -23,8 +23,11 @@ from engine.model.errors import (
     TopicNotFound,
     TransactionNotFound,
 )
+from txnconsole.access.payloads import may_read_payloads
 from txnconsole.access.principal import Principal, principal_of
-from txnconsole.access.roles import Permission, Role
+from txnconsole.access.roles import Permission
+
+__all__ = ["ConsoleRequest", "failed", "forbidden", "may_read_payloads", "page", "show"]
 
 P = ParamSpec("P")
 
@@ -36,8 +39,6 @@ _NOT_FOUND = (
     TopicNotFound,
     TransactionNotFound,
 )
-#: Who may read what messages carry; viewers see everything else of a message.
-_PAYLOAD_ROLES = frozenset({Role.OPERATOR, Role.ADMIN})
 
 
 class ConsoleRequest(HttpRequest):
@@ -91,10 +92,6 @@ def show(
     )
     patch_vary_headers(response, ["HX-Request"])
     return response
-
-
-def may_read_payloads(principal: Principal) -> bool:
-    return bool(principal.roles & _PAYLOAD_ROLES)
 
 
 def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:

@@ -83,6 +83,10 @@ def to_arrow(messages: Sequence[Message], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cell(message: Message, column: str) -> object:
+    if column == "payload" and message.payload_masked:
+        raise PermissionError(
+            "The token may not read payloads: give it the role consumer, or leave the column out."
+        )
     value = getattr(message, column)
     return list(value.items()) if column == "properties" else value
 

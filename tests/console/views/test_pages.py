@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
+from pytest_django.fixtures import SettingsWrapper
 
 from engine import Engine
 from engine.model.message import NewMessage
@@ -143,6 +144,13 @@ def test_a_payload_is_shown_as_text_to_operators_only(
     assert (f">{escaped}</pre>" in text) is shown
     assert SECRET not in text
     assert ("hidden from your role" in text) is not shown
+
+
+def test_a_viewer_reads_the_payloads_of_topics_that_are_opened_to_viewers(
+    orders: Orders, viewer: Client, settings: SettingsWrapper
+) -> None:
+    settings.TXNCONSOLE_VIEWER_PAYLOADS = ["public/default/ord*"]
+    assert "card 4111" in viewer.get(f"{orders.log}/entries/5").content.decode()
 
 
 def test_an_entry_that_is_not_there_is_404(orders: Orders, viewer: Client) -> None:

@@ -227,6 +227,10 @@ class _MessageHead(Answer, kw_only=True):
     redelivery_count: Annotated[
         int | msgspec.UnsetType, msgspec.Meta(description="When received.")
     ] = msgspec.UNSET
+    payload_masked: Annotated[
+        bool | msgspec.UnsetType,
+        msgspec.Meta(description="True: the caller may not read payloads; this one is empty."),
+    ] = msgspec.UNSET
 
 
 class Message(_MessageHead, kw_only=True):
@@ -290,11 +294,16 @@ class PackedReceivedMessages(Answer):
     messages: list[PackedMessage]
 
 
-def fetched(answer: Fetched, *, packed: bool, view_log: bool) -> Answer:
-    """A fetch's answer; with ``view_log`` each entry tells its visibility."""
+def fetched(answer: Fetched, *, packed: bool, view_log: bool, masked: bool) -> Answer:
+    """A fetch's answer; with ``view_log`` each entry tells its visibility, ``masked`` takes the
+    payloads out."""
     positions = _positions(answer)
-    extras = [{"visibility": each.visibility} if view_log else _NOTHING for each in answer.messages]
-    pairs = zip(answer.messages, extras, strict=True)
+    messages = answer.messages
+    extras = [{"visibility": each.visibility} if view_log else _NOTHING for each in messages]
+    if masked:
+        messages = tuple(msgspec.structs.replace(each, payload=b"") for each in messages)
+        extras = [{**extra, "payload_masked": True} for extra in extras]
+    pairs = zip(messages, extras, strict=True)
     if packed:
         packed_messages = [_packed_message(each, extra) for each, extra in pairs]
         return PackedFetchedMessages(messages=packed_messages, **positions)

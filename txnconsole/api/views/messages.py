@@ -8,6 +8,7 @@ from engine.model.errors import PayloadTooLarge
 from engine.model.message import NewMessage
 from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
+from txnconsole.access.payloads import may_read_payloads
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import named
 from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
@@ -76,6 +77,10 @@ class Messages(PackingEndpoint, PartitionEndpoint):
     def get(self, call: Call[None, FetchQuery]) -> Answer:
         """Messages, list of aborted transactions and positions are of one moment.
 
+        A caller without the permission `payload.read` (a viewer) gets the messages with empty
+        payloads and `payload_masked: true`, but of topics that the setting
+        `TXNCONSOLE_VIEWER_PAYLOADS` opens to viewers.
+
         With `wait_ms` the call waits until there is something from `from_offset` on; go on at
         `next_offset`. `view=log` shows every entry as it stands, markers too.
 
@@ -100,7 +105,12 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             lambda: self._fetch(query),
             wait_ms=query.wait_ms,
         )
-        return fetched(answer, packed=call.packed, view_log=query.view == "log")
+        return fetched(
+            answer,
+            packed=call.packed,
+            view_log=query.view == "log",
+            masked=not may_read_payloads(call.principal, self.topic),
+        )
 
     def _fetch(self, query: FetchQuery) -> Fetched:
         log = engine().log

@@ -167,6 +167,7 @@ def _print(session: Session, messages: Iterable[Message]) -> None:
             session.show_json(_json(message))
         else:
             text = message.payload.decode("utf-8", "backslashreplace")
+            text = "(masked: the token may not read payloads)" if message.payload_masked else text
             shown = "".join(
                 each if each.isprintable() or each == "\t" else f"\\x{ord(each):02x}"
                 for each in text
@@ -192,6 +193,7 @@ def _json(message: Message) -> Json:
         "properties": message.properties,
         "publish_time": message.publish_time.isoformat(),
         "redelivery_count": message.redelivery_count,
+        "payload_masked": message.payload_masked,
     }
 
 

@@ -66,7 +66,7 @@ def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -
     """Everything about one entry; its payload only for those who may read payloads."""
     partition = PartitionName(topic, number)
     found = _entry_at(partition, offset)
-    readable = may_read_payloads(request.principal)
+    readable = may_read_payloads(request.principal, topic)
     context = {
         "partition": partition,
         "entry": found,
