@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from django.db import connections
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django import Settings
 
 from engine import Engine
 from engine.model.message import NewMessage
@@ -339,7 +339,7 @@ def test_viewers_read_payloads_only_where_a_pattern_says_so(
     program: Caller,
     as_role: Callable[..., Caller],
     topic: str,
-    settings: SettingsWrapper,
+    settings: Settings,
     patterns: list[str],
 ) -> None:
     settings.TXNCONSOLE_VIEWER_PAYLOADS = patterns
