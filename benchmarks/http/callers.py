@@ -19,10 +19,12 @@ class Caller:
     def __init__(self, product: Product, number: int) -> None:
         self.number = number
         self._connection = http.client.HTTPConnection(HOST, product.port, timeout=60)
-        self._headers = {
-            "Authorization": f"Bearer {product.token}",
-            "Content-Type": "application/json",
-        }
+        self._headers = {"Content-Type": "application/json"}
+        self.show(product.token)
+
+    def show(self, token: str) -> None:
+        """Be who the token says from now on."""
+        self._headers["Authorization"] = f"Bearer {token}"
 
     def post(self, path: str, body: bytes = b"{}") -> bytes:
         """POST, and the body of the answer.
@@ -54,6 +56,7 @@ class Callers:
     """So many callers, who work side by side."""
 
     def __init__(self, product: Product, count: int) -> None:
+        self._user = product.user
         self.all = [Caller(product, number) for number in range(count)]
 
     def per_second(self, work: Callable[[Caller], int]) -> float:
@@ -81,6 +84,13 @@ class Callers:
         if broken:
             raise broken[0]
         return sum(done) / seconds
+
+    def become_a_program(self) -> None:
+        """From now on all show the token of a program that produces and consumes."""
+        wanted = {"user": self._user, "roles": ["producer", "consumer"]}
+        token = self.all[0].told("POST", "/api/v1/tokens", wanted)["secret"]
+        for caller in self.all:
+            caller.show(token)
 
     def close(self) -> None:
         for caller in self.all:

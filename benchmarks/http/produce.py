@@ -18,6 +18,7 @@ def rows(product: Product) -> list[Row]:
     """Requests a second of either."""
     callers = Callers(product, _CALLERS)
     callers.all[0].told("PUT", _TOPIC, {"partitions": _CALLERS})
+    callers.become_a_program()
 
     def measured(path: str) -> float:
         def run(caller: Caller) -> int:

@@ -24,11 +24,11 @@ _UNLIMITED = "1000000"
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Where it answers, and the token of an administrator."""
+    """Where it answers, and an administrator's name and token."""
 
     port: int
+    user: str
     token: str
-    data: Path
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def running() -> Iterator[Product]:
             beside = environment | {"DJANGO_SETTINGS_MODULE": "benchmarks.http.settings"}
             with _process(web, beside, Path(directory) / "web.log"):
                 _await_ready(port)
-                yield Product(port, login["tokens"][login["user"]], data)
+                yield Product(port, login["user"], login["tokens"][login["user"]])
 
 
 def _is_a_server(name: str) -> bool:

@@ -62,6 +62,7 @@ def rows(product: Product) -> list[Row]:
     """Requests a second beside the bare view's, and how long a commit takes to be seen."""
     callers = Callers(product, _CALLERS)
     work = _Work(callers)
+    callers.become_a_program()
 
     def whole() -> float:
         for caller in callers.all:

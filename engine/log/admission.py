@@ -52,7 +52,8 @@ def check(
     total = 0
     for message in messages:
         size = len(message.payload) + len(message.key or "") + _MESSAGE_OVERHEAD_BYTES
-        size += sum(len(name) + len(value) for name, value in message.properties.items())
+        if message.properties:
+            size += sum(len(name) + len(value) for name, value in message.properties.items())
         if size > settings.max_message_bytes:
             raise PayloadTooLarge(
                 f"A message has {size} bytes; the limit is {settings.max_message_bytes}.",
