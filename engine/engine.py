@@ -114,7 +114,7 @@ class Engine:
             dead_letters=self._dead_letters,
             recover=recover,
         )
-        self._acks = Acknowledgements(shares, cursors, leases)
+        self._acks = Acknowledgements(shares, cursors, leases, confirm=self.coordinator.confirm_ack)
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors), self.coordinator, self.remedies

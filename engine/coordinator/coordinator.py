@@ -238,6 +238,20 @@ class Coordinator:
         self._require_open(txn_id, row, owner)
         self._remember_members(txn_id, shares)
 
+    def confirm_ack(self, txn_id: TxnID, call_id: int) -> None:
+        """Record that an acknowledgement over several brokers has been claimed on all of them: a
+        commit makes only such calls final (docs/decisions/0022).
+
+        Raises:
+            TransactionNotFound, InvalidTxnStatus: it is not OPEN any more; the call counts for
+                nothing.
+        """
+        with self._database.session() as session:
+            row = session.one(
+                "confirm_ack", tc_id=txn_id.tc_id, sequence=txn_id.sequence, call_id=call_id
+            )
+        self._require_open(txn_id, row, None)
+
     def end(
         self,
         txn_id: TxnID,

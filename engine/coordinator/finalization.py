@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -126,10 +126,11 @@ class Finalizer:
             sequences = [row.sequence for row in due]
             partitions = session.all("due_partitions", tc_id=tc_id, sequences=sequences)
             subscriptions = session.all("due_subscriptions", tc_id=tc_id, sequences=sequences)
+            confirmed = confirmed_acks(session, tc_id, {row.sequence for row in subscriptions})
             mark = session.one("low_water_mark", tc_id=tc_id)
         orders = _Orders(
             tc_id=tc_id,
-            commands={row.sequence: _command(tc_id, row) for row in due},
+            commands={row.sequence: _command(tc_id, row, confirmed) for row in due},
             decided_at={row.sequence: row.decided_at for row in due},
             low_water_marks={tc_id: mark.low_water_mark if mark else -1},
         )
@@ -310,10 +311,22 @@ class Finalizer:
         return self._database.retrying(work)
 
 
-def _command(tc_id: int, row: Row) -> EndCommand:
+def confirmed_acks(
+    session: Session, tc_id: int, sequences: Collection[int]
+) -> dict[int, frozenset[int]]:
+    """The confirmed acknowledgement calls over several brokers of decided transactions."""
+    calls: dict[int, set[int]] = defaultdict(set)
+    if sequences:
+        for row in session.all("confirmed_acks", tc_id=tc_id, sequences=list(sequences)):
+            calls[row.sequence].add(row.call_id)
+    return {sequence: frozenset(found) for sequence, found in calls.items()}
+
+
+def _command(tc_id: int, row: Row, confirmed: Mapping[int, frozenset[int]]) -> EndCommand:
     return EndCommand(
         txn_id=TxnID(tc_id, row.sequence),
         action=TxnAction.COMMIT if row.status == TxnStatus.COMMITTING else TxnAction.ABORT,
+        confirmed=confirmed.get(row.sequence, frozenset()),
     )
 
 

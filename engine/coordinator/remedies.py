@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.finalization import confirmed_acks
 from engine.log.brokers import Brokers
 from engine.model.errors import InvalidTxnStatus, TransactionNotFound
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -55,7 +56,13 @@ class Remedies:
         action = action_of(transaction.status)
         if action is None:
             return self._register(transaction)
-        command = EndCommand(txn_id=txn_id, action=action)
+        with self._database.session() as session:
+            confirmed = confirmed_acks(session, txn_id.tc_id, [txn_id.sequence])
+        command = EndCommand(
+            txn_id=txn_id,
+            action=action,
+            confirmed=confirmed.get(txn_id.sequence, frozenset()),
+        )
         replayed = [
             participant
             for database in self._brokers

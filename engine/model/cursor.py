@@ -5,15 +5,16 @@ Pure algebra on ranges of offsets; engine.subscription stores the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from engine.model.errors import TransactionConflict
 from engine.model.ranges import Ranges
-from engine.model.subscription import AckOp, AckStep, AckType, PendingAck
+from engine.model.subscription import AckOp, AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 
 _NAMED_CONFLICTS = 20
+NONE = Ranges()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,32 +47,53 @@ def held(pending: Iterable[PendingAck]) -> Ranges:
     return Ranges.of(run for ack in pending for run in ack.ranges.runs)
 
 
+def unconfirmed(
+    tentative: Iterable[TentativeAck], txn_id: TxnID, confirmed: Collection[int]
+) -> Ranges:
+    """What a transaction holds only by calls that are not known to be confirmed."""
+    own = [ack for ack in tentative if ack.txn_id == txn_id]
+    sure = Ranges.of(run for a in own if a.call_id in confirmed for run in a.ranges.runs)
+    return Ranges.of(run for a in own if a.call_id not in confirmed for run in a.ranges.runs) - sure
+
+
 def claim_individual(
-    cursor: Cursor, pending: Iterable[PendingAck], txn_id: TxnID, wanted: Ranges
+    cursor: Cursor,
+    pending: Iterable[PendingAck],
+    txn_id: TxnID,
+    wanted: Ranges,
+    unsure: Ranges = NONE,
 ) -> Ranges:
     """Decide a transactional individual ack: all of it or none.
 
+    Args:
+        unsure: what the transaction holds, but may lose again (:func:`unconfirmed`).
+
     Returns:
-        The offsets that the transaction newly holds; those that it holds already are left out.
+        The offsets that the transaction newly holds; those that it surely holds already are left
+        out.
 
     Raises:
         TransactionConflict: a message is deleted, or in another transaction's PENDING_ACK.
     """
     acks = list(pending)
-    new = wanted - held(ack for ack in acks if ack.txn_id == txn_id)
+    new = wanted - (held(ack for ack in acks if ack.txn_id == txn_id) - unsure)
     _refuse(new - cursor.undeleted(new), "is acknowledged already")
     _refuse_held_by_others(acks, txn_id, new)
     return new
 
 
 def claim_cumulative(
-    cursor: Cursor, pending: Iterable[PendingAck], txn_id: TxnID, until: int
+    cursor: Cursor,
+    pending: Iterable[PendingAck],
+    txn_id: TxnID,
+    until: int,
+    unsure: Ranges = NONE,
 ) -> Ranges:
     """Decide a transactional cumulative ack up to and with ``until``: all of it or none.
 
     It claims every undeleted message up to there. The position where it stands already is success
     without a change; another transaction's cumulative claim, wherever it stands, holds some of
-    these messages and so conflicts.
+    these messages and so conflicts. ``unsure`` as in :func:`claim_individual`.
 
     Returns:
         The offsets that the transaction newly holds.
@@ -81,7 +103,7 @@ def claim_cumulative(
             transaction's own cumulative claim, or a message is in another's PENDING_ACK.
     """
     acks = list(pending)
-    own = held(ack for ack in acks if ack.txn_id == txn_id)
+    own = held(ack for ack in acks if ack.txn_id == txn_id) - unsure
     if until <= cursor.mark_delete:
         _refuse(Ranges.run(until, until + 1), "is acknowledged already")
     for ack in acks:

@@ -75,13 +75,25 @@ class PendingAck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TentativeAck:
+    """What one call over several brokers holds in one partition. The messages are in PENDING_ACK; a
+    commit makes them final when the coordinator has confirmed the call, and gives them back
+    when it has not (docs/decisions/0022)."""
+
+    txn_id: TxnID
+    call_id: int
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AckStep:
-    """One record of the pending-ack log, of one partition."""
+    """One record of the pending-ack log, of one partition. ``call_id`` 0: it hangs on no call."""
 
     txn_id: TxnID
     op: AckOp
     ack_type: AckType
     ranges: Ranges
+    call_id: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,10 +180,12 @@ class CoordinatorStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCommand:
-    """PIP-31's EndTxnOnPartition or EndTxnOnSubscription for one transaction."""
+    """PIP-31's EndTxnOnPartition or EndTxnOnSubscription for one transaction. ``confirmed``: the
+    acknowledgement calls over several brokers that a commit makes final."""
 
     txn_id: TxnID
     action: TxnAction
+    confirmed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

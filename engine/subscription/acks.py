@@ -1,16 +1,25 @@
-"""Acknowledging messages, at once or within a transaction (semantics §6)."""
+"""Acknowledging messages, at once or within a transaction (semantics §6).
+
+In a transaction a call over several brokers claims on one after the other, each time tentatively,
+under an id of its own; when it has claimed on all, its coordinator confirms it while the
+transaction is OPEN. A commit makes tentative claims of confirmed calls final and gives the others
+back, so that a crash, a refusal or a lost answer anywhere leaves all of the call or none of it
+(docs/decisions/0022). What has been confirmed is claimed for good by the next call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
-from engine.model.cursor import claim_cumulative, claim_individual
+import structlog
+
+from engine.model.cursor import claim_cumulative, claim_individual, held, unconfirmed
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
     MessageNotFound,
-    SubscriptionNotFound,
     TransactionConflict,
 )
 from engine.model.message import MessageID
@@ -31,20 +40,49 @@ from engine.subscription.leases import Leases, Turn
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
 
+logger = structlog.get_logger(__name__)
+
 MAX_MESSAGE_IDS = 10_000
+_KEPT_CALLS = 10_000
+#: A cumulative one names one message, hence one broker.
+_OVER_BROKERS = AckType.INDIVIDUAL
 
 #: Given a state and the offsets named in it, answers what changes (None: nothing does), and the
 #: offsets to tell: those that were dropped, or that are newly held.
 _Ack = Callable[[State, Ranges], tuple[Change | None, Ranges]]
 
 
-class Acknowledgements:
-    """All of a call or none of it."""
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A call in a transaction. ``call_id`` 0: on one broker, so that it hangs on nothing.
+    ``confirmed``: earlier calls that are known to be."""
 
-    def __init__(self, shares: Shares, cursors: Cursors, leases: Leases) -> None:
+    txn_id: TxnID
+    ack_type: AckType
+    call_id: int
+    confirmed: Collection[int]
+
+
+class Acknowledgements:
+    """All of a call or none of it.
+
+    Args:
+        confirm: records with its coordinator that a transaction's call has claimed everything.
+    """
+
+    def __init__(
+        self,
+        shares: Shares,
+        cursors: Cursors,
+        leases: Leases,
+        confirm: Callable[[TxnID, int], None],
+    ) -> None:
         self._shares = shares
         self._cursors = cursors
         self._leases = leases
+        self._confirm = confirm
+        # What a process does not know of is settled by the transaction's end.
+        self._confirmed: dict[TxnID, set[int]] = {}
 
     @once_more_when_replaced
     def acknowledge(
@@ -141,56 +179,77 @@ class Acknowledgements:
         ack_type: AckType,
         turn: Turn,
     ) -> None:
-        """Claim everywhere. The shares of one broker are one SQL transaction; when a later broker
-        refuses, what the earlier ones newly hold is given back. When that fails, or after a crash
-        in between, it stays with the transaction: the answer is PartitionUnavailable or none at
-        all, never a conflict, and the client retries or aborts."""
-        claimed: list[tuple[Place, dict[int, Ranges]]] = []
+        """Claim everywhere. The shares of one broker are one SQL transaction; over several, the
+        claims hang on the call until it is confirmed."""
+        call_id = secrets.randbits(63) if len(parts) > 1 else 0
+        claim = _Claim(txn_id, ack_type, call_id, self._confirmed.get(txn_id, ()))
+        asked: list[tuple[Place, Share]] = []
         try:
             for place, share in parts:
-                told = self._on(place, share, _claim(txn_id, ack_type), turn)
-                claimed.append((place, {state.partition_id: new for state, new in told if new}))
+                asked.append((place, share))
+                self._on(place, share, _claim(claim), turn)
         except Exception:
-            self._release_all(claimed, txn_id, ack_type)
+            if call_id:
+                self._release_all(asked, claim)
             raise
+        if call_id:
+            # Refused, it will never be confirmed, and the transaction's end gives everything back.
+            # Without an answer it may have been: then nothing may be given back here.
+            self._confirm(txn_id, call_id)
+            self._remember(txn_id, call_id)
 
-    def _release_all(
-        self, claimed: Sequence[tuple[Place, dict[int, Ranges]]], txn_id: TxnID, ack_type: AckType
-    ) -> None:
-        """Give back what a refused call had claimed, as much of it as can be.
+    def _remember(self, txn_id: TxnID, call_id: int) -> None:
+        if len(self._confirmed) >= _KEPT_CALLS:
+            self._confirmed = {}
+        self._confirmed[txn_id] = {*self._confirmed.get(txn_id, ()), call_id}
 
-        Raises:
-            PartitionUnavailable: some of it could not be given back.
-        """
-        failure: EngineError | None = None
-        for place, new in claimed:
+    def _release_all(self, asked: Sequence[tuple[Place, Share]], claim: _Claim) -> None:
+        """Give back at once what a refused call has claimed, or may have. What cannot be given back
+        now is when the transaction ends: the call is not confirmed."""
+        for place, share in asked:
             try:
-                self._release(place, new, txn_id, ack_type)
-            except SubscriptionNotFound:
-                continue  # and with it all that was claimed
+                self._release(place, share, claim)
             except EngineError as error:
-                failure = error
-        if failure is not None:
-            raise failure
+                logger.warning(
+                    "refused acknowledgement waits for its transaction's end",
+                    subscription=str(place.name),
+                    broker=place.database.name,
+                    txn_id=str(claim.txn_id),
+                    code=error.code,
+                    reason=error.message,
+                )
 
-    def _release(
-        self, place: Place, new: dict[int, Ranges], txn_id: TxnID, ack_type: AckType
-    ) -> None:
+    def _release(self, place: Place, share: Share, claim: _Claim) -> None:
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             del session
-            return [_released(state, new[state.partition_id]) for state in states], None
+            return [change for each in states if (change := _released(each, claim))], None
 
-        def _released(state: State, ranges: Ranges) -> Change:
-            left = tuple(
-                replace(ack, ranges=ack.ranges - ranges) if ack.txn_id == txn_id else ack
-                for ack in state.pending
-            )
-            step = AckStep(txn_id=txn_id, op=AckOp.ABORT, ack_type=ack_type, ranges=ranges)
-            after = replace(state, pending=left).give_back(ranges)
-            return Change(before=state, after=after, steps=[step])
+        self._cursors.change(place, list(share.offsets), decide)
 
-        if new:
-            self._cursors.change(place, list(new), decide)
+
+def _released(state: State, claim: _Claim) -> Change | None:
+    """What hangs on a call alone goes back; None when nothing hangs on it."""
+    calls = {ack.call_id: ack for ack in state.tentative if ack.txn_id == claim.txn_id}
+    own = calls.pop(claim.call_id, None)
+    if own is None:
+        return None
+    freed = own.ranges - Ranges.of(run for ack in calls.values() for run in ack.ranges.runs)
+    left = tuple(
+        replace(ack, ranges=ack.ranges - freed)
+        if (ack.txn_id, ack.ack_type) == (claim.txn_id, claim.ack_type)
+        else ack
+        for ack in state.pending
+    )
+    others = tuple(ack for ack in state.tentative if ack is not own)
+    after = replace(state, pending=left, tentative=others).give_back(freed)
+    step = AckStep(
+        txn_id=claim.txn_id,
+        op=AckOp.ABORT,
+        ack_type=claim.ack_type,
+        ranges=freed,
+        call_id=claim.call_id,
+    )
+    return Change(before=state, after=after, steps=[step])
 
 
 def _acknowledge(ack_type: AckType) -> _Ack:
@@ -205,28 +264,48 @@ def _acknowledge(ack_type: AckType) -> _Ack:
     return ack
 
 
-def _claim(txn_id: TxnID, ack_type: AckType) -> _Ack:
+def _claim(claim: _Claim) -> _Ack:
     """Hold messages for a transaction."""
+    txn_id = claim.txn_id
 
     def ack(state: State, offsets: Ranges) -> tuple[Change | None, Ranges]:
+        unsure = unconfirmed(state.tentative, txn_id, claim.confirmed)
         try:
-            _refuse_dead(state, _reach(state, offsets, ack_type))
-            if ack_type is AckType.CUMULATIVE:
+            _refuse_dead(state, _reach(state, offsets, claim.ack_type))
+            if claim.ack_type is AckType.CUMULATIVE:
                 until = offsets.runs[-1][1] - 1
-                new = claim_cumulative(state.cursor, state.pending, txn_id, until)
+                new = claim_cumulative(state.cursor, state.pending, txn_id, until, unsure)
             else:
-                new = claim_individual(state.cursor, state.pending, txn_id, offsets)
+                new = claim_individual(state.cursor, state.pending, txn_id, offsets, unsure)
         except TransactionConflict as conflict:
             conflict.data["partition"] = state.number
             raise
         if not new:
             return None, new
-        claimed = PendingAck(txn_id=txn_id, ack_type=ack_type, ranges=new)
+        own = held(ack for ack in state.pending if ack.txn_id == txn_id)
+        claimed = PendingAck(txn_id=txn_id, ack_type=claim.ack_type, ranges=new - own)
         after = replace(state.withdraw(new), pending=(*state.pending, claimed))
-        step = AckStep(txn_id=txn_id, op=AckOp.ACK, ack_type=ack_type, ranges=new)
-        return Change(before=state, after=after, steps=[step]), new
+        return Change(before=state, after=after, steps=_claims(state, claim, new, own)), new
 
     return ack
+
+
+def _claims(state: State, claim: _Claim, new: Ranges, own: Ranges) -> list[AckStep]:
+    """The steps of a claim. What the transaction held already, but not surely, keeps the type
+    under which it is held."""
+    settled = Ranges.of(
+        run
+        for ack in state.tentative
+        if ack.txn_id == claim.txn_id and ack.call_id in claim.confirmed
+        for run in ack.ranges.runs
+    )
+    parts = [(claim.ack_type, new - own, claim.call_id), (_OVER_BROKERS, new & own, claim.call_id)]
+    parts.append((_OVER_BROKERS, settled, 0))
+    return [
+        AckStep(txn_id=claim.txn_id, op=AckOp.ACK, ack_type=kind, ranges=ranges, call_id=call_id)
+        for kind, ranges, call_id in parts
+        if ranges
+    ]
 
 
 def _reach(state: State, offsets: Ranges, ack_type: AckType) -> Ranges:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.model.cursor import held
+from engine.model.cursor import held, unconfirmed
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID, id_lists
@@ -24,8 +24,9 @@ def end_acks(
 ) -> list[EndResult]:
     """End many transactions on one subscription's share of a broker, exactly once each.
 
-    A commit makes exactly the transaction's acks final; an abort gives exactly those messages back
-    for redelivery. What transactions at or below a low water mark still hold is given back as well.
+    A commit makes exactly the transaction's acks final, but for those of calls over several brokers
+    that are not confirmed, of which some broker may know nothing: these, and with an abort all, are
+    given back for redelivery. So is what transactions at or below a low water mark still hold.
     Results carry ``opposite`` when a transaction has been ended the other way.
     """
     session.all("lock_cursors", subscription_id=subscription_id)
@@ -71,19 +72,22 @@ def _result(command: EndCommand, before: Row | None, messages: Mapping[TxnID, in
 def _apply(
     session: Session, subscription_id: int, commands: Sequence[EndCommand]
 ) -> dict[TxnID, int]:
-    """Carry out first ends; answers how many messages each transaction held."""
+    """Carry out first ends; answers how many messages became final, or were given back by an
+    abort."""
     if not commands:
         return {}
     ids = id_lists([command.txn_id for command in commands])
-    actions = {command.txn_id: command.action for command in commands}
+    orders = {command.txn_id: command for command in commands}
     messages: dict[TxnID, int] = defaultdict(int)
     by_partition: dict[int, list[Row]] = defaultdict(list)
     for row in session.all("pending_acks_of", subscription_id=subscription_id, **ids):
         by_partition[row.partition_id].append(row)
-        messages[TxnID(row.tc_id, row.sequence)] += len(row.ranges)
     if by_partition:
         states = state.read(session, subscription_id, list(by_partition), lock=True)
-        changes = [_ended(each, by_partition[each.partition_id], actions) for each in states]
+        changes = [_ended(each, by_partition[each.partition_id], orders) for each in states]
+        for step in (step for change in changes for step in change.steps):
+            if step.op is AckOp(orders[step.txn_id].action):
+                messages[step.txn_id] += len(step.ranges)
         state.store(session, subscription_id, changes, durable=True)
     session.run(
         "remember_ended_acks",
@@ -95,23 +99,29 @@ def _apply(
     return messages
 
 
-def _ended(before: State, rows: Sequence[Row], actions: Mapping[TxnID, TxnAction]) -> Change:
+def _ended(before: State, rows: Sequence[Row], orders: Mapping[TxnID, EndCommand]) -> Change:
     """What transactions hold in one partition becomes final, or is given back."""
-    steps = [
-        AckStep(
-            txn_id=TxnID(row.tc_id, row.sequence),
-            op=AckOp(actions[TxnID(row.tc_id, row.sequence)]),
-            ack_type=AckType(row.ack_type),
-            ranges=row.ranges,
-        )
-        for row in rows
-    ]
+    steps = [step for row in rows for step in _steps(before, row, orders)]
     ended = {step.txn_id for step in steps}
     final = held(_as_pending(step) for step in steps if step.op is AckOp.COMMIT)
     back = held(_as_pending(step) for step in steps if step.op is AckOp.ABORT)
-    left = tuple(ack for ack in before.pending if ack.txn_id not in ended)
-    after = replace(before, pending=left).delete(final).give_back(back)
-    return Change(before=before, after=after, steps=steps)
+    after = replace(
+        before,
+        pending=tuple(ack for ack in before.pending if ack.txn_id not in ended),
+        tentative=tuple(ack for ack in before.tentative if ack.txn_id not in ended),
+    )
+    return Change(before=before, after=after.delete(final).give_back(back), steps=steps)
+
+
+def _steps(before: State, row: Row, orders: Mapping[TxnID, EndCommand]) -> Iterator[AckStep]:
+    txn_id, ack_type = TxnID(row.tc_id, row.sequence), AckType(row.ack_type)
+    command = orders[txn_id]
+    back = row.ranges
+    if command.action is TxnAction.COMMIT:
+        back = row.ranges & unconfirmed(before.tentative, txn_id, command.confirmed)
+    for op, ranges in ((AckOp.COMMIT, row.ranges - back), (AckOp.ABORT, back)):
+        if ranges:
+            yield AckStep(txn_id=txn_id, op=op, ack_type=ack_type, ranges=ranges)
 
 
 def _as_pending(step: AckStep) -> PendingAck:

@@ -15,7 +15,7 @@ from engine.model.cursor import Cursor, held
 from engine.model.dispatch import Dispatch, decode, encode
 from engine.model.errors import InvalidTxnStatus
 from engine.model.ranges import Ranges
-from engine.model.subscription import AckStep, AckType, PendingAck
+from engine.model.subscription import AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
 from engine.subscription.window import Window
@@ -31,8 +31,9 @@ class CursorGone(Exception):
 class State:
     """What stands about one subscription in one partition.
 
-    ``stable_position`` is None while the partition has to be rebuilt. ``dead``: on their way to the
-    dead-letter topic. ``window``: the entries that were read along, when some were asked for.
+    ``stable_position`` is None while the partition has to be rebuilt. ``tentative``: what of
+    ``pending`` hangs on calls over several brokers. ``dead``: on their way to the dead-letter
+    topic. ``window``: the entries that were read along, when some were asked for.
     """
 
     partition_id: int
@@ -43,6 +44,7 @@ class State:
     now_ms: int
     cursor: Cursor
     pending: tuple[PendingAck, ...]
+    tentative: tuple[TentativeAck, ...]
     dead: Ranges
     dispatch: Dispatch
     window: Window | None
@@ -143,6 +145,7 @@ def store(
         step_ops=[step.op.value for _, step in steps],
         step_types=[step.ack_type.value for _, step in steps],
         step_ranges=[step.ranges for _, step in steps],
+        step_calls=[step.call_id for _, step in steps],
         durable=durable,
     )
     result = row.result if row is not None else "gone"
@@ -198,6 +201,17 @@ def _state(row: Row) -> State:
         row.pending_ranges or (),
         strict=True,
     )
+    tentative = (
+        zip(
+            row.tentative_tcs,
+            row.tentative_sequences,
+            row.tentative_calls,
+            row.tentative_ranges,
+            strict=True,
+        )
+        if row.tentative_tcs
+        else ()
+    )
     return State(
         partition_id=row.partition_id,
         number=row.number,
@@ -209,6 +223,10 @@ def _state(row: Row) -> State:
         pending=tuple(
             PendingAck(txn_id=TxnID(tc_id, sequence), ack_type=AckType(kind), ranges=ranges)
             for tc_id, sequence, kind, ranges in pending
+        ),
+        tentative=tuple(
+            TentativeAck(txn_id=TxnID(tc_id, sequence), call_id=call_id, ranges=ranges)
+            for tc_id, sequence, call_id, ranges in tentative
         ),
         dead=row.dead or Ranges(),
         dispatch=dispatch,

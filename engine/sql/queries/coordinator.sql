@@ -167,6 +167,24 @@ WITH header AS MATERIALIZED (
 )
 SELECT status, owner FROM header
 
+-- confirm_ack --
+-- An acknowledgement has been claimed on all its brokers: recorded while the transaction is OPEN, as
+-- join_partitions.
+WITH header AS MATERIALIZED (
+    SELECT status, owner FROM coordinator.transaction
+    WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
+), added AS (
+    INSERT INTO coordinator.confirmed_ack (tc_id, sequence, call_id)
+    SELECT %(tc_id)s, %(sequence)s, %(call_id)s FROM header WHERE status = 'OPEN'
+    ON CONFLICT DO NOTHING
+)
+SELECT status, owner FROM header
+
+-- confirmed_acks --
+SELECT a.sequence, a.call_id
+FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
+JOIN coordinator.confirmed_ack a ON a.tc_id = %(tc_id)s AND a.sequence = w.sequence
+
 -- txn_statuses --
 -- What an append asks first (the strict fence, semantics §4), for all who ask at once; a row for
 -- each, in order. OFFSET 0 keeps it a look-up by the key for each.

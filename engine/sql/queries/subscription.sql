@@ -94,7 +94,8 @@ SELECT broker.store_cursors(
     %(due_offsets)s, %(next_deadlines)s::bigint[], %(states)s::bytea[],
     %(dead)s::int8multirange[], %(undead)s::int8multirange[], %(targets)s::integer[],
     %(step_partitions)s::bigint[], %(step_tcs)s::integer[], %(step_sequences)s::bigint[],
-    %(step_ops)s::text[], %(step_types)s::text[], %(step_ranges)s::int8multirange[], %(durable)s
+    %(step_ops)s::text[], %(step_types)s::text[], %(step_ranges)s::int8multirange[],
+    %(step_calls)s::bigint[], %(durable)s
 ) AS result
 
 -- dead_letter_cursors --

@@ -6,6 +6,7 @@
 -- ids of the transactions that wrote the rows.
 -- p_room > 0: also the entries with the next p_room offsets that may be due, up to the stable
 -- position, cut at about p_max_bytes, and the aborted transactions that meet them.
+DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint);
 CREATE OR REPLACE FUNCTION broker.read_cursors(
     p_subscription bigint,
     p_partitions bigint[],
@@ -18,6 +19,8 @@ CREATE OR REPLACE FUNCTION broker.read_cursors(
     dispatch_version bigint, state bytea,
     pending_tcs integer[], pending_sequences bigint[], pending_types text[],
     pending_ranges int8multirange[],
+    tentative_tcs integer[], tentative_sequences bigint[], tentative_calls bigint[],
+    tentative_ranges int8multirange[],
     window_from bigint, window_upper bigint,
     kinds text[], first_offsets bigint[], last_offsets bigint[], ledger_ids bigint[],
     tcs integer[], sequences bigint[], sequence_ids bigint[], publish_times timestamptz[],
@@ -51,6 +54,15 @@ BEGIN
         INTO pending_tcs, pending_sequences, pending_types, pending_ranges
         FROM broker.pending_ack a
         WHERE a.subscription_id = p_subscription AND a.partition_id = p_partitions[i];
+        IF pending_tcs IS NULL THEN
+            tentative_tcs := NULL;  -- of the partition before
+        ELSE
+            SELECT array_agg(t.tc_id), array_agg(t.sequence), array_agg(t.call_id),
+                array_agg(t.ranges)
+            INTO tentative_tcs, tentative_sequences, tentative_calls, tentative_ranges
+            FROM broker.tentative_ack t
+            WHERE t.subscription_id = p_subscription AND t.partition_id = p_partitions[i];
+        END IF;
         SELECT range_agg(int8range(b.message_offset, b.message_offset + 1)) INTO dead
         FROM broker.dead_letter b
         WHERE b.subscription_id = p_subscription AND b.partition_id = p_partitions[i];

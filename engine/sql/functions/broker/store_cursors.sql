@@ -6,7 +6,12 @@
 -- follows from them: ACK adds ranges to what a transaction holds, COMMIT and ABORT take them away.
 -- p_dead: offsets that go to the dead-letter topic, to partition p_targets there, in their order.
 -- p_undead: offsets that have got there. p_durable: wait until it cannot be lost; what is only about
--- deliveries need not.
+-- deliveries need not. p_step_calls: see step_pending_acks.
+DROP FUNCTION IF EXISTS broker.store_cursors(
+    bigint, bigint[], bigint[], bigint[], bigint[], int8multirange[], bigint[], bigint[], bytea[],
+    int8multirange[], int8multirange[], integer[], bigint[], integer[], bigint[], text[], text[],
+    int8multirange[], boolean
+);
 CREATE OR REPLACE FUNCTION broker.store_cursors(
     p_subscription bigint,
     p_partitions bigint[],
@@ -26,6 +31,7 @@ CREATE OR REPLACE FUNCTION broker.store_cursors(
     p_step_ops text[],
     p_step_types text[],
     p_step_ranges int8multirange[],
+    p_step_calls bigint[],
     p_durable boolean
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -94,7 +100,7 @@ BEGIN
     IF cardinality(p_step_ops) > 0 THEN
         PERFORM broker.step_pending_acks(
             p_subscription, p_step_partitions, p_step_tcs, p_step_sequences, p_step_ops,
-            p_step_types, p_step_ranges
+            p_step_types, p_step_ranges, p_step_calls
         );
     END IF;
     RETURN 'stored';

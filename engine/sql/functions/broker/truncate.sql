@@ -106,6 +106,8 @@ BEGIN
         WHERE b.partition_id = p_partition AND b.message_offset >= truncate.next_offset;
     UPDATE broker.pending_ack a SET ranges = a.ranges * kept WHERE a.partition_id = p_partition;
     DELETE FROM broker.pending_ack a WHERE a.partition_id = p_partition AND isempty(a.ranges);
+    UPDATE broker.tentative_ack t SET ranges = t.ranges * kept WHERE t.partition_id = p_partition;
+    DELETE FROM broker.tentative_ack t WHERE t.partition_id = p_partition AND isempty(t.ranges);
     UPDATE broker.pending_ack_log g SET ranges = g.ranges * kept
         WHERE g.partition_id = p_partition AND upper(g.ranges) > truncate.next_offset;
     DELETE FROM broker.pending_ack_log g

@@ -62,6 +62,8 @@ BEGIN
         WHERE p.tc_id = r.tc_id AND p.sequence = r.sequence;
         DELETE FROM coordinator.txn_subscription p
         WHERE p.tc_id = r.tc_id AND p.sequence = r.sequence;
+        DELETE FROM coordinator.confirmed_ack a
+        WHERE a.tc_id = r.tc_id AND a.sequence = r.sequence;
         DELETE FROM coordinator.transaction_log l
         WHERE l.tc_id = r.tc_id AND l.sequence = r.sequence;
         moved := moved + 1;
