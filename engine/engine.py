@@ -15,6 +15,7 @@ from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.figures import Figures
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.groups import Groups
+from engine.coordinator.joining import Joining
 from engine.coordinator.partitions import PartitionOperations
 from engine.coordinator.recovery import CoordinatorRecovery
 from engine.coordinator.remedies import Remedies
@@ -90,8 +91,9 @@ class Engine:
         )
         self.figures = Figures(self._database)
         self._coordinators = Coordinators(self._database)
+        self._joining = Joining(self._database, self.topics)
         self.coordinator = Coordinator(
-            self._database, self.topics, self.settings, self._coordinators
+            self._database, self._joining, self.settings, self._coordinators
         )
         self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots, recover)
         self.groups = Groups(self._database)
@@ -114,7 +116,7 @@ class Engine:
             dead_letters=self._dead_letters,
             recover=recover,
         )
-        self._acks = Acknowledgements(shares, cursors, leases, confirm=self.coordinator.confirm_ack)
+        self._acks = Acknowledgements(shares, cursors, leases, confirm=self._joining.confirm_ack)
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors), self.coordinator, self.remedies
@@ -178,7 +180,7 @@ class Engine:
             Otherwise as :meth:`engine.log.partition_log.PartitionLogs.append`.
         """
         if txn_id is not None:
-            self.coordinator.join_partitions(txn_id, [partition], owner=owner)
+            self._joining.partitions(txn_id, [partition], owner=owner)
         return self.log.append(
             partition,
             messages,
@@ -219,7 +221,7 @@ class Engine:
             Otherwise as :meth:`engine.subscription.acks.Acknowledgements.acknowledge`.
         """
         if txn_id is not None:
-            self.coordinator.join_subscriptions(txn_id, [name], owner=owner)
+            self._joining.subscriptions(txn_id, [name], owner=owner)
         try:
             return self._acks.acknowledge(
                 name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.coordinator import rows
+from engine.model.errors import TransactionNotFound
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Session
@@ -45,6 +46,19 @@ def find_archived(
     """Those of the ids that are in the archive (and ``owner``'s); the others are left out."""
     found = session.all("archived_txns", **id_lists(txn_ids), owner=owner)
     return {TxnID(row.tc_id, row.sequence): rows.archived(row) for row in found}
+
+
+def archived(database: Database, txn_id: TxnID, owner: str | None) -> Transaction:
+    """What the archive knows of a transaction that has no header.
+
+    Raises:
+        TransactionNotFound: it was never issued, or is not ``owner``'s.
+    """
+    with database.session() as session:
+        found = find_archived(session, [txn_id], owner=owner)
+    if txn_id not in found:
+        raise TransactionNotFound(f"There is no transaction {txn_id}.")
+    return found[txn_id]
 
 
 def find_all(session: Session, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:

@@ -9,22 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from engine.coordinator import rows
-from engine.coordinator.archive import find_all, find_archived
-from engine.coordinator.fence import Headers
+from engine.coordinator.archive import archived, find_all
+from engine.coordinator.joining import Joining
 from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import list_page
 from engine.coordinator.scaling import Coordinators
-from engine.log.topics import Topics
 from engine.model.durations import STEPS_PER_DOUBLING, EndsOfSpan
 from engine.model.errors import (
     CoordinatorNotFound,
     InvalidRequest,
     InvalidTxnStatus,
-    PartitionNotFound,
     TransactionNotFound,
 )
 from engine.model.page import Page
-from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import (
     CoordinatorStats,
@@ -43,10 +40,9 @@ from engine.model.txn_status import (
     is_repeated_end,
     outcome_of,
 )
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
 from engine.settings import EngineSettings
 
-_KEPT_MEMBERSHIPS = 100_000
 _POLL_SECONDS = (0.004, 0.008, 0.015, 0.03)
 
 
@@ -56,19 +52,16 @@ class Coordinator:
     def __init__(
         self,
         database: Database,
-        topics: Topics,
+        joining: Joining,
         settings: EngineSettings,
         coordinators: Coordinators,
     ) -> None:
         self._database = database
-        self._topics = topics
+        self._joining = joining
         self._settings = settings
         self._coordinators = coordinators
         self._limits = OpenLimits(settings)
-        self._headers = Headers(database)
         self._next_tc = itertools.count()
-        # What has been joined stays joined: only a first append per partition pays for a write.
-        self._members: dict[tuple[TxnID, object], None] = {}
 
     def open(
         self,
@@ -113,7 +106,7 @@ class Coordinator:
         with self._database.session() as session:
             row = session.one("whole_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
         if row is None:
-            return self._archived(txn_id, owner)
+            return archived(self._database, txn_id, owner)
         if owner is not None and row.owner != owner:
             raise TransactionNotFound(f"There is no transaction {txn_id}.")
         return rows.whole_transaction(row)
@@ -145,7 +138,7 @@ class Coordinator:
         with self._database.session() as session:
             found = session.all("txn_log", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
         if not found:
-            self._archived(txn_id, None)
+            archived(self._database, txn_id, None)
         return tuple(rows.log_entry(row) for row in found)
 
     def outcome(self, txn_id: TxnID) -> Outcome:
@@ -156,7 +149,9 @@ class Coordinator:
         """
         with self._database.session() as session:
             row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        status = self._archived(txn_id, None).status if row is None else TxnStatus(row.status)
+        status = (
+            archived(self._database, txn_id, None).status if row is None else TxnStatus(row.status)
+        )
         return outcome_of(status)
 
     def add_partitions(
@@ -168,7 +163,7 @@ class Coordinator:
             TransactionNotFound, InvalidTxnStatus: not there, not the owner's, or not OPEN.
             TopicNotFound, PartitionNotFound: a partition does not exist.
         """
-        self.join_partitions(txn_id, partitions, owner=owner)
+        self._joining.partitions(txn_id, partitions, owner=owner)
         return self.get(txn_id)
 
     def add_subscriptions(
@@ -178,79 +173,8 @@ class Coordinator:
 
         Raises: as :meth:`add_partitions`.
         """
-        self.join_subscriptions(txn_id, subscriptions, owner=owner)
+        self._joining.subscriptions(txn_id, subscriptions, owner=owner)
         return self.get(txn_id)
-
-    def join_partitions(
-        self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None
-    ) -> None:
-        """Make sure that the transaction is OPEN and has these partitions: what an append asks
-        first (the strict fence, semantics §4). A repetition costs one read."""
-        partitions = sorted(set(partitions))  # one order for all, so that no two calls deadlock
-        topics = [self._topic_with(partition) for partition in partitions]
-        # By the topic's id: one of the same name, made after it was deleted, is another.
-        members = [
-            (topic.topic_id, partition.number)
-            for topic, partition in zip(topics, partitions, strict=True)
-        ]
-        if self._all_members(txn_id, members, owner):
-            return
-        with self._database.session() as session:
-            row = session.one(
-                "join_partitions",
-                tc_id=txn_id.tc_id,
-                sequence=txn_id.sequence,
-                owner=owner,
-                topic_ids=[topic.topic_id for topic in topics],
-                topics=[str(topic.name) for topic in topics],
-                partitions=[partition.number for partition in partitions],
-                brokers=[
-                    topic.brokers[partition.number]
-                    for topic, partition in zip(topics, partitions, strict=True)
-                ],
-            )
-        self._require_open(txn_id, row, owner)
-        self._remember_members(txn_id, members)
-
-    def join_subscriptions(
-        self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None
-    ) -> None:
-        """As :meth:`join_partitions`, on every broker that holds partitions of the topic."""
-        shares = sorted(
-            (topic.topic_id, str(topic.name), subscription.name, broker)
-            for subscription in subscriptions
-            for topic in [self._topics.get(subscription.topic)]
-            for broker in dict.fromkeys(topic.brokers)
-        )
-        if self._all_members(txn_id, shares, owner):
-            return
-        with self._database.session() as session:
-            row = session.one(
-                "join_subscriptions",
-                tc_id=txn_id.tc_id,
-                sequence=txn_id.sequence,
-                owner=owner,
-                topic_ids=[share[0] for share in shares],
-                topics=[share[1] for share in shares],
-                subscriptions=[share[2] for share in shares],
-                brokers=[share[3] for share in shares],
-            )
-        self._require_open(txn_id, row, owner)
-        self._remember_members(txn_id, shares)
-
-    def confirm_ack(self, txn_id: TxnID, call_id: int) -> None:
-        """Record that an acknowledgement over several brokers has been claimed on all of them: a
-        commit makes only such calls final (docs/decisions/0022).
-
-        Raises:
-            TransactionNotFound, InvalidTxnStatus: it is not OPEN any more; the call counts for
-                nothing.
-        """
-        with self._database.session() as session:
-            row = session.one(
-                "confirm_ack", tc_id=txn_id.tc_id, sequence=txn_id.sequence, call_id=call_id
-            )
-        self._require_open(txn_id, row, None)
 
     def end(
         self,
@@ -359,58 +283,8 @@ class Coordinator:
             EndsOfSpan(row.since, TxnStatus(row.status), row.step, row.count) for row in found
         )
 
-    def _topic_with(self, partition: PartitionName) -> Topic:
-        if partition.topic.is_system:
-            raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
-        topic = self._topics.get(partition.topic)
-        if partition.number >= len(topic.brokers):
-            topic = self._topics.get(partition.topic, fresh=True)
-        if partition.number >= len(topic.brokers):
-            raise PartitionNotFound(
-                f"{topic.name} has partitions 0 to {len(topic.brokers) - 1},"
-                f" not {partition.number}."
-            )
-        return topic
-
     def _check_timeout(self, timeout_ms: int) -> None:
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
             raise InvalidRequest(
                 f"timeout_ms must be between 1 and {self._settings.max_timeout_ms}."
             )
-
-    def _all_members(
-        self, txn_id: TxnID, participants: Iterable[object], owner: str | None
-    ) -> bool:
-        if not all((txn_id, participant) in self._members for participant in participants):
-            return False
-        self._require_open(txn_id, self._headers.get(txn_id), owner)
-        return True
-
-    def _remember_members(self, txn_id: TxnID, participants: Iterable[object]) -> None:
-        if len(self._members) > _KEPT_MEMBERSHIPS:
-            self._members = {}
-        for participant in participants:
-            self._members[txn_id, participant] = None
-
-    def _require_open(self, txn_id: TxnID, row: Row | None, owner: str | None) -> None:
-        if row is None:
-            row = self._archived(txn_id, owner)
-        if owner is not None and row.owner != owner:
-            raise TransactionNotFound(f"There is no transaction {txn_id}.")
-        if row.status != TxnStatus.OPEN:
-            raise InvalidTxnStatus(
-                f"{txn_id} is {row.status}; it takes no more participants.",
-                current_status=str(row.status),
-            )
-
-    def _archived(self, txn_id: TxnID, owner: str | None) -> Transaction:
-        """What the archive knows of a transaction that has no header.
-
-        Raises:
-            TransactionNotFound: it was never issued, or is not ``owner``'s.
-        """
-        with self._database.session() as session:
-            found = find_archived(session, [txn_id], owner=owner)
-        if txn_id not in found:
-            raise TransactionNotFound(f"There is no transaction {txn_id}.")
-        return found[txn_id]

@@ -10,6 +10,7 @@ from typing import Any
 from engine.buffer import snapshots
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
+from engine.coordinator.joining import Joining
 from engine.model.errors import InvalidTxnStatus
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
@@ -36,7 +37,7 @@ def _session_keyed(right: Callable[..., Any]) -> Callable[..., Any]:
 def _asks_nobody(_right: Callable[..., Any]) -> Callable[..., Any]:
     """What has joined once is taken to be open for ever."""
 
-    def all_members(self: Coordinator, txn_id: Any, participants: Any, owner: Any) -> bool:
+    def all_members(self: Joining, txn_id: Any, participants: Any, owner: Any) -> bool:
         return all((txn_id, participant) in self._members for participant in participants)
 
     return all_members
@@ -118,7 +119,7 @@ COORDINATORS = (
     Bug(
         "the coordinator is not asked again",
         "an append that starts after the decision joins the transaction",
-        python(lambda _: Coordinator, "_all_members", _asks_nobody),
+        python(lambda _: Joining, "_all_members", _asks_nobody),
     ),
     Bug(
         "a decision without compare-and-set",

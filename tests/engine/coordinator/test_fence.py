@@ -17,7 +17,7 @@ from tests.engine.support import P0, batch, make_topic, open_txn
 def test_headers_are_answered_in_order_and_a_missing_one_is_none(engine: Engine) -> None:
     txns = [open_txn(engine, owner=owner) for owner in "abc"]
     engine.coordinator.end(txns[1], TxnAction.ABORT)
-    found = engine.coordinator._headers._read([txns[2], TxnID(0, 99_999), txns[1], txns[2]])
+    found = engine._joining._headers._read([txns[2], TxnID(0, 99_999), txns[1], txns[2]])
     assert found == [("OPEN", "c"), None, ("ABORTING", "b"), ("OPEN", "c")]
 
 

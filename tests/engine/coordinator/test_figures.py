@@ -83,7 +83,7 @@ def test_a_participant_that_must_be_asked_again_is_a_retry(engine: Engine) -> No
     txn = open_txn(engine)
     engine.produce(P0, batch("down"), txn_id=txn)
     engine.produce(P1, batch("up"), txn_id=txn)
-    engine.coordinator.join_subscriptions(txn, [SUBSCRIPTION], owner=None)
+    engine._joining.subscriptions(txn, [SUBSCRIPTION], owner=None)
     engine.coordinator.end(txn, TxnAction.COMMIT)
     with unreachable(engine, engine.topics.get(TOPIC).brokers[0]):
         finalize(engine)

@@ -195,7 +195,7 @@ def test_a_confirmation_whose_answer_is_lost_makes_the_whole_call_final(
     txn = open_txn(engine)
 
     def unheard(txn_id: TxnID, call_id: int) -> None:
-        engine.coordinator.confirm_ack(txn_id, call_id)
+        engine._joining.confirm_ack(txn_id, call_id)
         raise CoordinatorUnavailable("no answer")
 
     monkeypatch.setattr(engine._acks, "_confirm", unheard)
@@ -214,7 +214,7 @@ def test_a_decision_before_the_confirmation_refuses_the_call_and_gives_it_back(
 
     def late(txn_id: TxnID, call_id: int) -> None:
         engine.coordinator.end(txn_id, action)
-        engine.coordinator.confirm_ack(txn_id, call_id)
+        engine._joining.confirm_ack(txn_id, call_id)
 
     monkeypatch.setattr(engine._acks, "_confirm", late)
     with pytest.raises(InvalidTxnStatus):

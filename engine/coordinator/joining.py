@@ -1,0 +1,147 @@
+"""Joining a transaction: participants, and acknowledgements over several brokers, while it is OPEN
+(semantics §2, §4).
+
+An end takes the header's lock, a new participant its share lock: so the end sees all that joined
+before it, and nothing joins after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine.coordinator.archive import archived
+from engine.coordinator.fence import Headers
+from engine.log.topics import Topics
+from engine.model.errors import (
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionNotFound,
+    TransactionNotFound,
+)
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
+from engine.postgres.database import Database, Row
+
+_KEPT_MEMBERSHIPS = 100_000
+
+
+class Joining:
+    """What every append and every acknowledgement in a transaction asks first."""
+
+    def __init__(self, database: Database, topics: Topics) -> None:
+        self._database = database
+        self._topics = topics
+        self._headers = Headers(database)
+        # What has been joined stays joined: only a first append per partition pays for a write.
+        self._members: dict[tuple[TxnID, object], None] = {}
+
+    def partitions(
+        self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None
+    ) -> None:
+        """Make sure that the transaction is OPEN and has these partitions: what an append asks
+        first (the strict fence, semantics §4). A repetition costs one read."""
+        partitions = sorted(set(partitions))  # one order for all, so that no two calls deadlock
+        topics = [self._topic_with(partition) for partition in partitions]
+        # By the topic's id: one of the same name, made after it was deleted, is another.
+        members = [
+            (topic.topic_id, partition.number)
+            for topic, partition in zip(topics, partitions, strict=True)
+        ]
+        if self._all_members(txn_id, members, owner):
+            return
+        with self._database.session() as session:
+            row = session.one(
+                "join_partitions",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                owner=owner,
+                topic_ids=[topic.topic_id for topic in topics],
+                topics=[str(topic.name) for topic in topics],
+                partitions=[partition.number for partition in partitions],
+                brokers=[
+                    topic.brokers[partition.number]
+                    for topic, partition in zip(topics, partitions, strict=True)
+                ],
+            )
+        self._require_open(txn_id, row, owner)
+        self._remember_members(txn_id, members)
+
+    def subscriptions(
+        self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None
+    ) -> None:
+        """As :meth:`partitions`, on every broker that holds partitions of the topic."""
+        shares = sorted(
+            (topic.topic_id, str(topic.name), subscription.name, broker)
+            for subscription in subscriptions
+            for topic in [self._topics.get(subscription.topic)]
+            for broker in dict.fromkeys(topic.brokers)
+        )
+        if self._all_members(txn_id, shares, owner):
+            return
+        with self._database.session() as session:
+            row = session.one(
+                "join_subscriptions",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                owner=owner,
+                topic_ids=[share[0] for share in shares],
+                topics=[share[1] for share in shares],
+                subscriptions=[share[2] for share in shares],
+                brokers=[share[3] for share in shares],
+            )
+        self._require_open(txn_id, row, owner)
+        self._remember_members(txn_id, shares)
+
+    def confirm_ack(self, txn_id: TxnID, call_id: int) -> None:
+        """Record that an acknowledgement over several brokers has been claimed on all of them: a
+        commit makes only such calls final (docs/decisions/0022).
+
+        Raises:
+            TransactionNotFound, InvalidTxnStatus: it is not OPEN any more; the call counts for
+                nothing.
+        """
+        with self._database.session() as session:
+            row = session.one(
+                "confirm_ack", tc_id=txn_id.tc_id, sequence=txn_id.sequence, call_id=call_id
+            )
+        self._require_open(txn_id, row, None)
+
+    def _topic_with(self, partition: PartitionName) -> Topic:
+        if partition.topic.is_system:
+            raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
+        topic = self._topics.get(partition.topic)
+        if partition.number >= len(topic.brokers):
+            topic = self._topics.get(partition.topic, fresh=True)
+        if partition.number >= len(topic.brokers):
+            raise PartitionNotFound(
+                f"{topic.name} has partitions 0 to {len(topic.brokers) - 1},"
+                f" not {partition.number}."
+            )
+        return topic
+
+    def _all_members(
+        self, txn_id: TxnID, participants: Iterable[object], owner: str | None
+    ) -> bool:
+        if not all((txn_id, participant) in self._members for participant in participants):
+            return False
+        self._require_open(txn_id, self._headers.get(txn_id), owner)
+        return True
+
+    def _remember_members(self, txn_id: TxnID, participants: Iterable[object]) -> None:
+        if len(self._members) > _KEPT_MEMBERSHIPS:
+            self._members = {}
+        for participant in participants:
+            self._members[txn_id, participant] = None
+
+    def _require_open(self, txn_id: TxnID, row: Row | None, owner: str | None) -> None:
+        if row is None:
+            row = archived(self._database, txn_id, owner)
+        if owner is not None and row.owner != owner:
+            raise TransactionNotFound(f"There is no transaction {txn_id}.")
+        if row.status != TxnStatus.OPEN:
+            raise InvalidTxnStatus(
+                f"{txn_id} is {row.status}; it takes no more participants.",
+                current_status=str(row.status),
+            )
