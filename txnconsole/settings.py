@@ -104,6 +104,7 @@ INSTALLED_APPS = [
     "txnconsole.runs",
     "txnconsole.alerts",
     "txnconsole.trends",
+    "txnconsole.preferences",
     "txnconsole.api",
     "txnconsole.console",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
+
+TokenState = Literal["valid", "expired", "revoked", "disabled"]
 
 
 class Token(models.Model):
@@ -30,3 +32,13 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hint}… of {self.user}"
+
+    @property
+    def state(self) -> TokenState:
+        """Whether it lets anybody in; of a token that was read with ``tokens.list_tokens`` or
+        ``find_token``, which ask the database's clock."""
+        if self.revoked_at is not None:
+            return "revoked"
+        if getattr(self, "is_past", False):
+            return "expired"
+        return "valid" if self.user.is_active else "disabled"

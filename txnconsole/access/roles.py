@@ -49,6 +49,8 @@ class Permission(StrEnum):
     AUDIT_READ = "audit.read"
     #: Who one is, and what one may do.
     SELF_READ = "self.read"
+    #: Tokens of one's own, with roles that permit no more than one's own.
+    TOKEN_OWN = "token.own"  # noqa: S105  # A permission.
     #: Users, their roles, and everybody's tokens.
     ACCESS_MANAGE = "access.manage"
     JOB_READ = "job.read"
@@ -65,6 +67,7 @@ class Permission(StrEnum):
 _READ = frozenset(
     {
         Permission.SELF_READ,
+        Permission.TOKEN_OWN,
         Permission.TOPIC_READ,
         Permission.MESSAGE_READ,
         Permission.TRANSACTION_READ,

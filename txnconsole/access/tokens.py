@@ -16,8 +16,8 @@ from datetime import timedelta
 from time import monotonic
 
 from django.contrib.auth.models import User
-from django.db.models import DurationField, ExpressionWrapper, F, Q
-from django.db.models.functions import Now
+from django.db.models import BooleanField, DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
 
 from engine.model.errors import EngineError
 from txnconsole.access.models import Token
@@ -107,10 +107,20 @@ def find_token(token_id: int) -> Token:
     Raises:
         TokenNotFound: there is none.
     """
-    token = Token.objects.select_related("user").filter(pk=token_id).first()
+    token = _known().filter(pk=token_id).first()
     if token is None:
         raise TokenNotFound(f"There is no token {token_id}.")
     return token
+
+
+def list_tokens(*, user: str | None, below: int | None, limit: int) -> list[Token]:
+    """Tokens of one user or of all, newest first, revoked and expired ones too."""
+    found = _known().order_by("-pk")
+    if user is not None:
+        found = found.filter(user__username=user)
+    if below is not None:
+        found = found.filter(pk__lt=below)
+    return list(found[:limit])
 
 
 def revoke(token: Token) -> None:
@@ -122,6 +132,12 @@ def revoke(token: Token) -> None:
 def forget() -> None:
     """Drop what this process remembers, so that the next call asks the database."""
     _cache.clear()
+
+
+def _known() -> QuerySet[Token]:
+    """Tokens with their users, and whether they have expired by the database's clock."""
+    past = ExpressionWrapper(Q(expires_at__lte=Now()), output_field=BooleanField())
+    return Token.objects.select_related("user").annotate(is_past=Coalesce(past, False))
 
 
 def _look_up(digest: str) -> Principal | None:

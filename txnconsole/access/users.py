@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.db.models import Count
 
 from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access import tokens
@@ -59,6 +60,20 @@ def find_user(name: str) -> User:
     if user is None:
         raise UserNotFound(f"There is no user {name}.")
     return user
+
+
+def list_users(*, above: str | None, limit: int) -> list[User]:
+    """Users by name, disabled ones and owners of programs' tokens too."""
+    users = User.objects.prefetch_related("groups").order_by("username")
+    if above is not None:
+        users = users.filter(username__gt=above)
+    return list(users[:limit])
+
+
+def members() -> dict[str, int]:
+    """How many users each role's group has; a role without any may be missing."""
+    groups = Group.objects.filter(name__in=list(Role)).annotate(users=Count("user"))
+    return dict(groups.values_list("name", "users"))
 
 
 def put_user(name: str, settings: UserSettings) -> tuple[User, bool]:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.gzip import gzip_page
 
@@ -26,6 +27,7 @@ from engine.model.errors import (
 from txnconsole.access.payloads import may_read_payloads
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission
+from txnconsole.preferences.models import Preferences, preferences_of
 
 __all__ = ["ConsoleRequest", "failed", "forbidden", "may_read_payloads", "page", "show"]
 
@@ -45,6 +47,7 @@ class ConsoleRequest(HttpRequest):
     """A request whose sender is known; what :func:`page` hands to a view."""
 
     principal: Principal
+    preferences: Preferences
 
 
 View = Callable[Concatenate[ConsoleRequest, P], HttpResponse]
@@ -65,12 +68,14 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
             if principal is None:
                 return _to_login(request)
             request.principal = principal
+            request.preferences = preferences_of(request.user.pk)
             if not principal.may(permission):
                 return forbidden(request, permission)
-            try:
-                return view(request, *args, **kwargs)
-            except EngineError as error:
-                return failed(request, error)
+            with timezone.override(request.preferences.zone_info):
+                try:
+                    return view(request, *args, **kwargs)
+                except EngineError as error:
+                    return failed(request, error)
 
         return wrapped
 

@@ -51,6 +51,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         return {"principal": None}
     return {
         "principal": principal,
+        "preferences": getattr(request, "preferences", None),
         "role": next((role for role in _RANK if role in principal.roles), None),
         "navigation": [
             (title, links)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from django.contrib.auth.models import User as StoredUser
 
 from txnconsole.access.models import Token as StoredToken
+from txnconsole.access.models import TokenState
 from txnconsole.access.roles import Permission, Role
 from txnconsole.access.users import USER_NAME, UserSettings, roles_of
 from txnconsole.api.structs.fields import (
@@ -59,36 +60,26 @@ class Token(Answer):
     user: str
     roles: list[str]
     topics: list[str]
-    state: Literal["valid", "expired", "revoked", "disabled"]
+    state: TokenState
     created_at: Time
     expires_at: Time | None
     revoked_at: Time | None
     last_used_at: Time | None
 
     @classmethod
-    def of(cls, token: StoredToken, *, expired: bool) -> Token:
+    def of(cls, token: StoredToken) -> Token:
         return cls(
             id=token.pk,
             hint=token.hint,
             user=token.user.get_username(),
             roles=token.roles,
             topics=token.topics,
-            state=_state(token, expired=expired),
+            state=token.state,
             created_at=time_text(token.created_at),
             expires_at=optional_time(token.expires_at),
             revoked_at=optional_time(token.revoked_at),
             last_used_at=optional_time(token.last_used_at),
         )
-
-
-def _state(
-    token: StoredToken, *, expired: bool
-) -> Literal["valid", "expired", "revoked", "disabled"]:
-    if token.revoked_at is not None:
-        return "revoked"
-    if expired:
-        return "expired"
-    return "valid" if token.user.is_active else "disabled"
 
 
 class TokenPage(Answer):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
-from django.db.models.functions import Now
 from rest_framework.request import Request
 
 from engine.model.page import decode_cursor, encode_cursor
-from txnconsole.access.models import Token as StoredToken
+from txnconsole.access.administration import create_token, revoke_token
 from txnconsole.access.roles import Permission
-from txnconsole.access.tokens import TokenNotFound, find_token, issue, revoke
-from txnconsole.access.users import find_user
+from txnconsole.access.tokens import find_token, list_tokens
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import AccessEndpoint, Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
@@ -25,7 +22,6 @@ from txnconsole.api.structs.access import (
     TokenPage,
 )
 from txnconsole.api.structs.fields import INT64_MAX
-from txnconsole.audit.chain import Change, recorded_atomically
 
 
 class Caller(Endpoint):
@@ -52,15 +48,11 @@ class Tokens(AccessEndpoint):
     def get(self, call: Call[None, ListTokens]) -> TokenPage:
         """Newest first, revoked and expired ones too; of one `user` or of all."""
         query = call.query
-        tokens = _tokens().order_by("-pk")
-        if query.user is not None:
-            tokens = tokens.filter(user__username=query.user)
-        if query.cursor is not None:
-            tokens = tokens.filter(pk__lt=_position(query.cursor))
-        found = list(tokens[: query.limit + 1])
+        below = None if query.cursor is None else _position(query.cursor)
+        found = list_tokens(user=query.user, below=below, limit=query.limit + 1)
         page = found[: query.limit]
         return TokenPage(
-            items=[_shown(token) for token in page],
+            items=[Token.of(token) for token in page],
             next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
         )
 
@@ -75,24 +67,15 @@ class Tokens(AccessEndpoint):
     def post(self, call: Call[CreateToken, NoQuery]) -> Reply:
         """For a program of the user, limited to roles and topics. Its secret is shown this once."""
         body = call.body
-        change = Change(self.actor(), "token.create", f"user:{body.user}")
-        with recorded_atomically(change) as recording:
-            token, secret = issue(
-                find_user(body.user),
-                body.roles,
-                topics=body.topics,
-                lifetime=None
-                if body.lifetime_ms is None
-                else timedelta(milliseconds=body.lifetime_ms),
-            )
-            created = _token(token.pk)
-            recording.after = {
-                "token": token.pk,
-                "roles": created.roles,
-                "topics": created.topics,
-                "expires_at": created.expires_at,
-            }
-        return Reply(CreatedToken(token=created, secret=secret), 201)
+        ms = body.lifetime_ms
+        token, secret = create_token(
+            self.actor(),
+            body.user,
+            body.roles,
+            topics=body.topics,
+            lifetime=None if ms is None else timedelta(milliseconds=ms),
+        )
+        return Reply(CreatedToken(token=_token(token.pk), secret=secret), 201)
 
 
 class OneToken(AccessEndpoint):
@@ -118,28 +101,11 @@ class OneToken(AccessEndpoint):
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
         """For good; every process notices within two seconds. Revoking it again changes nothing."""
-        change = Change(self.actor(), "token.revoke", f"token:{self.token_id}")
-        with recorded_atomically(change) as recording:
-            token = find_token(self.token_id)
-            recording.before = {"user": token.user.get_username(), "hint": token.hint}
-            revoke(token)
-
-
-def _tokens() -> QuerySet[StoredToken]:
-    """Tokens with their users, and whether they have expired by the database's clock."""
-    past = ExpressionWrapper(Q(expires_at__lte=Now()), output_field=BooleanField())
-    return StoredToken.objects.select_related("user").annotate(expired=past)
+        revoke_token(self.actor(), self.token_id)
 
 
 def _token(token_id: int) -> Token:
-    token = _tokens().filter(pk=token_id).first()
-    if token is None:
-        raise TokenNotFound(f"There is no token {token_id}.")
-    return _shown(token)
-
-
-def _shown(token: StoredToken) -> Token:
-    return Token.of(token, expired=bool(getattr(token, "expired", False)))
+    return Token.of(find_token(token_id))
 
 
 def _position(cursor: str) -> int:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.models import Group as StoredGroup
-from django.contrib.auth.models import User as StoredUser
-from django.db.models import Count
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
 from engine.model.page import decode_cursor, encode_cursor
-from txnconsole.access.principal import Principal
+from txnconsole.access.administration import change_user
 from txnconsole.access.roles import GRANTS, Permission, Role
-from txnconsole.access.users import (
-    UserNotFound,
-    UserSettings,
-    find_user,
-    put_user,
-    roles_of,
-    user_name,
-)
+from txnconsole.access.users import find_user, list_users, members, user_name
 from txnconsole.api.decoding import invalid, named
 from txnconsole.api.endpoint import AccessEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
 from txnconsole.api.structs.access import Group, Groups, PutUser, User, UserPage
 from txnconsole.api.structs.fields import PageQuery
-from txnconsole.audit.chain import Change, Facts, recorded_atomically
 
 
 class Users(AccessEndpoint):
@@ -36,10 +24,8 @@ class Users(AccessEndpoint):
     )
     def get(self, call: Call[None, PageQuery]) -> UserPage:
         """By name; people and the owners of programs' tokens, disabled ones too."""
-        users = StoredUser.objects.prefetch_related("groups").order_by("username")
-        if call.query.cursor is not None:
-            users = users.filter(username__gt=_position(call.query.cursor))
-        found = list(users[: call.query.limit + 1])
+        above = None if call.query.cursor is None else _position(call.query.cursor)
+        found = list_users(above=above, limit=call.query.limit + 1)
         page = found[: call.query.limit]
         more = len(found) > call.query.limit
         return UserPage(
@@ -72,52 +58,21 @@ class OneUser(AccessEndpoint):
         Nobody disables itself or takes the role admin from itself: 403. A disabled user's tokens
         and sessions are refused from then on, within two seconds.
         """
-        settings = call.body.settings()
-        with recorded_atomically(
-            Change(self.actor(), "user.put", f"user:{self.name}")
-        ) as recording:
-            _refuse_locking_oneself_out(call.principal, self.name, settings)
-            recording.before = self._facts()
-            _, created = put_user(self.name, settings)
-            recording.after = {
-                **self._facts(),
-                "created": created,
-                "password_set": settings.password is not None,
-            }
+        _, created = change_user(self.actor(), call.principal, self.name, call.body.settings())
         return Reply(User.of(find_user(self.name)), 201 if created else 200)
-
-    def _facts(self) -> Facts:
-        try:
-            user = find_user(self.name)
-        except UserNotFound:
-            return {}
-        return {"active": user.is_active, "roles": sorted(roles_of(user))}
 
 
 class AllGroups(AccessEndpoint):
     @operation("listGroups", Permission.ACCESS_MANAGE, Shape(answer=Groups), summary="List groups")
     def get(self, call: Call[None, NoQuery]) -> Groups:
         """One for each role: what it permits, and how many users are in it."""
-        users = dict(
-            StoredGroup.objects.filter(name__in=list(Role))
-            .annotate(users=Count("user"))
-            .values_list("name", "users")
-        )
+        users = members()
         return Groups(
             items=[
                 Group(name=role, permissions=sorted(GRANTS[role]), users=users.get(role, 0))
                 for role in Role
             ]
         )
-
-
-def _refuse_locking_oneself_out(principal: Principal, name: str, settings: UserSettings) -> None:
-    if principal.name != name:
-        return
-    if settings.active is False or (
-        settings.roles is not None and Role.ADMIN not in settings.roles
-    ):
-        raise PermissionDenied("Another admin must do this: nobody locks itself out.")
 
 
 def _position(cursor: str) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from django import template
 from django.templatetags.static import static
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -155,7 +156,7 @@ def offsets(ranges: Ranges) -> str:
 
 @register.simple_tag
 def stamp(value: datetime | None) -> SafeString:
-    """A point in time, in UTC, exact to the microsecond for whoever points at it."""
+    """A point in time in the reader's zone, exact in UTC for whoever points at it."""
     if value is None:
         return format_html("{}", _DASH)
     utc = value.astimezone(UTC)
@@ -164,8 +165,14 @@ def stamp(value: datetime | None) -> SafeString:
         '<time class="num" datetime="{}" title="{}">{}</time>',
         utc.isoformat(),
         exact,
-        utc.strftime("%Y-%m-%d %H:%M:%S"),
+        timezone.localtime(value).strftime("%Y-%m-%d %H:%M:%S"),
     )
+
+
+@register.simple_tag
+def zone() -> str:
+    """The zone that moments are written in: ``UTC``, or the user's own."""
+    return timezone.get_current_timezone_name()
 
 
 @register.simple_tag

@@ -1,0 +1,118 @@
+"""Changing tokens and users, recorded: one place for the REST API and the console.
+
+Every attempt is in the audit log, in one SQL transaction with its change. Who may make which is
+asked before, at the edge, except for what a person must not do to itself or give away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+
+from engine.model.errors import EngineError
+from txnconsole.access.models import Token
+from txnconsole.access.principal import ALL_TOPICS, Principal
+from txnconsole.access.roles import Role, permissions_of
+from txnconsole.access.tokens import find_token, issue, revoke
+from txnconsole.access.users import UserNotFound, UserSettings, find_user, put_user, roles_of
+from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
+
+
+class NotYours(EngineError):
+    """One may not do this to oneself, or give away what one does not have."""
+
+    code = "PermissionDenied"
+
+
+def grantable(principal: Principal) -> list[Role]:
+    """The roles that the principal may give to a token of its own: those that permit nothing that
+    it may not do itself."""
+    return [role for role in Role if permissions_of([role]) <= principal.permissions]
+
+
+def create_token(
+    actor: Actor,
+    user_name: str,
+    roles: Iterable[Role],
+    *,
+    topics: Iterable[str] = ALL_TOPICS,
+    lifetime: timedelta | None = None,
+) -> tuple[Token, str]:
+    """Issue a token for a program of the user; its secret cannot be read again.
+
+    Raises:
+        UserNotFound: there is no such user.
+    """
+    with recorded_atomically(Change(actor, "token.create", f"user:{user_name}")) as recording:
+        token, secret = issue(find_user(user_name), roles, topics=topics, lifetime=lifetime)
+        token.refresh_from_db()
+        recording.after = {
+            "token": token.pk,
+            "roles": token.roles,
+            "topics": token.topics,
+            "expires_at": token.expires_at and token.expires_at.isoformat(),
+        }
+    return token, secret
+
+
+def revoke_token(
+    actor: Actor, token_id: int, *, reason: str = "", owner: str | None = None
+) -> None:
+    """End a token for good; revoking it again changes nothing.
+
+    Args:
+        owner: revoke it only if it is this user's.
+
+    Raises:
+        TokenNotFound: there is none of that number.
+        NotYours: it is another user's than ``owner``.
+    """
+    with recorded_atomically(
+        Change(actor, "token.revoke", f"token:{token_id}", reason)
+    ) as recording:
+        token = find_token(token_id)
+        name = token.user.get_username()
+        if owner not in (None, name):
+            raise NotYours(f"Token {token_id} is not yours.")
+        recording.before = {"user": name, "hint": token.hint}
+        revoke(token)
+
+
+def change_user(
+    actor: Actor, principal: Principal, name: str, settings: UserSettings, *, reason: str = ""
+) -> tuple[User, bool]:
+    """Create or change a user; tells whether it was created.
+
+    Raises:
+        NotYours: somebody would lock itself out.
+        InvalidRequest: the password is too easy to guess.
+    """
+    with recorded_atomically(Change(actor, "user.put", f"user:{name}", reason)) as recording:
+        _refuse_locking_oneself_out(principal, name, settings)
+        recording.before = _facts(name)
+        user, created = put_user(name, settings)
+        recording.after = {
+            **_facts(name),
+            "created": created,
+            "password_set": settings.password is not None,
+        }
+    return user, created
+
+
+def _facts(name: str) -> Facts:
+    try:
+        user = find_user(name)
+    except UserNotFound:
+        return {}
+    return {"active": user.is_active, "roles": sorted(roles_of(user))}
+
+
+def _refuse_locking_oneself_out(principal: Principal, name: str, settings: UserSettings) -> None:
+    if principal.name != name:
+        return
+    if settings.active is False or (
+        settings.roles is not None and Role.ADMIN not in settings.roles
+    ):
+        raise NotYours("Another admin must do this: nobody locks itself out.")

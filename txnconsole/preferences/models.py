@@ -1,0 +1,47 @@
+"""What a user has chosen."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db import models
+
+
+class Theme(models.TextChoices):
+    SYSTEM = "system", "As the system"
+    LIGHT = "light", "Light"
+    DARK = "dark", "Dark"
+
+
+class Density(models.TextChoices):
+    COMPACT = "compact", "Compact"
+    COMFORTABLE = "comfortable", "Comfortable"
+
+
+class Preferences(models.Model):
+    """One user's; ``zone`` is a name of the IANA time zone database."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    theme = models.CharField(max_length=8, choices=Theme, default=Theme.SYSTEM)
+    density = models.CharField(max_length=12, choices=Density, default=Density.COMPACT)
+    zone = models.CharField(max_length=64, default="UTC")
+
+    def __str__(self) -> str:
+        return f"{self.theme}, {self.density}, {self.zone}"
+
+    @property
+    def zone_info(self) -> ZoneInfo:
+        """The zone; UTC when this machine does not know it."""
+        try:
+            return ZoneInfo(self.zone)
+        except (KeyError, ValueError, OSError):
+            return ZoneInfo("UTC")
+
+
+def preferences_of(user_id: int) -> Preferences:
+    """What the user has chosen, or the defaults, unsaved."""
+    found = Preferences.objects.filter(pk=user_id).first()
+    return found or Preferences(user_id=user_id)
