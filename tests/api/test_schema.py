@@ -4,11 +4,15 @@ from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
+import msgspec
 import pytest
 from django.core.management import call_command
 
 from tests.api.conftest import Caller
 from tests.api.test_rights import ALLOWED
+from txnconsole.api.endpoint import operation_of
+from txnconsole.api.examples import BODIES
+from txnconsole.api.urls import urlpatterns
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,25 @@ def test_every_operation_is_in_it_with_its_errors(document: Any) -> None:
         assert {"4XX", "5XX"} < set(operation["responses"]), name
         problems = operation["responses"]["4XX"]["content"]
         assert list(problems) == ["application/problem+json"], name
+
+
+def test_every_body_has_an_example_that_the_call_takes(document: Any) -> None:
+    with_body = {
+        operation["operationId"]: operation["requestBody"]["content"]["application/json"]
+        for path in document["paths"].values()
+        for operation in path.values()
+        if "requestBody" in operation
+    }
+    bodies = {
+        operation.name: operation.shape.body
+        for pattern in urlpatterns
+        for method in ("POST", "PUT", "DELETE")
+        if (operation := operation_of(pattern.callback.cls, method)) is not None
+    }
+    assert set(BODIES) == set(with_body)
+    for name, content in with_body.items():
+        [example] = content["examples"].values()
+        msgspec.json.Decoder(bodies[name]).decode(msgspec.json.encode(example["value"]))
 
 
 def test_every_reference_leads_somewhere(document: Any) -> None:

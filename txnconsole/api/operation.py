@@ -23,6 +23,7 @@ from txnconsole.access.requests import django_request, principal_of_request
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import JSON, MSGPACK, BodyDecoder, QueryDecoder
 from txnconsole.api.errors import PROBLEM_JSON
+from txnconsole.api.examples import BODIES
 from txnconsole.api.json_lines import JSON_LINES, Lines, stream
 from txnconsole.api.limits import BODY_BYTES
 from txnconsole.api.repeats import HEADER, KEY, answered_once
@@ -133,6 +134,7 @@ def operation(
             request=_media_types(shape.body, shape.packed_body),
             responses=_responses(shape),
             parameters=_parameters(shape),
+            examples=_examples(name),
         )(run)
 
     return decorate
@@ -158,6 +160,13 @@ def _plain(result: Result) -> HttpResponse:
 
 def _parameters(shape: Shape) -> list[Any]:
     return ([] if shape.query is NoQuery else [shape.query]) + ([_KEY] if shape.keyed else [])
+
+
+def _examples(name: str) -> list[OpenApiExample]:
+    body = BODIES.get(name)
+    if body is None:
+        return []
+    return [OpenApiExample("A call", value=body, request_only=True, media_type=JSON)]
 
 
 _KEY = OpenApiParameter(
