@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import structlog
 
+from engine import tracing
 from engine.buffer.recovery import recover
 from engine.buffer.sidecar import SidecarLogs
 from engine.buffer.snapshots import Snapshots
@@ -179,15 +180,16 @@ class Engine:
             TransactionNotFound, InvalidTxnStatus: not there, not ``owner``'s, or not OPEN.
             Otherwise as :meth:`engine.log.partition_log.PartitionLogs.append`.
         """
-        if txn_id is not None:
-            self._joining.partitions(txn_id, [partition], owner=owner)
-        return self.log.append(
-            partition,
-            messages,
-            txn_id=txn_id,
-            producer_name=producer_name,
-            sequence_id=sequence_id,
-        )
+        with tracing.span("produce", txn_id=txn_id, partition=partition, messages=len(messages)):
+            if txn_id is not None:
+                self._joining.partitions(txn_id, [partition], owner=owner)
+            return self.log.append(
+                partition,
+                messages,
+                txn_id=txn_id,
+                producer_name=producer_name,
+                sequence_id=sequence_id,
+            )
 
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
@@ -220,12 +222,15 @@ class Engine:
             TransactionNotFound, InvalidTxnStatus: not there, not ``owner``'s, or not OPEN.
             Otherwise as :meth:`engine.subscription.acks.Acknowledgements.acknowledge`.
         """
-        if txn_id is not None:
-            self._joining.subscriptions(txn_id, [name], owner=owner)
         try:
-            return self._acks.acknowledge(
-                name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id
-            )
+            with tracing.span(
+                "acknowledge", txn_id=txn_id, subscription=name, messages=len(message_ids)
+            ):
+                if txn_id is not None:
+                    self._joining.subscriptions(txn_id, [name], owner=owner)
+                return self._acks.acknowledge(
+                    name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id
+                )
         except TransactionConflict:
             self.figures.count(FigureName.PENDING_ACK_CONFLICTS)
             raise

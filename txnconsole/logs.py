@@ -1,7 +1,8 @@
 """Structured logs: one JSON object a line on standard error, with the request's id.
 
 Every logger, Django's and the libraries' too, goes through structlog's processors. What is bound
-with ``structlog.contextvars`` (``request_id``, ``task_id``) appears on each line of that request.
+with ``structlog.contextvars`` (``request_id``, ``txn_id``, ``task``, ``task_id``) appears on each
+line of that request or task; with traces on, ``trace_id`` and ``span_id`` do too.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ _PROCESSORS: list[structlog.typing.Processor] = [
 ]
 
 
-def configure(*, level: str, human: bool) -> None:
-    """Set up logging for the process; ``human`` prints coloured lines instead of JSON."""
+def configure(*, level: str, human: bool, also: structlog.typing.Processor | None = None) -> None:
+    """Set up logging for the process; ``human`` prints coloured lines instead of JSON, and ``also``
+    adds to what each line names."""
+    if also is not None and also not in _SHARED:
+        for processors in (_SHARED, _PROCESSORS):
+            processors.insert(processors.index(structlog.stdlib.add_log_level), also)
     structlog.configure(
         processors=_PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),

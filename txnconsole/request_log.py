@@ -16,6 +16,12 @@ _ACCEPTED = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _QUIET = ("/static/", "/healthz", "/readyz", "/metrics")
 
 
+def about(txn_id: object) -> None:
+    """From here on, the lines of this request name the transaction that it is about."""
+    if txn_id is not None:
+        structlog.contextvars.bind_contextvars(txn_id=str(txn_id))
+
+
 class RequestLogMiddleware:
     """Binds ``request_id`` to the logs and answers it as ``X-Request-ID``.
 
@@ -31,7 +37,8 @@ class RequestLogMiddleware:
         request_id = given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
         request.META["REQUEST_ID"] = request_id
         started = time.monotonic()
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
             response = self._get_response(request)
             if not request.path.startswith(_QUIET):
                 _log.info(
@@ -41,5 +48,7 @@ class RequestLogMiddleware:
                     status=response.status_code,
                     duration_ms=round((time.monotonic() - started) * 1000, 1),
                 )
+        finally:
+            structlog.contextvars.unbind_contextvars("request_id", "txn_id")
         response["X-Request-ID"] = request_id
         return response

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
-from txnconsole import logs
+from txnconsole import logs, tracing
 from txnconsole.environment import Environment, data_directory, django_database, left_by_runner
 from txnconsole.workers.schedule import SCHEDULE
 
@@ -108,7 +108,10 @@ INSTALLED_APPS = [
     "txnconsole.api",
     "txnconsole.console",
 ]
+#: Whether spans are sent (txnconsole.tracing).
+TRACES = env.boolean("TXNCONSOLE_TRACES", default=False)
 MIDDLEWARE = [
+    *(["txnconsole.tracing.TraceMiddleware"] if TRACES else []),
     "txnconsole.request_log.RequestLogMiddleware",
     "txnconsole.console.csp.ContentSecurityPolicyMiddleware",
     "txnconsole.api.middleware.MetricsMiddleware",
@@ -232,6 +235,12 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TIMEZONE = "UTC"
 
-# --- Logs ----------------------------------------------------------------------------------------
+# --- Logs and traces ------------------------------------------------------------------------------
 LOGGING_CONFIG = None
-logs.configure(level=env.text("LOG_LEVEL", "INFO"), human=env.boolean("LOG_HUMAN", default=DEBUG))
+logs.configure(
+    level=env.text("LOG_LEVEL", "INFO"),
+    human=env.boolean("LOG_HUMAN", default=DEBUG),
+    also=tracing.name_span if TRACES else None,
+)
+if TRACES:
+    tracing.configure()

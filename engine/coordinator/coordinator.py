@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from engine import tracing
 from engine.coordinator import rows
 from engine.coordinator.archive import archived, find_all
 from engine.coordinator.joining import Joining
@@ -191,7 +192,8 @@ class Coordinator:
             TransactionNotFound: there is none, or it is not ``owner``'s.
             InvalidTxnStatus: it has been ended the opposite way.
         """
-        with self._database.session() as session:
+        doing = tracing.span("decide", txn_id=txn_id, action=action)
+        with doing, self._database.session() as session:
             row = session.one(
                 "decide",
                 tc_id=txn_id.tc_id,
@@ -200,6 +202,7 @@ class Coordinator:
                 reason=reason,
                 detail=detail,
                 owner=owner,
+                trace_parent=tracing.traceparent(),
             )
         if row is None:
             transaction = self.get(txn_id, owner=owner)

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,7 @@ import structlog
 
 from engine.buffer import marker
 from engine.coordinator import figures
+from engine.coordinator.end_traces import EndTraces
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.errors import EngineError, TopicNotFound
@@ -35,6 +37,8 @@ logger = structlog.get_logger(__name__)
 
 #: How often a process says that it finalizes a coordinator.
 _NOTE_SECONDS = 1.0
+#: Transactions that one line of the log names.
+_TOLD = 20
 _GONE = "deleted; counts as done"
 
 
@@ -54,6 +58,7 @@ class _Orders:
     commands: Mapping[int, EndCommand]
     decided_at: Mapping[int, datetime]
     low_water_marks: Mapping[int, int]
+    traces: EndTraces
 
     def of(self, rows: Iterable[Row]) -> list[tuple[Row, EndCommand]]:
         """The participants' commands, in the order of decision."""
@@ -128,16 +133,21 @@ class Finalizer:
             subscriptions = session.all("due_subscriptions", tc_id=tc_id, sequences=sequences)
             confirmed = confirmed_acks(session, tc_id, {row.sequence for row in subscriptions})
             mark = session.one("low_water_mark", tc_id=tc_id)
+        commands = {row.sequence: _command(tc_id, row, confirmed) for row in due}
         orders = _Orders(
             tc_id=tc_id,
-            commands={row.sequence: _command(tc_id, row, confirmed) for row in due},
+            commands=commands,
             decided_at={row.sequence: row.decided_at for row in due},
             low_water_marks={tc_id: mark.low_water_mark if mark else -1},
+            traces=EndTraces(due, commands),
         )
-        ended = sum(
-            self._record(orders, answers, concluded)
-            for answers, concluded in self._end_everywhere(partitions, subscriptions, orders)
-        )
+        try:
+            ended = sum(
+                self._record(orders, answers, concluded)
+                for answers, concluded in self._end_everywhere(partitions, subscriptions, orders)
+            )
+        finally:
+            orders.traces.close()
         return Finalized(ended=ended, waiting=len(due) - ended)
 
     def _note(self, session: Session, tc_id: int, worker: str | None) -> None:
@@ -162,6 +172,7 @@ class Finalizer:
         with ThreadPoolExecutor(max(1, len(names)), "finalizer") as pool:
             asked = {
                 pool.submit(
+                    copy_context().run,  # Its log lines name what this run does.
                     self._end_on_broker,
                     name,
                     [row for row in partitions if row.broker == name],
@@ -199,6 +210,7 @@ class Finalizer:
             ]
             return _Answers(ended, acked)
 
+        asked = orders.traces.ask(broker, partitions, subscriptions)
         try:
             database = self._brokers.get(broker)
             answers = database.retrying(work)
@@ -207,10 +219,12 @@ class Finalizer:
             logger.warning(
                 "broker not finalized", broker=broker, code=error.code, reason=error.message
             )
-            return _Answers(
+            answers = _Answers(
                 [_failed(row, orders, error.message) for row in partitions],
                 [_failed(row, orders, error.message) for row in subscriptions],
             )
+        for answer in (*answers.partitions, *answers.subscriptions):
+            asked.answer(answer.row, answer.result, waiting=answer.state is None)
         return answers
 
     def _end_partition(
@@ -283,7 +297,7 @@ class Finalizer:
         """Record what a broker did, and end the transactions that have nobody left to ask."""
         partitions, subscriptions = answers.partitions, answers.subscriptions
 
-        def work(session: Session) -> int:
+        def work(session: Session) -> list[int]:
             recorded: list[Row] = []
             if partitions:
                 recorded = session.all(
@@ -306,9 +320,18 @@ class Finalizer:
             waiting = {"partition": _waiting(partitions), "subscription": _waiting(subscriptions)}
             tally = figures.of_ends(ended, recorded, orders.decided_at, waiting)
             figures.add(session, tally, shard=orders.tc_id)
-            return len(ended)
+            return [row.sequence for row in ended]
 
-        return self._database.retrying(work)
+        ended = self._database.retrying(work)
+        if ended:
+            orders.traces.conclude(ended)
+            _tell(orders.tc_id, ended)
+        return len(ended)
+
+
+def _tell(tc_id: int, ended: Sequence[int]) -> None:
+    told = [str(TxnID(tc_id, sequence)) for sequence in ended[:_TOLD]]
+    logger.info("transactions ended", tc_id=tc_id, transactions=len(ended), txn_ids=told)
 
 
 def confirmed_acks(

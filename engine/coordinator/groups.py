@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from engine import tracing
 from engine.coordinator.archive import find_all, find_archived
 from engine.model.errors import InvalidRequest, ProducerFenced, TransactionNotFound
 from engine.model.transaction import EndedGroup, Transaction
@@ -61,7 +62,8 @@ class Groups:
             _decide(session, commit, abort, owner)
             return [*commit, *abort], True
 
-        txn_ids, first = self._database.retrying(work)
+        with tracing.span("decide group", transactions=len(commit) + len(abort)):
+            txn_ids, first = self._database.retrying(work)
         return EndedGroup(statuses=self._statuses(txn_ids), duplicate=not first)
 
     def abort_open(self, txn_ids: Sequence[TxnID], *, detail: str) -> dict[TxnID, Transaction]:
@@ -80,6 +82,7 @@ class Groups:
                 decisions=[str(DECISION[TxnAction.ABORT])] * len(txn_ids),
                 reason=EndReason.OPERATOR,
                 detail=detail,
+                trace_parent=tracing.traceparent(),
             )
             return find_all(session, txn_ids)
 
@@ -131,4 +134,5 @@ def _decide(
         decisions=[str(DECISION[action]) for action in wanted.values()],
         reason=EndReason.CLIENT,
         detail=None,
+        trace_parent=tracing.traceparent(),
     )

@@ -25,6 +25,7 @@ from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer
 from txnconsole.api.throttling import PrincipalThrottle, tell_rate
 from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.wiring import engine
+from txnconsole.request_log import about
 
 
 class HasPermission(BasePermission):
@@ -91,6 +92,7 @@ class TransactionEndpoint(Endpoint):
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
         self.txn_id = named("txn_id", TxnID.parse, path["txn_id"])
+        about(self.txn_id)
 
     def visible(self) -> Transaction:
         """The transaction; another's does not exist for a program (semantics §2).

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import httpx
 
 from txnconsole.client.retries import RetryPolicy
+from txnconsole.client.trace_context import trace_headers
 from txnconsole.client.wire import Call
 
 API = "/api/v1"
@@ -95,7 +96,7 @@ def request_settings(call: Call[Any]) -> dict[str, Any]:
         "url": call.path,
         "params": dict(call.query),
         "content": call.body,
-        "headers": call.headers(),
+        "headers": call.headers() | trace_headers(),
         "timeout": httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
     }
 

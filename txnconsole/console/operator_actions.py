@@ -9,6 +9,7 @@ from txnconsole.audit.chain import Actor, Change, recorded
 from txnconsole.console.page import ConsoleRequest
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue.wakeup import wake_finalizer
+from txnconsole.request_log import about
 
 ABORT = "transaction.abort"
 
@@ -24,6 +25,7 @@ def abort_transaction(request: ConsoleRequest, txn_id: TxnID, reason: str) -> Tr
         CoordinatorUnavailable: the coordinators' database cannot be reached.
     """
     actor = Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
+    about(txn_id)
     change = Change(actor, ABORT, f"transaction:{txn_id}", reason)
     with recorded(change) as recording:
         before = engine().coordinator.get(txn_id)

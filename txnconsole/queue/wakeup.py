@@ -8,9 +8,14 @@ import redis
 import structlog
 from kombu.exceptions import OperationalError
 
+from engine import tracing
+from engine.tracing import Kind
 from txnconsole.celery import app
 from txnconsole.queue.connection import connection
 
+#: Headers of a task's message.
+REQUEST_ID = "request_id"
+TRACEPARENT = "traceparent"
 FINALIZE = "txnconsole.finalize"
 DRIVE_JOBS = "txnconsole.drive_jobs"
 _JOBS = "jobs"
@@ -54,10 +59,19 @@ def _wake(whom: str, task: str, *arguments: int) -> None:
         return
     try:
         if connection().set(_key(whom), 1, nx=True, ex=_PENDING_SECONDS):
-            app.send_task(task, args=arguments, retry=False, expires=60)
+            with tracing.span("wake", Kind.PRODUCER, task=task, whom=whom):
+                headers = _whence()
+                app.send_task(task, args=arguments, headers=headers, retry=False, expires=60)
     except (redis.RedisError, OperationalError, OSError) as error:
         _Pause.until = time.monotonic() + _PAUSE_SECONDS
         _log.warning("wake-up failed", whom=whom, error=type(error).__name__)
+
+
+def _whence() -> dict[str, str]:
+    """What a task's log lines and spans name of the request that woke it."""
+    request_id = structlog.contextvars.get_contextvars().get("request_id")
+    found = {REQUEST_ID: request_id, TRACEPARENT: tracing.traceparent()}
+    return {name: value for name, value in found.items() if value}
 
 
 def _forget(whom: str) -> None:

@@ -1,7 +1,9 @@
-"""What every task does beside its work: it is named in its log lines, and counted and timed."""
+"""What every task does beside its work: its log lines and spans name it and the request that woke
+it, and it is counted and timed."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from time import monotonic
 from typing import Any
 
@@ -9,31 +11,46 @@ import structlog
 from celery import Task
 from celery.signals import task_postrun, task_prerun, worker_process_shutdown
 
+from engine import tracing
 from engine.model.figures import FigureName
+from engine.tracing import Kind
 from txnconsole.enginedb import wiring
+from txnconsole.queue.wakeup import REQUEST_ID, TRACEPARENT
+from txnconsole.tracing import flush
 
-_STARTED = "txnconsole_started"
+_RUN = "txnconsole_run"
 
 
 @task_prerun.connect
 def begin(task_id: str, task: Task[Any, Any], **_: object) -> None:
-    """Bind what each line of the task's log names."""
-    setattr(task.request, _STARTED, monotonic())
-    structlog.contextvars.bind_contextvars(task=task.name, task_id=task_id)
+    """Bind what the task's log names; go on with the trace that its message came from. What beat
+    sends has none, and begins none: there are five of it a second."""
+    headers: dict[str, str] = task.request.headers or {}
+    run = ExitStack()
+    names = {"task": task.name, "task_id": task_id}
+    if request_id := headers.get(REQUEST_ID):
+        names["request_id"] = request_id
+    run.enter_context(structlog.contextvars.bound_contextvars(**names))
+    if traceparent := headers.get(TRACEPARENT):
+        run.enter_context(tracing.continued(traceparent, task.name, Kind.CONSUMER, task_id=task_id))
+    setattr(task.request, _RUN, (run, monotonic()))
 
 
 @task_postrun.connect
 def finish(task: Task[Any, Any], state: str | None = None, **_: object) -> None:
-    """Count the task, and let its names go."""
-    structlog.contextvars.unbind_contextvars("task", "task_id")
-    started = getattr(task.request, _STARTED, None)
-    if started is not None:
-        result = "done" if state == "SUCCESS" else "failed"
-        label = f"{task.name.removeprefix('txnconsole.')}/{result}"
-        wiring.engine().figures.observe(FigureName.TASKS, monotonic() - started, label)
+    """Let the names go, end the span, count the task."""
+    begun: tuple[ExitStack, float] | None = getattr(task.request, _RUN, None)
+    if begun is None:
+        return
+    run, started = begun
+    run.close()
+    result = "done" if state == "SUCCESS" else "failed"
+    label = f"{task.name.removeprefix('txnconsole.')}/{result}"
+    wiring.engine().figures.observe(FigureName.TASKS, monotonic() - started, label)
 
 
 @worker_process_shutdown.connect
 def stop(**_: object) -> None:
-    """Write what has been counted: a pool's process ends without Python's own farewell."""
+    """Hand over what is left: a pool's process ends without Python's own farewell."""
     wiring.close()
+    flush()

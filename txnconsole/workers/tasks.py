@@ -51,8 +51,6 @@ def finalize(tc_id: int) -> None:
     wakeup.woken(tc_id)
     for _ in range(_ROUNDS):
         finalized = engine().finalizer.finalize(tc_id, limit=_BATCH, worker=_worker())
-        if finalized.ended:
-            _log.info("finalized", tc_id=tc_id, ended=finalized.ended, waiting=finalized.waiting)
         if finalized.ended < _BATCH:
             return
 

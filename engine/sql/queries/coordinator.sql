@@ -209,7 +209,8 @@ WITH decided AS (
         decided_at = clock_timestamp(),
         next_attempt_at = clock_timestamp(),
         end_reason = %(reason)s,
-        end_detail = %(detail)s
+        end_detail = %(detail)s,
+        trace_parent = %(trace_parent)s
     WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status = 'OPEN'
     AND (%(owner)s::text IS NULL OR owner = %(owner)s)
     RETURNING *
@@ -247,7 +248,8 @@ WITH decided AS (
         decided_at = clock_timestamp(),
         next_attempt_at = clock_timestamp(),
         end_reason = %(reason)s,
-        end_detail = %(detail)s
+        end_detail = %(detail)s,
+        trace_parent = %(trace_parent)s
     FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[], %(decisions)s::text[])
         AS w (tc_id, sequence, decision)
     WHERE t.tc_id = w.tc_id AND t.sequence = w.sequence AND (t.status = 'OPEN') IS TRUE

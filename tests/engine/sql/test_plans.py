@@ -195,13 +195,13 @@ _NOTHING_ENDED = {
 def on_coordinator() -> list[Hot]:
     key: dict[str, object] = {"tc_id": 0, "sequence": 0}
     new = {"tc_id": 0, "owner": "o", "client": "", "properties": "{}", "timeout_ms": 9}
-    decide = {"decision": "COMMITTING", "reason": "client", "detail": None, "owner": None}
+    why = {"reason": "client", "detail": None, "trace_parent": None}
+    decide = {"decision": "COMMITTING", "owner": None} | why
     many: dict[str, object] = {
         "tc_ids": [0, 1],
         "sequences": [0, 1],
         "decisions": ["ABORTING"] * 2,
-        "reason": "operator",
-        "detail": "d",
+        **why,
     }
     return [
         Hot("open_txn", new, 2),

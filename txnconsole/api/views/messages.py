@@ -27,6 +27,7 @@ from txnconsole.api.structs.messages import (
     new_messages,
 )
 from txnconsole.enginedb.wiring import engine
+from txnconsole.request_log import about
 
 
 class Messages(PackingEndpoint, PartitionEndpoint):
@@ -58,10 +59,12 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         body = call.body
         messages = new_messages(body.messages)
         _check_sizes(messages)
+        txn_id = None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id)
+        about(txn_id)
         appended = engine().produce(
             self.partition,
             messages,
-            txn_id=None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id),
+            txn_id=txn_id,
             owner=call.principal.name,
             producer_name=body.producer_name,
             sequence_id=body.sequence_id,

@@ -36,6 +36,7 @@ from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 from txnconsole.queue.conflicts import note_conflict
+from txnconsole.request_log import about
 
 
 class Subscriptions(TopicEndpoint):
@@ -199,6 +200,7 @@ class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
         body = call.body
         message_ids = all_named("message_ids", MessageID.parse, body.message_ids)
         txn_id = None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id)
+        about(txn_id)
         try:
             answer = engine().acknowledge(
                 self.subscription,
