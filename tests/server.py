@@ -109,6 +109,7 @@ def server(postgres: EmbeddedPostgres, server_directory: Path) -> Iterator[Serve
             "TXNCONSOLE_DATA": str(data.path),
             "TXNCONSOLE_HTTPS": "0",
             "TXNCONSOLE_UNSAFE_DATABASES": "1",  # tests/conftest.py: without fsync
+            "TXNCONSOLE_METRICS_BY_TOPIC": "1",
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
             "PORT": str(_free_port()),
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Histogram, disable_created_metrics
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # A second series for each one.
 
 _requests = Counter(
     "txnconsole_http_requests_total", "Requests answered.", ["method", "route", "status"]
