@@ -105,6 +105,7 @@ INSTALLED_APPS = [
     "txnconsole.alerts",
     "txnconsole.trends",
     "txnconsole.preferences",
+    "txnconsole.saved_views",
     "txnconsole.api",
     "txnconsole.console",
 ]

@@ -40,8 +40,11 @@ def list_page(
         "owner": filter.owner,
         "client": filter.client,
         "topic": filter.topic,
+        "subscription": filter.subscription,
         "min_age_ms": filter.min_age_ms,
         "overdue": filter.overdue,
+        "timed_out": filter.timed_out,
+        "pending_acks": filter.pending_acks,
         "opened_after": filter.opened_after,
         "opened_before": filter.opened_before,
         "at": at,
@@ -75,7 +78,7 @@ def _leads(filter: TransactionFilter, order: TransactionOrder) -> list[dict[str,
     """The filter that each scan's index serves: the statuses one by one, or one of the others."""
     if order is TransactionOrder.OVERDUE:
         return [{}]
-    statuses = {TxnStatus.OPEN} if filter.overdue else set(filter.statuses)
+    statuses = _possible(filter)
     if statuses and statuses <= _LIVE:
         return [{"status": str(status)} for status in sorted(statuses)]
     if filter.client:
@@ -87,13 +90,26 @@ def _leads(filter: TransactionFilter, order: TransactionOrder) -> list[dict[str,
     return [{}]
 
 
+def _possible(filter: TransactionFilter) -> set[TxnStatus]:
+    """The statuses in which a transaction can match; empty for any."""
+    possible = set(filter.statuses)
+    for asked, implied in (
+        (filter.overdue, {TxnStatus.OPEN}),
+        (filter.timed_out, {TxnStatus.ABORTING, TxnStatus.ABORTED}),
+        (filter.pending_acks, _LIVE),
+    ):
+        if asked:
+            possible = possible & implied or set(implied)
+    return possible
+
+
 def _is_served_by(
     filter: TransactionFilter, order: TransactionOrder, lead: Mapping[str, str | None]
 ) -> bool:
     """Whether all that a scan looks at matches, so that it need look at no more than the page."""
-    asked = {
-        name for name in ("tc_id", "owner", "client", "topic") if getattr(filter, name) is not None
-    }
+    names = ("tc_id", "owner", "client", "topic", "subscription")
+    asked = {name for name in names if getattr(filter, name) is not None}
+    asked |= {name for name in ("timed_out", "pending_acks") if getattr(filter, name)}
     if order is TransactionOrder.OVERDUE or filter.overdue or (filter.min_age_ms is not None):
         asked.add("clock")
     if filter.statuses:

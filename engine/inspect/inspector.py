@@ -25,6 +25,7 @@ from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import LateSnapshots, RecentEnds
 from engine.inspect.standing import Standing, standing
+from engine.inspect.transactions import TransactionQuestions
 from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -67,6 +68,7 @@ class Inspector:
         self._log = log
         self._settings = settings
         self._reading = Reading(log, brokers, recover)
+        self.transactions = TransactionQuestions(self._reading, database, coordinator, log)
         self._invariants = Invariants(self._reading, database)
         self.lists = Lists(self._reading, topics)
 

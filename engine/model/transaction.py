@@ -130,15 +130,23 @@ class TransactionLogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionFilter:
-    """Which transactions to list; None or empty means any."""
+    """Which transactions to list; None or empty means any.
+
+    ``subscription`` is a name, alone or behind its topic's (``tenant/namespace/topic/name``).
+    ``overdue``: open past the deadline; ``timed_out``: aborted because of it; ``pending_acks``: a
+    subscription still waits for the end.
+    """
 
     statuses: tuple[TxnStatus, ...] = ()
     tc_id: int | None = None
     owner: str | None = None
     client: str | None = None
     topic: str | None = None
+    subscription: str | None = None
     min_age_ms: int | None = None
     overdue: bool = False
+    timed_out: bool = False
+    pending_acks: bool = False
     opened_after: datetime | None = None
     opened_before: datetime | None = None
 

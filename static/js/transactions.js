@@ -5,15 +5,17 @@ import { all, one, setText } from "./dom.js";
 import { count } from "./format.js";
 import { live } from "./live.js";
 import "./shell.js";
+import "./transactions/completion.js";
+import { keepSelected } from "./transactions/selection.js";
 
 const EVERY_MS = 3000;
 const body = one("[data-rows]");
-const issued = Number(one("#list").dataset.issued);
+const issued = one("#list").dataset.issued;
 let due = 0;
 let reading = false;
 
 function showNewer(figures) {
-  const newer = figures.issued - issued;
+  const newer = issued ? figures.issued - Number(issued) : 0;
   if (!(newer > 0)) return;
   setText(one("[data-newer]"), count(newer));
   one("#newer").hidden = false;
@@ -33,9 +35,11 @@ async function readRows() {
     parsed.innerHTML = await answer.text();
     for (const row of all("tr[data-txn]", parsed.content)) {
       const old = document.getElementById(row.id);
-      if (old && !old.contains(document.activeElement)) old.replaceWith(row);
+      if (!old || old.contains(document.activeElement)) continue;
+      keepSelected(old, row);
+      old.replaceWith(row);
     }
-    live.seen();
+    live?.seen();
   } finally {
     reading = false;
   }
@@ -45,10 +49,9 @@ live?.addEventListener("delta", ({ detail }) => detail.figures && showNewer(deta
 live?.addEventListener("delta", readRows);
 live?.addEventListener("tick", readRows);
 live?.addEventListener("resync", readRows);
-document.body.addEventListener("aborted", () => {
-  due = 0;
-  readRows();
-});
-for (const input of all("#filters input[type=checkbox], #filters select")) {
-  input.addEventListener("change", () => one("#filters").requestSubmit());
+for (const change of ["aborted", "changed"]) {
+  document.body.addEventListener(change, () => {
+    due = 0;
+    readRows();
+  });
 }

@@ -27,7 +27,7 @@ def figure_templates() -> dict[str, Any]:
 
 def _positions() -> dict[str, Any]:
     """Last and stable position over time; the area between them is what is held back."""
-    figure = _figure()
+    figure = empty_figure()
     common = {"mode": "lines", "hovertemplate": "%{y:,d}"}
     figure.add_scatter(
         **common, name="Stable position", meta="stable", line={"width": 2, "shape": "hv"}
@@ -54,21 +54,10 @@ def _spans() -> dict[str, Any]:
     plotly.js 4.1.1 warns on every draw about an array of colours together with a pattern; one
     trace a state needs no array (design/console.md §1.2).
     """
-    figure = _figure()
+    figure = empty_figure()
     for status in TxnStatus:
         figure.add_bar(
-            orientation="h",
-            name=status.capitalize(),
-            meta=str(status),
-            width=0.62,
-            marker={
-                "pattern": {
-                    "shape": _PATTERN.get(status, ""),
-                    "size": 6,
-                    "fillmode": "overlay",
-                    "solidity": 0.3,
-                },
-            },
+            **span_bar(status),
             hovertemplate="%{y} %{fullData.name}<br>"
             "offsets %{customdata[0]:,d} to %{customdata[1]:,d}<extra></extra>",
         )
@@ -82,7 +71,26 @@ def _spans() -> dict[str, Any]:
     return _json(figure)
 
 
-def _figure() -> Any:
+def span_bar(status: TxnStatus) -> dict[str, Any]:
+    """What a horizontal bar of a state is like, in whatever chart."""
+    return {
+        "orientation": "h",
+        "name": status.capitalize(),
+        "meta": str(status),
+        "width": 0.62,
+        "marker": {
+            "pattern": {
+                "shape": _PATTERN.get(status, ""),
+                "size": 6,
+                "fillmode": "overlay",
+                "solidity": 0.3,
+            },
+        },
+    }
+
+
+def empty_figure() -> Any:
+    """A figure without a template of plotly's own."""
     # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
     from plotly.graph_objects import Figure  # noqa: PLC0415
 

@@ -18,6 +18,7 @@ class Phase:
 
     status: TxnStatus
     since: datetime
+    until: datetime
     duration_ms: int
     left: float
     width: float
@@ -40,6 +41,6 @@ def phases_of(transaction: Transaction) -> list[Phase]:
     phases, left = [], 0.0
     for (status, since, until), width in zip(spans, widths, strict=True):
         ms = max(0, int((until - since).total_seconds() * 1000))
-        phases.append(Phase(status, since, ms, round(left, 2), round(width * scale, 2)))
+        phases.append(Phase(status, since, until, ms, round(left, 2), round(width * scale, 2)))
         left += width * scale
     return phases

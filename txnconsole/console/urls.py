@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from django.urls import path, register_converter
+from django.urls import include, path, register_converter
 
 from txnconsole.console.converters import TopicConverter, TxnIDConverter
 from txnconsole.console.views import (
-    abort,
     aborted_ranges,
     audit,
     coordinators,
@@ -24,7 +23,6 @@ from txnconsole.console.views import (
     snapshots,
     subscriptions,
     topics,
-    transactions,
 )
 
 register_converter(TopicConverter, "topic")
@@ -42,10 +40,7 @@ urlpatterns = [
     path("logout", session.Logout.as_view(), name="logout"),
     path("search", search.search, name="search"),
     path("live", live.live, name="live"),
-    path("transactions", transactions.transactions, name="transactions"),
-    path("transactions/rows", transactions.rows, name="transaction-rows"),
-    path("transactions/<txn:txn_id>", transactions.transaction, name="transaction"),
-    path("transactions/<txn:txn_id>/abort", abort.abort, name="abort"),
+    path("transactions", include("txnconsole.console.transaction_urls")),
     path("topics", topics.topics, name="topics"),
     path("topics/<topic:topic>", topics.topic, name="topic"),
     path(_PARTITION, partition.summary, name="partition"),

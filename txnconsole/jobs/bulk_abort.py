@@ -40,9 +40,9 @@ _PAGE = 500
 _ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 
 
-def matching(filter: TransactionFilter) -> list[TxnID]:
+def matching(filter: TransactionFilter, *, most: int = MAX_TRANSACTIONS) -> list[TxnID]:
     """The transactions that a bulk abort with this filter would take, the oldest first: OPEN ones
-    unless it names statuses. One more than :data:`MAX_TRANSACTIONS` stands for "more".
+    unless it names statuses. One more than ``most`` stands for "more".
 
     Raises:
         InvalidRequest: the filter asks for a status that has ended.
@@ -56,15 +56,15 @@ def matching(filter: TransactionFilter) -> list[TxnID]:
     wanted = replace(filter, statuses=filter.statuses or (TxnStatus.OPEN,))
     found: dict[TxnID, None] = {}  # One whose status changes between two pages may come twice.
     cursor: str | None = None
-    while len(found) <= MAX_TRANSACTIONS:
+    while len(found) <= most:
         page = engine().coordinator.list(
-            wanted, order=TransactionOrder.OLDEST, limit=_PAGE, cursor=cursor
+            wanted, order=TransactionOrder.OLDEST, limit=min(_PAGE, most + 1), cursor=cursor
         )
         found |= dict.fromkeys(transaction.txn_id for transaction in page.items)
         cursor = page.next_cursor
         if cursor is None:
             break
-    return list(found)[: MAX_TRANSACTIONS + 1]
+    return list(found)[: most + 1]
 
 
 def start_bulk_abort(
@@ -97,13 +97,20 @@ def start_bulk_abort(
             count=count,
             expected_count=expected_count,
         )
+    return start_on(actor, reason, txn_ids, parameters=parameters)
+
+
+def start_on(
+    actor: Actor, reason: str, txn_ids: Sequence[TxnID], *, parameters: dict[str, Any]
+) -> Job:
+    """Start aborting exactly these transactions, in their order."""
     objects = [f"{_OBJECT}{txn_id}" for txn_id in txn_ids]
     return start(BULK_ABORT, actor, reason, parameters=parameters, objects=objects)
 
 
 def abort_items(job: Job, items: Sequence[JobItem]) -> list[ItemResult]:
     """Decide to abort each item's transaction; workers carry the decisions out as ever."""
-    txn_ids = [_txn_id(item) for item in items]
+    txn_ids = [txn_id_of(item) for item in items]
     found = engine().groups.abort_open(txn_ids, detail=_detail(job))
     for tc_id in {txn_id.tc_id for txn_id in txn_ids}:
         wake_finalizer(tc_id)
@@ -144,5 +151,6 @@ def _change(job: Job, item: JobItem, after: dict[str, object], result: str = DON
     )
 
 
-def _txn_id(item: JobItem) -> TxnID:
+def txn_id_of(item: JobItem) -> TxnID:
+    """The transaction that an item is about."""
     return TxnID.parse(item.object.removeprefix(_OBJECT))

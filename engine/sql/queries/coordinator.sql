@@ -109,7 +109,8 @@ WITH looked_at AS MATERIALIZED (
 ), judged AS (
     SELECT header, at, row_number() OVER () AS place, coordinator.matches(
         header, %(statuses)s::text[]::coordinator.txn_status[], %(tc_id)s::integer, %(owner)s,
-        %(client)s, %(topic)s, %(min_age_ms)s::bigint, %(overdue)s,
+        %(client)s, %(topic)s, %(subscription)s, %(min_age_ms)s::bigint, %(overdue)s,
+        %(timed_out)s, %(pending_acks)s,
         %(opened_after)s::timestamptz, %(opened_before)s::timestamptz
     ) AS matches
     FROM looked_at

@@ -129,3 +129,50 @@ SELECT status::text, count(*) AS count FROM (
 -- Coordinators in recovery, and for how long.
 SELECT tc_id, extract(epoch FROM clock_timestamp() - recover_started_at)::float8 * 1000 AS age_ms
 FROM coordinator.coordinator WHERE recover_started_at IS NOT NULL AND recover_ended_at IS NULL
+
+-- shares_of_txns --
+-- How much transactions took part in, as recorded: messages and acks are known of what has ended.
+SELECT w.tc_id, w.sequence, p.partitions, p.messages, s.subscriptions, s.acks
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS partitions, coalesce(sum(messages), 0)::bigint AS messages
+    FROM coordinator.txn_partition t WHERE t.tc_id = w.tc_id AND t.sequence = w.sequence
+) p
+CROSS JOIN LATERAL (
+    SELECT count(DISTINCT (topic_id, subscription)) AS subscriptions,
+        coalesce(sum(acked_messages), 0)::bigint AS acks
+    FROM coordinator.txn_subscription t WHERE t.tc_id = w.tc_id AND t.sequence = w.sequence
+) s
+
+-- open_members --
+-- The partitions in which transactions may be open still, and those that wait for their end.
+SELECT p.tc_id, p.sequence, p.topic_id, p.partition AS number, p.broker
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN coordinator.txn_partition p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
+WHERE p.state = 'pending' LIMIT %(limit)s
+
+-- ack_brokers --
+-- The brokers on which transactions may hold acknowledgements still.
+SELECT DISTINCT p.broker
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN coordinator.txn_subscription p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
+WHERE p.state = 'pending'
+
+-- durations_by_owner --
+-- How long the transactions that ended last took until their end was decided, by owner; those that
+-- their timeout ended tell how long it is, not how long they would have taken.
+SELECT owner, count(*) AS transactions,
+    count(*) FILTER (WHERE timed_out) AS timed_out,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY took_ms) FILTER (WHERE NOT timed_out) AS p50_ms,
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY took_ms) FILTER (WHERE NOT timed_out) AS p99_ms,
+    max(took_ms) FILTER (WHERE NOT timed_out) AS longest_ms,
+    min(timeout_ms) AS shortest_timeout_ms, max(timeout_ms) AS longest_timeout_ms,
+    coalesce(sum(took_ms) FILTER (WHERE timed_out), 0)::bigint AS wasted_ms,
+    min(ended_at) AS since, max(ended_at) AS until
+FROM (
+    SELECT owner, timeout_ms, ended_at, coalesce(end_reason = 'timeout', false) AS timed_out,
+        (extract(epoch FROM decided_at - opened_at) * 1000)::bigint AS took_ms
+    FROM coordinator.transaction WHERE ended_at IS NOT NULL
+    ORDER BY ended_at DESC, tc_id DESC, sequence DESC LIMIT %(sample)s
+) t
+GROUP BY owner ORDER BY count(*) DESC, owner LIMIT %(limit)s

@@ -294,3 +294,154 @@ ORDER BY p.partition_id LIMIT %(limit)s
 SELECT s.topic, s.name, count(a.subscription_id) AS pending_acks
 FROM broker.subscription s LEFT JOIN broker.pending_ack a USING (subscription_id)
 GROUP BY s.subscription_id ORDER BY s.subscription_id LIMIT %(limit)s
+
+-- open_shares --
+-- What transactions hold open in the partitions named with them, and how many offsets are hidden
+-- behind those that hold the stable position back. OFFSET 0 keeps it a look-up by the key for each.
+SELECT w.tc_id, w.sequence, o.messages,
+    CASE WHEN g.partition_id IS NULL AND o.first_offset = l.first_ongoing_offset
+        THEN l.next_offset - o.first_offset ELSE 0 END AS hidden
+FROM unnest(
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[],
+    %(numbers)s::integer[]
+) AS w (tc_id, sequence, topic_id, number)
+JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
+JOIN broker.partition_live l ON l.partition_id = p.partition_id
+LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.ongoing_txn t WHERE t.partition_id = coalesce(g.partition_id, p.partition_id)
+    AND t.tc_id = w.tc_id AND t.sequence = w.sequence OFFSET 0
+) o
+
+-- acks_of_txns --
+-- How many messages transactions hold acknowledged on this broker.
+SELECT a.tc_id, a.sequence, sum(r.messages)::bigint AS messages
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN broker.pending_ack a ON a.tc_id = w.tc_id AND a.sequence = w.sequence
+CROSS JOIN LATERAL (
+    SELECT sum(upper(r) - lower(r)) AS messages FROM unnest(a.ranges) AS r
+) r
+GROUP BY a.tc_id, a.sequence
+
+-- joint_effect --
+-- What ending all of these transactions moves, by partition: the stable position goes on to the
+-- lowest that is open and none of them. One statement, hence of one moment.
+WITH mine AS MATERIALIZED (
+    SELECT o.partition_id AS log_id, p.partition_id, p.topic, p.number, o.tc_id, o.sequence,
+        o.messages
+    FROM unnest(
+        %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[],
+        %(numbers)s::integer[]
+    ) AS w (tc_id, sequence, topic_id, number)
+    JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
+    LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
+    CROSS JOIN LATERAL (
+        SELECT * FROM broker.ongoing_txn t
+        WHERE t.partition_id = coalesce(g.partition_id, p.partition_id)
+        AND t.tc_id = w.tc_id AND t.sequence = w.sequence OFFSET 0
+    ) o
+), touched AS MATERIALIZED (
+    SELECT log_id, partition_id, topic, number, count(*) AS transactions,
+        sum(messages)::bigint AS messages
+    FROM mine GROUP BY log_id, partition_id, topic, number
+)
+SELECT t.topic, t.number, t.transactions, t.messages,
+    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
+    CASE WHEN l.first_ongoing_offset IS NULL THEN l.next_offset
+        ELSE coalesce(n.first_offset, l.next_offset) END - 1 AS stable_position_after
+FROM touched t
+JOIN broker.partition_live l ON l.partition_id = t.partition_id
+LEFT JOIN LATERAL (
+    SELECT o.first_offset FROM broker.ongoing_txn o
+    WHERE o.ordered_in = t.log_id
+    AND (o.tc_id, o.sequence) NOT IN (SELECT tc_id, sequence FROM mine)
+    ORDER BY o.first_offset LIMIT 1
+) n ON true
+
+-- times_of_txn --
+-- When the entries at a transaction's first and last offset in partitions were written, and its
+-- marker, which is looked for among the transactions that ended next. In a sidecar-buffered partition
+-- the marker takes the offsets of the messages, and they have no times of their own.
+SELECT p.topic_id, p.number, m.publish_time AS marker_at, m.first_offset AS marker_offset,
+    CASE WHEN p.buffer = 'marker' THEN f.publish_time END AS first_at,
+    CASE WHEN p.buffer = 'marker' THEN z.publish_time END AS last_at
+FROM unnest(
+    %(topic_ids)s::bigint[], %(numbers)s::integer[], %(first_offsets)s::bigint[],
+    %(last_offsets)s::bigint[]
+) AS w (topic_id, number, first_offset, last_offset)
+JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
+LEFT JOIN LATERAL (
+    SELECT e.publish_time FROM broker.entry e
+    WHERE e.partition_id = p.partition_id AND e.last_offset >= w.first_offset
+    ORDER BY e.last_offset LIMIT 1
+) f ON true
+LEFT JOIN LATERAL (
+    SELECT e.publish_time FROM broker.entry e
+    WHERE e.partition_id = p.partition_id AND e.last_offset >= w.last_offset
+    ORDER BY e.last_offset LIMIT 1
+) z ON true
+LEFT JOIN LATERAL (
+    SELECT i.last_offset FROM (
+        SELECT * FROM broker.txn_index t
+        WHERE t.partition_id = p.partition_id AND t.last_offset > w.last_offset
+        ORDER BY t.last_offset LIMIT %(look)s
+    ) i
+    WHERE i.tc_id = %(tc_id)s AND i.sequence = %(sequence)s AND p.buffer = 'marker'
+    UNION ALL SELECT w.last_offset WHERE p.buffer = 'sidecar'
+) i ON true
+LEFT JOIN LATERAL (
+    SELECT e.publish_time, e.first_offset FROM broker.entry e
+    WHERE e.partition_id = p.partition_id AND e.last_offset >= i.last_offset
+    AND i.last_offset IS NOT NULL ORDER BY e.last_offset LIMIT 1
+) m ON true
+
+-- steps_of_txn --
+-- A transaction's steps in the pending-ack logs of subscriptions, as far as they are kept; no more
+-- than the newest of a log are looked at.
+SELECT s.topic_id, s.topic, s.name, p.number, g.partition_id, g.op, g.ack_type, g.ranges, g.at
+FROM unnest(%(topic_ids)s::bigint[], %(names)s::text[]) AS w (topic_id, name)
+JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.name
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.pending_ack_log l WHERE l.subscription_id = s.subscription_id
+    ORDER BY l.log_id DESC LIMIT %(look)s
+) g
+JOIN broker.partition p ON p.partition_id = g.partition_id
+WHERE g.tc_id = %(tc_id)s AND g.sequence = %(sequence)s
+ORDER BY g.log_id LIMIT %(limit)s
+
+-- takers --
+-- Transactions that acknowledged messages of a range, as far as the pending-ack logs are kept.
+SELECT DISTINCT s.topic, s.name, g.tc_id, g.sequence
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.pending_ack_log l WHERE l.subscription_id = s.subscription_id
+    AND l.partition_id = p.partition_id AND upper(l.ranges) > %(lower)s
+    ORDER BY upper(l.ranges) LIMIT %(look)s
+) g
+WHERE p.partition_id = %(partition_id)s AND g.op = 'ACK'
+AND g.ranges && int8multirange(int8range(%(lower)s, %(upper)s))
+ORDER BY s.topic, s.name, g.tc_id, g.sequence LIMIT %(limit)s
+
+-- writers --
+-- Transactions that wrote messages of a range; no more than so many entries are looked at.
+SELECT DISTINCT tc_id, sequence FROM (
+    SELECT * FROM broker.entry WHERE partition_id = %(partition_id)s AND last_offset >= %(lower)s
+    ORDER BY last_offset LIMIT %(look)s
+) e
+WHERE first_offset < %(upper)s AND tc_id IS NOT NULL AND (kind = 'D' OR txn_messages > 0)
+ORDER BY tc_id, sequence LIMIT %(limit)s
+
+-- messages_of_txn --
+-- A marker-buffered partition's entries from an offset on; bodies of one transaction's only. Looks at
+-- so many, whatever stands between.
+SELECT e.last_offset, e.first_offset, e.ledger_id, e.first_offset AS entry_id, e.kind, e.tc_id,
+    e.sequence, e.sequence_id, e.publish_time, e.producer_name, e.matches,
+    CASE WHEN e.matches THEN e.body END AS body
+FROM (
+    SELECT *, coalesce(tc_id = %(tc_id)s AND sequence = %(sequence)s AND kind = 'D', false)
+        AS matches
+    FROM broker.entry
+    WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
+    ORDER BY last_offset LIMIT %(look)s
+) e ORDER BY e.last_offset

@@ -17,6 +17,7 @@ from tests.engine.support import (
     P0,
     TOPIC,
     coordinator_sql,
+    finalize,
     make_topic,
     open_txn,
     overdue,
@@ -113,7 +114,17 @@ def test_each_filter_keeps_what_it_says(engine: Engine) -> None:
     assert listed(engine, topic=str(TOPIC)) == {a, b}
     assert listed(engine, topic="no/such/topic") == set()
     assert listed(engine, overdue=True) == {b}
+    assert listed(engine, subscription=subscription.name) == {b}
+    assert listed(engine, subscription=str(subscription)) == {b}
+    assert listed(engine, subscription="other") == set()
+    assert listed(engine, pending_acks=True) == {b}
+    assert listed(engine, timed_out=True) == set()
     assert listed(engine, owner="bob", statuses=(TxnStatus.OPEN,), tc_id=1) == {b}
+    engine.coordinator.expire()
+    finalize(engine)
+    assert listed(engine, timed_out=True) == {b}
+    assert listed(engine, timed_out=True, statuses=(TxnStatus.OPEN,)) == set()
+    assert listed(engine, pending_acks=True) == set()
 
 
 def test_times_bound_a_list_from_below_and_above(engine: Engine) -> None:

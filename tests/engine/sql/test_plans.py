@@ -151,6 +151,20 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         "sequences": [7],
         "aborts": [False],
     }
+    held: dict[str, object] = {
+        "tc_ids": [3],
+        "sequences": [9],
+        "topic_ids": [topic_id],
+        "numbers": [0],
+    }
+    txn = {"tc_id": 5, "sequence": 1}
+    named: dict[str, object] = {
+        "topic_ids": [topic_id],
+        "numbers": [0],
+        "first_offsets": [9_000],
+        "last_offsets": [9_100],
+    }
+    large = txn | {"from_offset": _LARGE_MARKER - 5_000}
     return [
         append(partition_id),
         append(partition_id, sequence_ids=30_000),
@@ -174,6 +188,11 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("offset_at", key | {"at": "2020-01-01T00:00:00Z"}, 40),
         Hot("next_ended", key | {"offset": 2}, 5),
         Hot("entry_at", key | {"offset": 2}, 5),
+        Hot("open_shares", held, 5),
+        Hot("joint_effect", held, 10),
+        Hot("times_of_txn", named | txn | {"look": 20}, 26),
+        Hot("writers", key | {"lower": 9_000, "upper": 9_010, "look": 20, "limit": 20}, 25),
+        Hot("messages_of_txn", key | large | {"look": 10}, 15),
         Hot("open_spans", {"holder": -1, "tc_id": -1, "sequence": -1, "limit": 5}, 12),
         Hot(
             "deliverable",
@@ -224,6 +243,10 @@ def on_coordinator() -> list[Hot]:
         Hot("live_of_coordinators", {}, 10_002),
         Hot("live_ages", {}, 5005),
         Hot("ends_between", _NOTHING_ENDED, 5, adhoc=True),
+        Hot("shares_of_txns", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
+        Hot("open_members", {"tc_ids": [0, 1], "sequences": [0, 1], "limit": 100}, 4),
+        Hot("ack_brokers", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
+        Hot("durations_by_owner", {"sample": 100, "limit": 5}, 105),
         Hot("live_txns", {"tc_id": -1, "sequence": -1, "limit": 5}, 8),
         Hot("recent_ends", {"seconds": 3600, "limit": 50}, 55),
         Hot("due_partitions", {"tc_id": 0, "sequences": [0]}, 5),
@@ -359,6 +382,9 @@ def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(
         (TransactionFilter(owner="nobody"), 10),
         (TransactionFilter(statuses=(TxnStatus.OPEN,), min_age_ms=3_600_000), 10),
         (TransactionFilter(overdue=True), 210),
+        (TransactionFilter(timed_out=True), 2 * 210),
+        (TransactionFilter(pending_acks=True), 3 * 210),
+        (TransactionFilter(owner="o3", subscription="s"), 210),
     ]
     for statement in _STATISTICS[known]:
         sql(unvacuumed, statement)

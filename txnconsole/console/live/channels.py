@@ -1,4 +1,5 @@
-"""The names of channels: ``overview``, ``txns``, ``txn:<id>``, ``part:<topic>:<partition>``."""
+"""The names of channels: ``overview``, ``txns``, ``txn:<id>``, ``part:<topic>:<partition>``,
+``job:<number>``."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.console.live.feed import Feed
+from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.console.live.overview_feed import OverviewFeed
 from txnconsole.console.live.partition_feed import PartitionFeed
 from txnconsole.console.live.transaction_feeds import TransactionFeed, TransactionsFeed
+
+_MAX_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +47,7 @@ def channel_named(text: str) -> Channel:
     if kind == "part":
         partition = PartitionName.parse(rest)
         return Channel(f"part:{partition}", Permission.TOPIC_READ, lambda: PartitionFeed(partition))
+    if kind == "job" and rest.isascii() and rest.isdigit() and len(rest) < _MAX_DIGITS:
+        job_id = int(rest)
+        return Channel(f"job:{job_id}", Permission.JOB_READ, lambda: JobFeed(job_id))
     raise InvalidRequest(f"{text[:80]!r} is not a channel.")

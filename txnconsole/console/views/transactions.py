@@ -1,61 +1,103 @@
-"""The list of transactions, and one of them."""
+"""The list of transactions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
+from engine.model.page import Page
+from engine.model.transaction import Transaction, TransactionOrder
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction, TxnStatus
 from txnconsole.access.roles import Permission
+from txnconsole.console.bulk_limits import most_at_once
 from txnconsole.console.live.feed import digest
-from txnconsole.console.live.transaction_feeds import live_figures, transaction_position
+from txnconsole.console.live.transaction_feeds import live_figures
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.phases import phases_of
 from txnconsole.console.reads import region
-from txnconsole.console.transaction_filter import TransactionFilterForm
+from txnconsole.console.transaction_list import Listing, chips, with_shares
+from txnconsole.console.transaction_query import (
+    QUALIFIERS,
+    QueryError,
+    TransactionQuery,
+    parse,
+)
+from txnconsole.console.views.transaction_exports import MAX_ROWS
 from txnconsole.enginedb.wiring import engine
+from txnconsole.jobs.bulk_abort import matching
 
-PAGE_ROWS = 50
-_FINAL = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
+PAGE_ROWS = 40
+_SUGGESTIONS = 12
+_LOOK_THROUGH = 500
 
 
 @require_GET
 @page(Permission.TRANSACTION_READ_ANY)
 def transactions(request: ConsoleRequest) -> HttpResponse:
-    """Transactions that match the filter of the query string, a page at a time."""
-    form = TransactionFilterForm(request.GET)
+    """Transactions that match the query of the address, a page at a time.
+
+    A query that means nothing is 400, with what to write instead; an id alone leads to its
+    transaction.
+    """
+    listing = Listing.of(request.GET)
     figures = region(live_figures)
+    error = None
+    query = TransactionQuery()
+    try:
+        query = parse(listing.text, me=request.principal.name)
+    except QueryError as failure:
+        error = str(failure)
+    if len(query.txn_ids) == 1:
+        return HttpResponseRedirect(reverse("console:transaction", args=[query.txn_ids[0]]))
     context: dict[str, Any] = {
         "channel": "txns",
         "position": digest(figures.value),
-        "form": form,
+        "listing": listing,
+        "query": query,
+        "query_error": error,
+        "chips": chips(listing, query, figures.value or {}),
+        "qualifiers": [(one.name, one.takes, one.values) for one in QUALIFIERS.values()],
         "figures": figures,
+        "awaits_newer": listing.order is TransactionOrder.NEWEST
+        and not listing.cursor
+        and not query.txn_ids,
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+        "most_at_once": most_at_once(request.principal),
+        "export_rows": MAX_ROWS,
+        "rows": [],
     }
-    if form.is_valid():
-        context |= _listed(request, form)
-    query = request.GET.copy()
-    query.pop("cursor", None)
-    context["query"] = query.urlencode()
-    status = 200 if form.is_valid() else 400
-    return show(request, "console/transactions.html", context, status=status)
-
-
-def _listed(request: ConsoleRequest, form: TransactionFilterForm) -> dict[str, Any]:
-    found = region(
-        lambda: engine().coordinator.list(
-            form.filter(),
-            order=form.order(),
-            limit=PAGE_ROWS,
-            cursor=request.GET.get("cursor") or None,
-        )
+    if error is None:
+        context |= _listed(listing, query)
+    return show(
+        request, "console/transactions.html", context, status=400 if error is not None else 200
     )
+
+
+def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:
+    found = region(lambda: _page(listing, query))
     if isinstance(found.error, InvalidRequest):
         raise found.error
-    return {"found": found}
+    if found.value is None:
+        return {"found": found}
+    cursor = found.value.next_cursor
+    return {
+        "found": found,
+        "rows": with_shares(found.value.items),
+        "next_address": listing.address(cursor=cursor) if cursor else None,
+    }
+
+
+def _page(listing: Listing, query: TransactionQuery) -> Page[Transaction]:
+    if query.txn_ids:
+        known = engine().coordinator.get_many(query.txn_ids)
+        items = tuple(known[txn_id] for txn_id in query.txn_ids if txn_id in known)
+        return Page(items=items, next_cursor=None)
+    return engine().coordinator.list(
+        query.filter, order=listing.order, limit=PAGE_ROWS, cursor=listing.cursor
+    )
 
 
 @require_GET
@@ -64,28 +106,37 @@ def rows(request: ConsoleRequest) -> HttpResponse:
     """The rows of the given transactions as they are now, so that a page updates them in place."""
     wanted = [TxnID.parse(text) for text in request.GET.getlist("id")[:PAGE_ROWS]]
     found = engine().coordinator.get_many(wanted)
-    return show(request, "console/partials/transaction_rows.html", {"transactions": found.values()})
+    context = {
+        "rows": with_shares(found.values()),
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+    }
+    return show(request, "console/partials/transaction_rows.html", context)
 
 
 @require_GET
 @page(Permission.TRANSACTION_READ_ANY)
-def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """A transaction's header, participants, life and log."""
-    found = engine().inspect.transaction(txn_id)
-    is_open = found.status is TxnStatus.OPEN
-    context = {
-        "transaction": found,
-        "is_final": found.status in _FINAL,
-        # A transaction that has ended changes no more.
-        "channel": None if found.status in _FINAL else f"txn:{txn_id}",
-        "position": transaction_position(found),
-        "phases": phases_of(found),
-        "log": region(lambda: engine().coordinator.log(txn_id)),
-        "impact": region(lambda: engine().inspect.impact(txn_id, TxnAction.ABORT))
-        if is_open
-        else None,
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
-    }
-    return show(
-        request, "console/transaction.html", context, region="console/partials/transaction.html"
-    )
+def count(request: ConsoleRequest) -> HttpResponse:
+    """How many unfinished transactions a query matches, up to one more than the sender may abort
+    at once; ``limit`` tells how many that is."""
+    limit = most_at_once(request.principal)
+    try:
+        query = parse(Listing.of(request.GET).text, me=request.principal.name)
+        found = len(query.txn_ids) or len(matching(query.filter, most=limit))
+    except (QueryError, InvalidRequest) as error:
+        return JsonResponse({"error": str(error)}, status=400)
+    return JsonResponse({"count": found, "limit": limit})
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def suggestions(request: ConsoleRequest) -> HttpResponse:
+    """Names that a qualifier's value may be the beginning or a part of, for its completion."""
+    part = request.GET.get("part", "").lower()
+    names: list[str] = []
+    if request.GET.get("name") == "topic":
+        found = engine().topics.list(limit=_LOOK_THROUGH, include_system=False).items
+        names = [str(topic.name) for topic in found]
+    elif request.GET.get("name") == "sub":
+        names = sorted({one.name.name for one in engine().subscriptions.list()[:_LOOK_THROUGH]})
+    matches = [name for name in names if part in name.lower()]
+    return JsonResponse({"values": matches[:_SUGGESTIONS]})

@@ -1,0 +1,189 @@
+"""What a transaction consumed and what it produced, and whose messages those were.
+
+Consume-transform-produce leaves both in one transaction: the messages that it acknowledged and
+those that it wrote. Of the first the pending-ack log tells which they were, until it is trimmed
+behind the mark-delete position; the coordinator remembers how many for longer. A transaction that
+wrote what this one acknowledged stands before it; one that acknowledged what this one wrote stands
+after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.inspect.reading import Reading
+from engine.inspect.timeline import LOOK, STEPS
+from engine.model.errors import EngineError
+from engine.model.ranges import Ranges
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row
+
+#: Inputs and outputs that are followed, entries and log steps looked at for each, and transactions
+#: named on each side.
+FOLLOWED, NEAR, NAMED = 20, 500, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """Messages of one partition that a subscription had acknowledged in the transaction, and the
+    transactions that wrote them."""
+
+    subscription: SubscriptionName
+    partition: PartitionName
+    offsets: Ranges
+    writers: tuple[TxnID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taker:
+    """A transaction in which a subscription acknowledged messages."""
+
+    subscription: SubscriptionName
+    txn_id: TxnID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Messages that the transaction wrote, and the transactions in which they were acknowledged."""
+
+    partition: PartitionName
+    first_offset: int | None
+    last_offset: int | None
+    messages: int | None
+    takers: tuple[Taker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """``forgotten``: subscriptions that acknowledged messages, which ones nothing tells any more.
+    ``unavailable``: brokers that did not answer, and why."""
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    forgotten: tuple[SubscriptionName, ...]
+    unavailable: Mapping[str, str]
+
+
+def lineage(reading: Reading, transaction: Transaction) -> Lineage:
+    """Follow a transaction one step back and one step on; one exchange with each broker for each.
+
+    Args:
+        transaction: with its participants and what brokers know of its open ones.
+    """
+    unavailable: dict[str, str] = {}
+    inputs: list[Input] = []
+    for broker in sorted({part.broker for part in transaction.subscriptions}):
+        try:
+            inputs += _inputs(reading, transaction, broker)
+        except EngineError as error:
+            unavailable[broker] = error.message
+    by_broker: dict[str, list[PartitionParticipant]] = defaultdict(list)
+    for part in transaction.partitions[:FOLLOWED]:
+        by_broker[part.broker].append(part)
+    outputs: list[Output] = []
+    for broker, parts in sorted(by_broker.items()):
+        try:
+            outputs += _outputs(reading, transaction.txn_id, broker, parts)
+        except EngineError as error:
+            unavailable[broker] = error.message
+            outputs += [_output(part, ()) for part in parts]
+    known = {one.subscription for one in inputs}
+    return Lineage(
+        inputs=tuple(inputs),
+        outputs=tuple(sorted(outputs, key=lambda one: one.partition)),
+        forgotten=tuple(
+            part.subscription
+            for part in transaction.subscriptions
+            if part.subscription not in known and part.acked_messages
+        ),
+        unavailable=unavailable,
+    )
+
+
+def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Input]:
+    txn_id = transaction.txn_id
+    own = [part for part in transaction.subscriptions if part.broker == broker]
+    with reading.brokers.get(broker).session() as session:
+        steps = session.all(
+            "steps_of_txn",
+            tc_id=txn_id.tc_id,
+            sequence=txn_id.sequence,
+            topic_ids=[part.topic_id for part in own],
+            names=[part.subscription.name for part in own],
+            look=LOOK,
+            limit=STEPS,
+        )
+        claimed: dict[tuple[SubscriptionName, PartitionName, int], Ranges] = {}
+        for row in steps:
+            if row.op == "ACK":
+                topic = TopicName.parse(row.topic)
+                name = SubscriptionName(topic, row.name)
+                place = (name, PartitionName(topic, row.number), int(row.partition_id))
+                claimed[place] = claimed.get(place, Ranges()) | row.ranges
+        followed = list(claimed.items())[:FOLLOWED]
+        writers = session.batch(
+            *(
+                (
+                    "writers",
+                    {"partition_id": place[2], "lower": offsets.runs[0][0]}
+                    | {"upper": offsets.runs[-1][1], "look": NEAR, "limit": NAMED},
+                )
+                for place, offsets in followed
+            )
+        )
+    return [
+        Input(
+            subscription=name,
+            partition=partition,
+            offsets=offsets,
+            writers=tuple(each for row in found if (each := _id(row)) != txn_id),
+        )
+        for ((name, partition, _), offsets), found in zip(followed, writers, strict=True)
+    ]
+
+
+def _outputs(
+    reading: Reading, txn_id: TxnID, broker: str, parts: list[PartitionParticipant]
+) -> list[Output]:
+    written = [part for part in parts if part.first_offset is not None and part.messages]
+    asked = [
+        {
+            "partition_id": reading.locate(part.partition).partition_id,
+            "lower": part.first_offset,
+            "upper": (part.last_offset or 0) + 1,
+            "look": NEAR,
+            "limit": NAMED,
+        }
+        for part in written
+    ]
+    with reading.brokers.get(broker).session() as session:
+        found = session.batch(*(("takers", params) for params in asked))
+    takers = {
+        part.partition: tuple(_taker(row) for row in rows if _id(row) != txn_id)
+        for part, rows in zip(written, found, strict=True)
+    }
+    return [_output(part, takers.get(part.partition, ())) for part in parts]
+
+
+def _output(part: PartitionParticipant, takers: tuple[Taker, ...]) -> Output:
+    return Output(
+        partition=part.partition,
+        first_offset=part.first_offset,
+        last_offset=part.last_offset,
+        messages=part.messages,
+        takers=takers,
+    )
+
+
+def _taker(row: Row) -> Taker:
+    return Taker(
+        subscription=SubscriptionName(TopicName.parse(row.topic), row.name), txn_id=_id(row)
+    )
+
+
+def _id(row: Row) -> TxnID:
+    return TxnID(row.tc_id, row.sequence)

@@ -1,0 +1,195 @@
+"""What transactions hold, and what ending many of them at once would move.
+
+One statement for each database, whatever the number of transactions: a list shows it of a whole
+page, a bulk abort of all it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.inspect.reading import Reading
+from engine.model.errors import EngineError
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID, id_lists
+from engine.postgres.database import Database, Row
+
+#: Memberships that one question follows to their brokers.
+_MEMBERS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a transaction takes part in, and holds.
+
+    Attributes:
+        messages, acks: None while a broker that knows them cannot be asked.
+        holds_back: offsets that are hidden from readers behind it, where it is the first of those
+            that hold the stable position.
+    """
+
+    partitions: int
+    subscriptions: int
+    messages: int | None
+    acks: int | None
+    holds_back: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEffect:
+    """What ending several transactions would do in a partition."""
+
+    partition: PartitionName
+    transactions: int
+    messages: int
+    stable_position: int
+    stable_position_after: int
+
+    @property
+    def offsets_freed(self) -> int:
+        return self.stable_position_after - self.stable_position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointEffect:
+    """What ending several transactions at once would do. ``complete``: all of them have been looked
+    at everywhere; ``unavailable`` names the brokers that did not answer, and why."""
+
+    partitions: tuple[PartitionEffect, ...]
+    acks: int
+    complete: bool
+    unavailable: Mapping[str, str]
+
+    @property
+    def moving(self) -> tuple[PartitionEffect, ...]:
+        """The partitions whose stable position would move, the furthest first."""
+        moving = [each for each in self.partitions if each.offsets_freed > 0]
+        return tuple(sorted(moving, key=lambda each: each.offsets_freed, reverse=True))
+
+    @property
+    def messages(self) -> int:
+        return sum(each.messages for each in self.partitions)
+
+
+def shares(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> dict[TxnID, Share]:
+    """What each transaction holds; archived and unknown ones hold nothing.
+
+    Raises:
+        CoordinatorUnavailable: nothing is known without the coordinators.
+    """
+    ids = list(dict.fromkeys(txn_ids))
+    if not ids:
+        return {}
+    asked = id_lists(ids)
+    recorded, members, ack_brokers = database.snapshot(
+        ("shares_of_txns", asked),
+        ("open_members", asked | {"limit": _MEMBERS}),
+        ("ack_brokers", asked),
+    )
+    found = {
+        _id(row): Share(
+            partitions=row.partitions,
+            subscriptions=row.subscriptions,
+            messages=row.messages,
+            acks=row.acks,
+            holds_back=0,
+        )
+        for row in recorded
+    }
+    held = _held(reading, "open_shares", ids, members, ack_brokers)
+    for row in held.spans:
+        share = found[_id(row)]
+        found[_id(row)] = replace(
+            share,
+            messages=(share.messages or 0) + row.messages,
+            holds_back=(share.holds_back or 0) + max(0, row.hidden),
+        )
+    for row in held.acks:
+        found[_id(row)] = replace(found[_id(row)], acks=(found[_id(row)].acks or 0) + row.messages)
+    for row in members:
+        if row.broker in held.unavailable:
+            found[_id(row)] = replace(found[_id(row)], messages=None, holds_back=None)
+    if any(row.broker in held.unavailable for row in ack_brokers):
+        for txn_id, share in found.items():
+            if share.subscriptions:
+                found[txn_id] = replace(share, acks=None)
+    return found
+
+
+def joint_effect(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> JointEffect:
+    """What aborting all of these transactions would do to the partitions they write to, and how
+    many acknowledged messages it would give back.
+
+    Raises:
+        CoordinatorUnavailable: nothing is known without the coordinators.
+    """
+    ids = list(dict.fromkeys(txn_ids))
+    asked = id_lists(ids)
+    members, ack_brokers = database.snapshot(
+        ("open_members", asked | {"limit": _MEMBERS}), ("ack_brokers", asked)
+    )
+    held = _held(reading, "joint_effect", ids, members, ack_brokers)
+    return JointEffect(
+        partitions=tuple(sorted(map(_effect, held.spans), key=lambda each: each.partition)),
+        acks=sum(row.messages for row in held.acks),
+        complete=len(members) < _MEMBERS and not held.unavailable,
+        unavailable=held.unavailable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What brokers say: of partitions by one statement, of subscriptions by another."""
+
+    spans: list[Row]
+    acks: list[Row]
+    unavailable: Mapping[str, str]
+
+
+def _held(
+    reading: Reading,
+    spans: str,
+    ids: Sequence[TxnID],
+    members: Sequence[Row],
+    ack_brokers: Sequence[Row],
+) -> _Held:
+    """Ask each broker that takes part, once."""
+    by_broker: dict[str, list[Row]] = {row.broker: [] for row in ack_brokers}
+    for row in members:
+        by_broker.setdefault(row.broker, []).append(row)
+    found = _Held([], [], unavailable := {})
+    for broker, rows in sorted(by_broker.items()):
+        try:
+            held, acks = reading.brokers.get(broker).snapshot(
+                (spans, _columns(rows)), ("acks_of_txns", id_lists(ids))
+            )
+        except EngineError as error:
+            unavailable[broker] = error.message
+            continue
+        found.spans.extend(held)
+        found.acks.extend(acks)
+    return found
+
+
+def _effect(row: Row) -> PartitionEffect:
+    return PartitionEffect(
+        partition=PartitionName(TopicName.parse(row.topic), row.number),
+        transactions=row.transactions,
+        messages=row.messages,
+        stable_position=row.stable_position,
+        stable_position_after=row.stable_position_after,
+    )
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, object]:
+    return {
+        "tc_ids": [row.tc_id for row in rows],
+        "sequences": [row.sequence for row in rows],
+        "topic_ids": [row.topic_id for row in rows],
+        "numbers": [row.number for row in rows],
+    }
+
+
+def _id(row: Row) -> TxnID:
+    return TxnID(row.tc_id, row.sequence)

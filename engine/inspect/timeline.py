@@ -1,0 +1,156 @@
+"""Where a transaction's time went, by participant, as far as their records tell.
+
+The coordinator's log has when each took part and when the end was decided; the entries have when a
+partition was written to first, last, and when its marker came; the pending-ack log has when a
+subscription's messages were claimed and let go, until it is trimmed behind the mark-delete
+position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.inspect.reading import Reading
+from engine.model.errors import EngineError
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.transaction import Transaction, TransactionLogEntry
+from engine.postgres.database import Row
+
+#: Participants that one timeline shows.
+PARTICIPANTS = 50
+#: The newest steps of a pending-ack log that are looked at, and those of one transaction.
+LOOK, STEPS = 20_000, 200
+#: The ends after a transaction's last message among which its own is looked for.
+ENDED = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTimes:
+    """None where the records do not tell: not yet, or not any more."""
+
+    partition: PartitionName
+    joined_at: datetime | None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    marker_at: datetime | None = None
+    marker_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionTimes:
+    subscription: SubscriptionName
+    joined_at: datetime | None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A transaction's life by participant; ``unavailable`` names brokers that did not answer.
+    ``left_out``: participants beyond :data:`PARTICIPANTS`."""
+
+    transaction: Transaction
+    partitions: tuple[PartitionTimes, ...]
+    subscriptions: tuple[SubscriptionTimes, ...]
+    unavailable: Mapping[str, str]
+    left_out: int = 0
+
+
+def timeline(
+    reading: Reading, transaction: Transaction, log: Iterable[TransactionLogEntry]
+) -> Timeline:
+    """Ask each broker once for its participants' times.
+
+    Args:
+        transaction: with its participants and what brokers know of its open ones.
+    """
+    joined: dict[str, datetime] = {}
+    for entry in log:
+        for name in (*entry.partitions, *entry.subscriptions):
+            joined.setdefault(name, entry.at)
+    partitions = transaction.partitions[:PARTICIPANTS]
+    subscriptions = transaction.subscriptions[: PARTICIPANTS - len(partitions)]
+    key = {"tc_id": transaction.txn_id.tc_id, "sequence": transaction.txn_id.sequence}
+    written: dict[tuple[int, int], Row] = {}
+    steps: dict[tuple[int, str], list[Row]] = {}
+    unavailable: dict[str, str] = {}
+    brokers = {part.broker for part in partitions} | {part.broker for part in subscriptions}
+    for broker in sorted(brokers):
+        own = [
+            part for part in partitions if part.broker == broker and part.last_offset is not None
+        ]
+        named = [part for part in subscriptions if part.broker == broker]
+        numbers = [part.partition.number for part in own]
+        names = [part.subscription.name for part in named]
+        try:
+            found, taken = reading.brokers.get(broker).snapshot(
+                (
+                    "times_of_txn",
+                    key
+                    | {"topic_ids": [part.topic_id for part in own], "numbers": numbers}
+                    | {"first_offsets": [part.first_offset for part in own]}
+                    | {"last_offsets": [part.last_offset for part in own], "look": ENDED},
+                ),
+                (
+                    "steps_of_txn",
+                    key
+                    | {"topic_ids": [part.topic_id for part in named], "names": names}
+                    | {"look": LOOK, "limit": STEPS},
+                ),
+            )
+        except EngineError as error:
+            unavailable[broker] = error.message
+            continue
+        written |= {(row.topic_id, row.number): row for row in found}
+        for row in taken:
+            steps.setdefault((row.topic_id, row.name), []).append(row)
+    everyone = len(transaction.partitions) + len(transaction.subscriptions)
+    return Timeline(
+        transaction=transaction,
+        partitions=tuple(
+            _partition(
+                part.partition,
+                joined.get(str(part.partition)),
+                written.get((part.topic_id, part.partition.number)),
+            )
+            for part in partitions
+        ),
+        subscriptions=tuple(
+            _subscription(name, joined.get(str(name)), steps.get((topic_id, name.name), []))
+            for name, topic_id in {
+                part.subscription: part.topic_id for part in subscriptions
+            }.items()
+        ),
+        unavailable=unavailable,
+        left_out=everyone - len(partitions) - len(subscriptions),
+    )
+
+
+def _partition(name: PartitionName, joined_at: datetime | None, row: Row | None) -> PartitionTimes:
+    if row is None:
+        return PartitionTimes(partition=name, joined_at=joined_at)
+    return PartitionTimes(
+        partition=name,
+        joined_at=joined_at,
+        first_at=row.first_at,
+        last_at=row.last_at,
+        marker_at=row.marker_at,
+        marker_offset=row.marker_offset,
+    )
+
+
+def _subscription(
+    name: SubscriptionName, joined_at: datetime | None, steps: list[Row]
+) -> SubscriptionTimes:
+    claims = [row.at for row in steps if row.op == "ACK"]
+    ends = [row.at for row in steps if row.op != "ACK"]
+    return SubscriptionTimes(
+        subscription=name,
+        joined_at=joined_at,
+        first_at=min(claims, default=None),
+        last_at=max(claims, default=None),
+        ended_at=max(ends, default=None),
+    )

@@ -1,0 +1,86 @@
+"""Questions about transactions themselves: what they hold, did and took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.coordinator.coordinator import Coordinator
+from engine.inspect import contents, shares, timeouts
+from engine.inspect.contents import Contents
+from engine.inspect.lineage import Lineage, lineage
+from engine.inspect.reading import Reading
+from engine.inspect.shares import JointEffect, Share
+from engine.inspect.timeline import Timeline, timeline
+from engine.log.partition_log import PartitionLogs
+from engine.model.timeout_advice import Advice
+from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Database
+
+
+class TransactionQuestions:
+    """Answers from the coordinators' and the brokers' databases, one exchange with each at most."""
+
+    def __init__(
+        self, reading: Reading, database: Database, coordinator: Coordinator, log: PartitionLogs
+    ) -> None:
+        self._reading = reading
+        self._database = database
+        self._coordinator = coordinator
+        self._log = log
+
+    def shares(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, Share]:
+        """What each of a page of transactions takes part in and holds.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        return shares.shares(self._reading, self._database, txn_ids)
+
+    def joint_effect(self, txn_ids: Iterable[TxnID]) -> JointEffect:
+        """What aborting many transactions at once would move.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        return shares.joint_effect(self._reading, self._database, txn_ids)
+
+    def timeouts(self, *, max_timeout_ms: int) -> tuple[Advice, ...]:
+        """Which timeout suits each owner, from a bounded sample of what ended last.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        return timeouts.timeout_advice(self._database, max_timeout_ms=max_timeout_ms)
+
+    def timeline(self, transaction: Transaction) -> Timeline:
+        """Where a transaction's time went, by participant.
+
+        Raises:
+            TransactionNotFound: there is none.
+        """
+        log = self._coordinator.log(transaction.txn_id)
+        return timeline(self._reading, transaction, log)
+
+    def lineage(self, transaction: Transaction) -> Lineage:
+        """What a transaction consumed and produced, and whose messages those were, as far as the
+        records tell. It comes with what brokers know of its open partitions
+        (:meth:`engine.inspect.inspector.Inspector.transaction`)."""
+        return lineage(self._reading, transaction)
+
+    def messages(
+        self,
+        part: PartitionParticipant,
+        txn_id: TxnID,
+        *,
+        from_offset: int | None = None,
+        limit: int = 50,
+    ) -> Contents:
+        """A transaction's messages in one of its partitions, from an offset on.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return contents.messages_of_txn(
+            self._reading, self._log, part, txn_id, from_offset=from_offset, limit=limit
+        )

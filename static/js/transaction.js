@@ -1,0 +1,63 @@
+// One transaction: its timeline as a chart, drawn again when it has moved on.
+
+import { colour, CONFIG, dressed, font, onTheme } from "./chart.js";
+import { one, setText } from "./dom.js";
+import { count } from "./format.js";
+import { live } from "./live.js";
+import "./shell.js";
+
+const EVERY_MS = 2000;
+const chart = one("#timeline");
+let figure = null;
+let due = 0;
+let revision = 0;
+
+function draw() {
+  if (!figure || document.hidden) return;
+  const layout = dressed(figure.layout);
+  layout.yaxis.tickfont = { ...font("ink-2"), family: getComputedStyle(one(".mono")).fontFamily };
+  layout.yaxis.categoryorder = "array";
+  layout.yaxis.categoryarray = [...figure.lanes].reverse();
+  layout.datarevision = revision += 1;
+  for (const trace of figure.data) {
+    if (trace.meta === "marks") {
+      trace.marker.line.color = colour("ink");
+      continue;
+    }
+    const name = trace.meta.toLowerCase();
+    const open = name === "open";
+    trace.marker.color = colour(`${name}-${open ? "soft" : "fill"}`);
+    trace.marker.line = { color: colour(`${name}-${name.endsWith("ing") ? "ink" : "fill"}`), width: open ? 1.5 : 1 };
+    trace.marker.pattern.fgcolor = colour("surface");
+  }
+  Plotly.react(chart, figure.data, layout, CONFIG);
+  chart.removeAttribute("aria-busy");
+  const words = figure.data.flatMap((trace) => trace.y.map((lane, at) => `${lane} ${trace.customdata[at]} ${count(Math.round(trace.x[at]))} ms`));
+  setText(one("#timeline-text"), words.join("; "));
+}
+
+async function read() {
+  if (!chart || performance.now() < due) return;
+  due = performance.now() + EVERY_MS;
+  try {
+    const answer = await fetch(chart.dataset.figureAt, { headers: { Accept: "application/json" } });
+    if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+    figure = await answer.json();
+  } catch (error) {
+    if (figure) return;
+    chart.classList.add("failed");
+    chart.removeAttribute("aria-busy");
+    chart.textContent = `The timeline could not be loaded. ${error.message}`;
+    return;
+  }
+  draw();
+}
+
+read();
+onTheme(draw);
+live?.addEventListener("delta", read);
+live?.addEventListener("resync", read);
+document.addEventListener("click", (event) => {
+  const menu = one("details.menu[open]");
+  if (menu && (!menu.contains(event.target) || event.target.closest("[data-copy]"))) menu.open = false;
+});

@@ -1,0 +1,146 @@
+"""What a transaction consumed and produced, when, and whose messages those were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.inspect import contents
+from engine.inspect.contents import Contents
+from engine.inspect.timeline import Timeline
+from engine.model.topic import BufferKind
+from engine.model.txn_id import TxnID
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    abort,
+    batch,
+    commit,
+    make_topic,
+    open_txn,
+    subscribe,
+    texts,
+)
+
+
+def timeline(engine: Engine, txn: TxnID) -> Timeline:
+    return engine.inspect.transactions.timeline(engine.inspect.transaction(txn))
+
+
+def consume(engine: Engine, txn: TxnID, number: int = 1) -> None:
+    taken = engine.receive(SUBSCRIPTION, "c1", max_messages=number)
+    assert taken
+    engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in taken], txn_id=txn)
+
+
+def test_lineage_goes_from_writer_to_taker_and_back(engine: Engine) -> None:
+    make_topic(engine, 2)
+    subscribe(engine)
+    writer, worker = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("in"), txn_id=writer)
+    commit(engine, writer)
+    consume(engine, worker)
+    engine.produce(P1, batch("out"), txn_id=worker)
+    found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
+    [source] = found.inputs
+    assert (source.subscription, source.partition) == (SUBSCRIPTION, P0)
+    assert (list(source.offsets), source.writers) == ([0], (writer,))
+    [output] = found.outputs
+    assert (output.partition, output.messages, output.takers) == (P1, 1, ())
+    forward = engine.inspect.transactions.lineage(engine.inspect.transaction(writer))
+    assert [one.txn_id for one in forward.outputs[0].takers] == [worker]
+    assert forward.inputs == ()
+
+
+def test_once_the_log_of_acks_is_trimmed_only_the_number_is_known(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("in"))
+    worker = open_txn(engine)
+    consume(engine, worker)
+    commit(engine, worker)
+    engine._retention.sweep()
+    found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
+    assert found.inputs == ()
+    assert found.forgotten == (SUBSCRIPTION,)
+
+
+def test_the_timeline_tells_when_each_participant_did_what(engine: Engine) -> None:
+    make_topic(engine, 2)
+    subscribe(engine)
+    engine.produce(P0, batch("in"))
+    txn = open_txn(engine)
+    consume(engine, txn)
+    engine.produce(P1, batch("a"), txn_id=txn)
+    engine.produce(P1, batch("b"), txn_id=txn)
+    [part] = timeline(engine, txn).partitions
+    assert part.joined_at is not None
+    assert part.first_at is not None
+    assert part.last_at is not None
+    assert part.joined_at <= part.first_at < part.last_at
+    assert part.marker_at is None
+    abort(engine, txn)
+    ended = timeline(engine, txn)
+    [part], [subscription] = ended.partitions, ended.subscriptions
+    assert part.marker_at is not None
+    assert part.last_at is not None
+    assert part.marker_at > part.last_at
+    assert part.marker_offset == 2
+    assert subscription.first_at is not None
+    assert subscription.ended_at is not None
+    assert subscription.first_at < subscription.ended_at
+    assert ended.left_out == 0
+
+
+def messages(engine: Engine, txn: TxnID, **options: Any) -> Contents:
+    [part] = engine.inspect.transaction(txn).partitions
+    return engine.inspect.transactions.messages(part, txn, **options)
+
+
+def test_messages_come_in_order_from_any_offset_on(engine: Engine) -> None:
+    make_topic(engine)
+    txn, other = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("plain"))
+    engine.produce(P0, batch(*"abc"), txn_id=txn)
+    engine.produce(P0, batch("x"), txn_id=other)
+    engine.produce(P0, batch("d"), txn_id=txn)
+    assert texts(messages(engine, txn).messages) == list("abcd")
+    some = messages(engine, txn, from_offset=2, limit=2)
+    assert (texts(some.messages), some.next_offset) == (list("bc"), 4)
+    rest = messages(engine, txn, from_offset=4)
+    assert (texts(rest.messages), rest.next_offset) == (["d"], None)
+
+
+def test_a_call_looks_at_so_many_entries_and_says_where_to_look_on(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "LOOK", 2)
+    make_topic(engine)
+    txn, other = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    for text in "xyz":
+        engine.produce(P0, batch(text), txn_id=other)
+    engine.produce(P0, batch("b"), txn_id=txn)
+    seen: list[str] = []
+    at: int | None = 0
+    while at is not None:
+        some = messages(engine, txn, from_offset=at)
+        seen += texts(some.messages)
+        at = some.next_offset
+    assert seen == ["a", "b"]
+
+
+def test_messages_of_a_sidecar_appear_with_the_commit(engine: Engine) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("plain"))
+    engine.produce(P0, batch(*"ab"), txn_id=txn)
+    assert messages(engine, txn).messages == ()
+    commit(engine, txn)
+    assert texts(messages(engine, txn).messages) == list("ab")
+    [part] = timeline(engine, txn).partitions
+    assert part.marker_at is not None
+    assert part.first_at is None

@@ -1,0 +1,105 @@
+"""What transactions hold, and what ending several at once moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine
+from engine.model.errors import PartitionUnavailable
+from engine.model.topic import BufferKind
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Database, Params, Row
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    batch,
+    commit,
+    make_topic,
+    open_txn,
+    subscribe,
+)
+
+
+def test_a_share_counts_what_is_open_and_what_has_ended(engine: Engine) -> None:
+    make_topic(engine, 2)
+    subscribe(engine)
+    engine.produce(P0, batch("in-1", "in-2"))
+    first, second, ended = open_txn(engine), open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch(*"abc"), txn_id=first)
+    engine.produce(P1, batch("d"), txn_id=first)
+    engine.produce(P0, batch("e"), txn_id=second)
+    taken = engine.receive(SUBSCRIPTION, "c1", max_messages=2)
+    engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in taken], txn_id=second)
+    engine.produce(P1, batch(*"fg"), txn_id=ended)
+    commit(engine, ended)
+    shares = engine.inspect.transactions.shares([first, second, ended, TxnID(0, 99)])
+    one = shares[first]
+    assert (one.partitions, one.messages, one.acks) == (2, 4, 0)
+    assert one.holds_back == 3 + 1 + 1 + 2 + 1  # its own, the other's, and two with their marker
+    other = shares[second]
+    assert (other.partitions, other.subscriptions, other.messages, other.acks) == (1, 1, 1, 2)
+    assert other.holds_back == 0
+    assert (shares[ended].messages, shares[ended].holds_back) == (2, 0)
+    assert shares[TxnID(0, 99)].partitions == 0
+
+
+def test_the_joint_effect_is_more_than_each_alone(engine: Engine) -> None:
+    make_topic(engine, 2)
+    subscribe(engine)
+    first, second, last = open_txn(engine), open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch(*"abc"), txn_id=first)
+    engine.produce(P0, batch("d"), txn_id=second)
+    engine.produce(P0, batch("plain"))
+    engine.produce(P0, batch("e"), txn_id=last)
+    engine.produce(P1, batch("f"), txn_id=second)
+    alone = engine.inspect.transactions.joint_effect([second])
+    assert [each.partition for each in alone.moving] == [P1]
+    both = engine.inspect.transactions.joint_effect([first, second])
+    assert both.complete
+    [zero, one] = both.partitions
+    assert (zero.transactions, zero.messages) == (2, 4)
+    assert (zero.stable_position, zero.stable_position_after) == (-1, 4)
+    assert (one.stable_position, one.stable_position_after) == (-1, 0)
+    assert [each.partition for each in both.moving] == [P0, P1]
+    assert both.messages == 5
+    everything = engine.inspect.transactions.joint_effect([first, second, last])
+    assert everything.partitions[0].stable_position_after == 5
+
+
+def test_in_a_sidecar_partition_nothing_moves(engine: Engine) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    effect = engine.inspect.transactions.joint_effect([txn])
+    assert effect.moving == ()
+    assert effect.messages == 1
+    assert engine.inspect.transactions.shares([txn])[txn].holds_back == 0
+
+
+def test_a_broker_that_is_away_leaves_what_it_knows_unknown(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+
+    broker = engine.log.locate(P0).database
+    ask = Database.snapshot
+
+    def snapshot(self: Database, *statements: tuple[str, Params]) -> list[list[Row]]:
+        if self is broker:
+            raise PartitionUnavailable("No answer.")
+        return ask(self, *statements)
+
+    monkeypatch.setattr(Database, "snapshot", snapshot)
+    share = engine.inspect.transactions.shares([txn])[txn]
+    assert (share.partitions, share.messages, share.holds_back) == (1, None, None)
+    effect = engine.inspect.transactions.joint_effect([txn])
+    assert not effect.complete
+    assert effect.unavailable == {broker.name: "No answer."}
+
+
+def test_nothing_asked_for_is_nothing(engine: Engine) -> None:
+    assert engine.inspect.transactions.shares([]) == {}
+    assert engine.inspect.transactions.joint_effect([]).partitions == ()

@@ -1,0 +1,84 @@
+"""How what is found out about transactions is said in words."""
+
+from __future__ import annotations
+
+from django import template
+
+from engine.inspect.impact import PartitionImpact
+from engine.model.agreement import Discord, Says
+from engine.model.hanging import HangingClass
+from engine.model.timeout_advice import Fit
+
+register = template.Library()
+
+_DISCORDS = {
+    Discord.OPPOSITE: "it carries the other outcome",
+    Discord.TWICE: "it carries an outcome more than once",
+    Discord.EARLY: "it has ended what is not decided",
+    Discord.MISSING: "it has carried out nothing, and should have",
+    Discord.STILL_OPEN: "it holds open what is recorded as carried out",
+    Discord.DATA_AFTER_MARKER: "messages joined after the end",
+    Discord.RECORDED_OTHERWISE: "another outcome is recorded for it",
+    Discord.UNREGISTERED: "it holds something, and is not listed",
+}
+_SAYS = {
+    Says.NOTHING: "holds nothing",
+    Says.GONE: "has been deleted",
+    Says.UNAVAILABLE: "cannot be asked",
+}
+_HANGING = {
+    HangingClass.ORPHAN: ("Orphan", "No coordinator has ever issued it."),
+    HangingClass.UNREGISTERED: (
+        "Unregistered",
+        "Open here, and its coordinator does not list this participant: its end would not come.",
+    ),
+    HangingClass.STALE: (
+        "Stale",
+        "The participant has recorded its end, and holds it open all the same.",
+    ),
+    HangingClass.MISSED_COMMIT: ("Missed commit", "Committed, and not carried out here."),
+    HangingClass.MISSED_ABORT: ("Missed abort", "Aborted, and not carried out here."),
+    HangingClass.STUCK_FINALIZE: (
+        "Stuck finishing",
+        "Decided, and a participant keeps it waiting.",
+    ),
+    HangingClass.OVERDUE: ("Overdue", "Open past its own deadline."),
+    HangingClass.LATE: ("Late", "Open for long, within its deadline: nothing is wrong."),
+}
+_FITS = {
+    Fit.FITS: "Fits",
+    Fit.TOO_LONG: "Too long",
+    Fit.TOO_SHORT: "Too short",
+    Fit.TOO_FEW: "Too few to tell",
+}
+
+
+@register.filter
+def freed(impact: PartitionImpact) -> int:
+    """How many offsets readers go on by when a transaction ends."""
+    return impact.stable_position_after - impact.stable_position
+
+
+@register.filter
+def discord(value: Discord) -> str:
+    return _DISCORDS[value]
+
+
+@register.filter
+def says(value: Says) -> str:
+    return _SAYS.get(value, value.value.lower())
+
+
+@register.filter
+def hanging_name(value: HangingClass) -> str:
+    return _HANGING[value][0]
+
+
+@register.filter
+def hanging_meaning(value: HangingClass) -> str:
+    return _HANGING[value][1]
+
+
+@register.filter
+def fit(value: Fit) -> str:
+    return _FITS[value]

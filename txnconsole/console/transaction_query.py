@@ -1,0 +1,327 @@
+"""The query language of the transactions page: ``state:open age:>5m owner:alice 3:1042``.
+
+A query is terms with blanks between them; a value with blanks stands in double quotes. A term is
+``qualifier:value``, a transaction's id in any of its forms, or a bare word, which is an owner. All
+terms must hold; several values of one qualifier, after commas, are alternatives where
+:data:`QUALIFIERS` says so. The query is the page's whole state of filtering, and stands in its
+address.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import TopicName
+from engine.model.transaction import TransactionFilter
+from engine.model.txn_id import MAX_TC_ID, TxnID
+from engine.model.txn_status import TxnStatus
+from txnconsole.alerts.clock import database_now
+from txnconsole.console.txn_id_forms import is_txn_id, parse_txn_id
+
+MAX_LENGTH = 500
+MAX_IDS = 50
+#: What ``owner:`` takes for whoever asks.
+ME = "me"
+
+_TERM = re.compile(r'([A-Za-z]+):(?:\s|$)|(?:([A-Za-z]+):)?("[^"]*"|\S+)')
+_AGE = re.compile(r"(\d{1,9})(ms|s|m|min|h|d)?", re.ASCII)
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_YES = frozenset({"yes", "true", "1"})
+_MAX_NAME = 400
+
+
+class QueryError(Exception):
+    """A query that means nothing; the message says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term; ``name`` is the qualifier's own name, ``txn`` for an id, ``owner`` for a word."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        if self.name == "txn":
+            return self.value
+        quoted = f'"{self.value}"' if re.search(r"\s", self.value) else self.value
+        return f"{self.name}:{quoted}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionQuery:
+    """A query that was understood.
+
+    Attributes:
+        filter: the engine's; it has nothing to say when there are ``txn_ids``.
+        txn_ids: the transactions asked for by their ids.
+    """
+
+    terms: tuple[Term, ...] = ()
+    filter: TransactionFilter = field(default_factory=TransactionFilter)
+    txn_ids: tuple[TxnID, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.terms))
+
+    def values(self, name: str) -> list[str]:
+        """The values of a qualifier, in the order in which they are written."""
+        found = [term.value for term in self.terms if term.name == name]
+        return [value for text in found for value in text.split(",")]
+
+    def without(self, name: str) -> str:
+        """The query without a qualifier's terms."""
+        return " ".join(str(term) for term in self.terms if term.name != name)
+
+    def toggled(self, name: str, value: str) -> str:
+        """The query with a value of a qualifier added, or taken away when it is there."""
+        values = self.values(name)
+        rest = [one for one in values if one.lower() != value]
+        left = rest if len(rest) < len(values) else [*values, value]
+        terms = [term for term in self.terms if term.name != name]
+        return " ".join(map(str, [*terms, Term(name, ",".join(left))] if left else terms))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What values are read by: whose ``me`` is, and when ``since:1h`` counts from."""
+
+    me: str
+    now: Callable[[], datetime]
+
+
+_Read = Callable[[TransactionFilter, str, _Reading], TransactionFilter]
+
+
+@dataclass(frozen=True, slots=True)
+class Qualifier:
+    """What a qualifier takes, for its completion and its errors."""
+
+    name: str
+    takes: str
+    read: _Read
+    values: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+def _state(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    statuses = list(filter.statuses)
+    for name in value.split(","):
+        try:
+            status = TxnStatus(name.upper())
+        except ValueError:
+            names = ", ".join(str(each).lower() for each in TxnStatus)
+            raise QueryError(f"“{name}” is no state; there are {names}.") from None
+        if status not in statuses:
+            statuses.append(status)
+    return replace(filter, statuses=tuple(statuses))
+
+
+def _coordinator(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    if not (value.isascii() and value.isdigit()) or int(value) > MAX_TC_ID:
+        raise QueryError(f"tc: takes a coordinator's number, 0 to {MAX_TC_ID:,}; e.g. tc:3.")
+    return replace(filter, tc_id=int(value))
+
+
+def _owner(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    return replace(filter, owner=reading.me if value == ME else _name("owner", value))
+
+
+def _client(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    return replace(filter, client=_name("client", value))
+
+
+def _topic(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    try:
+        return replace(filter, topic=str(TopicName.parse(value)))
+    except InvalidRequest:
+        raise QueryError(
+            "topic: takes a topic's whole name; e.g. topic:public/default/orders."
+        ) from None
+
+
+def _subscription(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    return replace(filter, subscription=_name("sub", value))
+
+
+def _age(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    milliseconds = _milliseconds(value.removeprefix(">").removeprefix("="))
+    if milliseconds is None:
+        raise QueryError("age: takes a shortest age; e.g. age:>90s, age:>5m, age:>2h or age:>1d.")
+    return replace(filter, min_age_ms=milliseconds)
+
+
+def _overdue(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    return replace(filter, overdue=_yes("overdue", value))
+
+
+def _timed_out(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    return replace(filter, timed_out=_yes("timedout", value))
+
+
+def _pending(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    del reading
+    return replace(filter, pending_acks=_yes("pending", value))
+
+
+def _since(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    return replace(filter, opened_after=_moment("since", value, reading.now()))
+
+
+def _until(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
+    return replace(filter, opened_before=_moment("until", value, reading.now()))
+
+
+_STATES = tuple(str(status).lower() for status in TxnStatus)
+QUALIFIERS: Mapping[str, Qualifier] = {
+    one.name: one
+    for one in (
+        Qualifier("state", "one or more states", _state, _STATES, ("status",)),
+        Qualifier("age", "older than, as >5m", _age, (">30s", ">5m", ">1h", ">1d"), ("older",)),
+        Qualifier("owner", "who opened it; me is you", _owner, (ME,)),
+        Qualifier("client", "the program that opened it", _client),
+        Qualifier("topic", "a topic it writes to or acknowledges", _topic),
+        Qualifier("sub", "a subscription it acknowledges", _subscription, (), ("subscription",)),
+        Qualifier("tc", "its coordinator's number", _coordinator, (), ("coordinator",)),
+        Qualifier("overdue", "open past its deadline", _overdue, ("yes",)),
+        Qualifier("timedout", "aborted by its timeout", _timed_out, ("yes",)),
+        Qualifier("pending", "holds acknowledgements", _pending, ("yes",)),
+        Qualifier("since", "opened since: 1h, or a time in UTC", _since, ("15m", "1h", "1d")),
+        Qualifier("until", "opened before: 1h ago, or a time in UTC", _until, ("15m", "1h", "1d")),
+    )
+}
+#: Qualifiers by their names and by others that people try.
+NAMES: Mapping[str, Qualifier] = {
+    name: one for one in QUALIFIERS.values() for name in (one.name, *one.aliases)
+}
+
+
+def parse(
+    text: str, *, me: str = "", now: Callable[[], datetime] = database_now
+) -> TransactionQuery:
+    """Understand a query; the empty one matches every transaction.
+
+    Args:
+        me: whose transactions ``owner:me`` are.
+        now: when relative times count from; asked only when there are any.
+
+    Raises:
+        QueryError: it means nothing.
+    """
+    if len(text) > MAX_LENGTH:
+        raise QueryError(f"A query has at most {MAX_LENGTH} characters.")
+    reading = _Reading(me, now)
+    if is_txn_id(text):
+        return _by_id([text])
+    terms = _terms(text)
+    ids = [term.value for term in terms if term.name == "txn"]
+    if ids and len(ids) < len(terms):
+        raise QueryError(f"{ids[0]} is one transaction; take the other terms away to see it.")
+    if ids:
+        return _by_id(ids)
+    filter = TransactionFilter()
+    given: set[str] = set()
+    for term in terms:
+        if term.name in given and term.name != "state":
+            raise QueryError(f"{term.name}: is there twice; it takes one value.")
+        given.add(term.name)
+        filter = QUALIFIERS[term.name].read(filter, term.value, reading)
+    return TransactionQuery(tuple(terms), filter)
+
+
+def _terms(text: str) -> list[Term]:
+    if text.count('"') % 2:
+        raise QueryError("A quotation mark is left open.")
+    terms = []
+    for found in _TERM.finditer(text):
+        nothing, name, value = found.groups()
+        whole = found[0]
+        if nothing:
+            raise QueryError(_empty(nothing))
+        value = value.strip('"')
+        if is_txn_id(whole):
+            terms.append(Term("txn", str(parse_txn_id(whole))))
+        elif name is None:
+            terms.append(_word(value))
+        else:
+            terms.append(Term(_qualifier(name).name, value))
+            if not value:
+                raise QueryError(_empty(name))
+    return terms
+
+
+def _word(value: str) -> Term:
+    if value.startswith("(") or re.fullmatch(r"\d+:\S*", value):
+        raise QueryError(
+            f"“{value}” is no TxnID. Write 3:1042, (844424930131968,1042) or its 32 hexadecimal"
+            " digits."
+        )
+    return Term("owner", value)
+
+
+def _qualifier(name: str) -> Qualifier:
+    found = NAMES.get(name.lower())
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(name.lower(), QUALIFIERS, 1, cutoff=0.5)
+    hint = f"Did you mean {near[0]}:?" if near else f"There are {_listed(QUALIFIERS)}."
+    raise QueryError(f"There is no qualifier “{name}:”. {hint}")
+
+
+def _empty(name: str) -> str:
+    qualifier = _qualifier(name)
+    return f"{qualifier.name}: needs a value, {qualifier.takes}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"{name}:" for name in names)
+
+
+def _by_id(texts: Sequence[str]) -> TransactionQuery:
+    if len(texts) > MAX_IDS:
+        raise QueryError(f"At most {MAX_IDS} transactions can be asked for by their ids.")
+    ids = tuple(dict.fromkeys(parse_txn_id(text) for text in texts))
+    return TransactionQuery(tuple(Term("txn", str(each)) for each in ids), txn_ids=ids)
+
+
+def _name(qualifier: str, value: str) -> str:
+    if not value or len(value) > _MAX_NAME or "\0" in value:
+        raise QueryError(f"{qualifier}: takes a name of 1 to {_MAX_NAME} characters.")
+    return value
+
+
+def _yes(qualifier: str, value: str) -> bool:
+    if value.lower() not in _YES:
+        raise QueryError(f"{qualifier}: takes yes; leave it away for any.")
+    return True
+
+
+def _milliseconds(text: str) -> int | None:
+    found = _AGE.fullmatch(text.lower())
+    return None if found is None else int(found[1]) * _UNIT_MS[found[2] or "s"]
+
+
+def _moment(qualifier: str, value: str, now: datetime) -> datetime:
+    ago = _milliseconds(value)
+    try:
+        if ago is not None:
+            return now - timedelta(milliseconds=ago)
+        moment = datetime.fromisoformat(value)
+    except (ValueError, OverflowError):
+        raise QueryError(
+            f"{qualifier}: takes how long ago, as 1h, or a time in UTC, as 2026-03-01T14:00."
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

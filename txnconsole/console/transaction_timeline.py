@@ -1,0 +1,186 @@
+"""A transaction's life as lanes, one for its coordinator and one for each participant.
+
+A lane has spans (in a state, from a moment to another) and marks (something that happened at one).
+The chart and its table show the same lanes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from engine.inspect.timeline import PartitionTimes, SubscriptionTimes, Timeline
+from engine.model.txn_status import END, TxnStatus, action_of
+from txnconsole.console.log_figures import empty_figure, span_bar
+from txnconsole.console.phases import phases_of
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A while in a state; ``until`` is None when it goes on."""
+
+    status: TxnStatus
+    what: str
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    what: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One row; ``unknown`` when its records do not tell what happened when."""
+
+    name: str
+    spans: tuple[Span, ...]
+    marks: tuple[Mark, ...]
+
+    @property
+    def unknown(self) -> bool:
+        return not self.spans and not self.marks
+
+
+def lanes(timeline: Timeline) -> list[Lane]:
+    """The coordinator first, then partitions and subscriptions."""
+    txn = timeline.transaction
+    decision = [Mark("decided", txn.decided_at)] if txn.decided_at else []
+    end = [Mark("ended", txn.ended_at)] if txn.ended_at else []
+    coordinator = Lane(
+        f"coordinator {txn.txn_id.tc_id}",
+        tuple(
+            Span(phase.status, str(phase.status).lower(), phase.since, phase.until)
+            for phase in phases_of(txn)
+        ),
+        (*decision, *end),
+    )
+    return [
+        coordinator,
+        *(_partition(timeline, one) for one in timeline.partitions),
+        *(_subscription(timeline, one) for one in timeline.subscriptions),
+    ]
+
+
+def _partition(timeline: Timeline, one: PartitionTimes) -> Lane:
+    txn = timeline.transaction
+    since = one.first_at or one.joined_at
+    marks = [
+        Mark(what, at)
+        for what, at in (
+            ("registered", one.joined_at),
+            ("first write", one.first_at),
+            ("last write", one.last_at if one.last_at != one.first_at else None),
+            ("marker", one.marker_at),
+        )
+        if at is not None
+    ]
+    return Lane(
+        str(one.partition), _spans(timeline, since, one.marker_at or txn.ended_at), tuple(marks)
+    )
+
+
+def _subscription(timeline: Timeline, one: SubscriptionTimes) -> Lane:
+    txn = timeline.transaction
+    marks = [
+        Mark(what, at)
+        for what, at in (
+            ("registered", one.joined_at),
+            ("first ack", one.first_at),
+            ("last ack", one.last_at if one.last_at != one.first_at else None),
+            ("acks applied", one.ended_at),
+        )
+        if at is not None
+    ]
+    since = one.first_at or one.joined_at
+    return Lane(
+        str(one.subscription), _spans(timeline, since, one.ended_at or txn.ended_at), tuple(marks)
+    )
+
+
+def _spans(timeline: Timeline, since: datetime | None, ended: datetime | None) -> tuple[Span, ...]:
+    """Undecided until the coordinator's decision, then waiting for it to be carried out here."""
+    txn = timeline.transaction
+    if since is None:
+        return ()
+    until = ended or txn.now
+    decided = txn.decided_at or until
+    spans = [Span(TxnStatus.OPEN, "holds it open", since, max(since, min(decided, until)))]
+    action = action_of(txn.status)
+    if action is not None and txn.decided_at is not None and txn.decided_at < until:
+        status = txn.status if txn.status is not END[action] else _carrying_out(txn.status)
+        spans.append(Span(status, "waits for its end", txn.decided_at, until))
+    return tuple(spans)
+
+
+def _carrying_out(status: TxnStatus) -> TxnStatus:
+    return TxnStatus.COMMITTING if status is TxnStatus.COMMITTED else TxnStatus.ABORTING
+
+
+def figure(timeline: Timeline, rows: list[Lane]) -> dict[str, Any]:
+    """The lanes as a plotly figure: a bar trace for each state, marks as points. Times are in
+    milliseconds after the opening, so that a transaction of 40 ms can be drawn as well."""
+    opened = timeline.transaction.opened_at
+    drawn = template()
+    if opened is None:
+        return drawn
+    bars = {trace["meta"]: trace for trace in drawn["data"]}
+    for lane in rows:
+        for span in lane.spans:
+            trace = bars[str(span.status)]
+            trace["y"].append(lane.name)
+            trace["base"].append(_ms(span.since, opened))
+            trace["x"].append(_ms(span.until, span.since))
+            trace["customdata"].append(span.what)
+        for mark in lane.marks:
+            trace = bars["marks"]
+            trace["y"].append(lane.name)
+            trace["x"].append(_ms(mark.at, opened))
+            trace["customdata"].append(mark.what)
+    drawn["lanes"] = [lane.name for lane in rows]
+    drawn["layout"]["height"] = 56 + 30 * len(rows)
+    return drawn
+
+
+def _ms(moment: datetime, since: datetime) -> float:
+    return round((moment - since).total_seconds() * 1000, 3)
+
+
+def template() -> dict[str, Any]:
+    """The figure without data; one's own to fill."""
+    drawn = json.loads(_template())
+    for trace in drawn["data"]:
+        trace |= {"x": [], "y": [], "customdata": []}
+        if trace["type"] == "bar":
+            trace["base"] = []
+    return dict(drawn)
+
+
+@cache
+def _template() -> str:
+    drawn = empty_figure()
+    for status in TxnStatus:
+        drawn.add_bar(
+            **span_bar(status),
+            hovertemplate="%{y}: %{customdata}<br>for %{x:,.0f} ms, from %{base:,.0f} ms on"
+            "<extra></extra>",
+        )
+    drawn.add_scatter(
+        mode="markers",
+        meta="marks",
+        marker={"symbol": "line-ns-open", "size": 13, "line": {"width": 2}},
+        hovertemplate="%{y}: %{customdata}<br>after %{x:,.0f} ms<extra></extra>",
+    )
+    drawn.update_layout(
+        barmode="overlay",
+        hovermode="closest",
+        margin={"l": 10, "r": 16, "t": 8, "b": 34},
+        xaxis={"ticksuffix": " ms", "tickformat": ",~r", "nticks": 8, "rangemode": "tozero"},
+        yaxis={"type": "category", "fixedrange": True, "showgrid": False, "automargin": True},
+    )
+    return str(drawn.to_json())

@@ -1,0 +1,222 @@
+"""Aborting many transactions at once: the dialog, the jobs, one job with its results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
+
+from engine.model.errors import EngineError
+from engine.model.txn_id import TxnID
+from txnconsole.access.roles import Permission
+from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.console import bulk_abort
+from txnconsole.console.bulk_limits import ADMINS_MOST, OPERATORS_MOST, most_at_once
+from txnconsole.console.live.job_feed import job_position
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.transaction_query import MAX_LENGTH
+from txnconsole.console.views.abort import AbortForm
+from txnconsole.jobs import starting
+from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
+
+#: Above so many the number is typed, so that nobody aborts hundreds by habit.
+TYPED_ABOVE = 20
+PAGE_JOBS, PAGE_ITEMS = 40, 60
+_RESULTS: dict[str, tuple[str, dict[str, str]]] = {
+    "aborted": ("Aborted", {"result": "aborted"}),
+    "skipped": ("Skipped", {"result": "already_ended"}),
+    "failed": ("Failed", {"state": ItemState.FAILED}),
+    "pending": ("Waiting", {"state": ItemState.PENDING}),
+}
+
+
+class BulkAbortForm(AbortForm):
+    """What is aborted, why, and how many that are."""
+
+    ids = forms.CharField(max_length=ADMINS_MOST * 27, widget=forms.HiddenInput)
+    query = forms.CharField(max_length=MAX_LENGTH, required=False, widget=forms.HiddenInput)
+    retry_of = forms.IntegerField(required=False, min_value=1, widget=forms.HiddenInput)
+    count = forms.CharField(
+        required=False,
+        max_length=12,
+        widget=forms.TextInput(
+            attrs={"class": "field num short", "inputmode": "numeric", "autocomplete": "off"}
+        ),
+    )
+
+    def clean_ids(self) -> list[TxnID]:
+        """The frozen set, as the dialog wrote it."""
+        try:
+            return [TxnID.parse(text) for text in self.cleaned_data["ids"].split()]
+        except EngineError as error:
+            raise forms.ValidationError(error.message) from error
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        ids = data.get("ids", [])
+        typed = data.get("count", "").replace(",", "").strip()
+        if len(ids) > TYPED_ABOVE and typed != str(len(ids)):
+            self.add_error("count", f"Type {len(ids)}, the number of transactions.")
+        return data
+
+    @property
+    def origin(self) -> dict[str, object]:
+        """What had been chosen, for the job's parameters."""
+        values = {name: self.cleaned_data.get(name) for name in ("query", "retry_of")}
+        return {name: value for name, value in values.items() if value}
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.TRANSACTION_ABORT_ANY)
+def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
+    """Freeze what was chosen and show what aborting it would do; on POST, start the job."""
+    most = most_at_once(request.principal)
+    if request.method == "GET":
+        selection, reason = _selected(request, most)
+        initial = {
+            "ids": " ".join(map(str, selection.txn_ids)),
+            "reason": reason,
+            **selection.origin,
+        }
+        return _dialog(request, selection, BulkAbortForm(initial=initial))
+    form = BulkAbortForm(request.POST)
+    if form.is_valid() and len(form.cleaned_data["ids"]) <= most:
+        actor = Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
+        data = form.cleaned_data
+        job = bulk_abort.start(actor, data["reason"], data["ids"], form.origin)
+        address = reverse("console:bulk-job", args=[job.pk])
+        if "HX-Request" in request.headers:
+            return HttpResponse(status=204, headers={"HX-Redirect": address})
+        return HttpResponseRedirect(address)
+    ids = form.cleaned_data.get("ids", [])
+    return _dialog(request, bulk_abort.chosen(ids, most=most, origin={}), form, status=422)
+
+
+def _selected(request: ConsoleRequest, most: int) -> tuple[bulk_abort.Selection, str]:
+    """What the address asks for, and the reason to begin with."""
+    query = request.GET
+    if query.get("retry", "").isdecimal():
+        job = starting.find(int(query["retry"][:18]))
+        return bulk_abort.failed_of(job, most=most), job.reason
+    if query.get("all") == "1":
+        found = bulk_abort.matched(query.get("q", ""), me=request.principal.name, most=most)
+        return found, ""
+    ids = [TxnID.parse(text) for text in query.getlist("id")]
+    return bulk_abort.chosen(ids, most=most, origin={}), ""
+
+
+def _dialog(
+    request: ConsoleRequest,
+    selection: bulk_abort.Selection,
+    form: BulkAbortForm,
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    number = len(selection.transactions)
+    context = {
+        "selection": selection,
+        "number": number,
+        "effect": selection.effect() if number else None,
+        "named": bulk_abort.NAMED,
+        "typed": number > TYPED_ABOVE,
+        "most": most_at_once(request.principal),
+        "is_operators_most": most_at_once(request.principal) == OPERATORS_MOST,
+        "admins_most": ADMINS_MOST,
+        "form": form,
+    }
+    return show(
+        request,
+        "console/bulk_abort.html",
+        context,
+        region="console/partials/bulk_abort_form.html",
+        status=status,
+    )
+
+
+@require_GET
+@page(Permission.JOB_READ)
+def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
+    """The jobs, newest first."""
+    before = request.GET.get("before", "")
+    jobs = Job.objects.order_by("-id")
+    if before.isdecimal() and len(before) < 19:
+        jobs = jobs.filter(id__lt=int(before))
+    found = list(jobs[: PAGE_JOBS + 1])
+    context = {
+        "jobs": found[:PAGE_JOBS],
+        "next": found[PAGE_JOBS - 1].pk if len(found) > PAGE_JOBS else None,
+        "first": not before,
+    }
+    return show(
+        request, "console/bulk_aborts.html", context, region="console/partials/job_table.html"
+    )
+
+
+@require_GET
+@page(Permission.JOB_READ)
+def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
+    """A job's progress and what came of each item."""
+    job = starting.find(job_id)
+    shown = request.GET.get("show", "")
+    items = JobItem.objects.filter(job=job).order_by("number")
+    if shown in _RESULTS:
+        items = items.filter(**_RESULTS[shown][1])
+    after = request.GET.get("after", "")
+    if after.isdecimal() and len(after) < 10:
+        items = items.filter(number__gt=int(after))
+    found = list(items[: PAGE_ITEMS + 1])
+    skipped = JobItem.objects.filter(job=job, result="already_ended").count()
+    context = {
+        "job": job,
+        "is_over": job.state not in UNFINISHED,
+        "channel": None if job.state not in UNFINISHED else f"job:{job.pk}",
+        "position": job_position(job),
+        "skipped": skipped,
+        "aborted": job.done - skipped,
+        "waiting": job.total - job.done - job.failed,
+        "items": found[:PAGE_ITEMS],
+        "next": found[PAGE_ITEMS - 1].number if len(found) > PAGE_ITEMS else None,
+        "shown": shown,
+        "after": after,
+        "results": [(name, title) for name, (title, _) in _RESULTS.items()],
+        "may_cancel": request.principal.may(Permission.JOB_CANCEL),
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+    }
+    return show(request, "console/bulk_job.html", context, region="console/partials/bulk_job.html")
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.JOB_CANCEL)
+def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
+    """Ask why, and have a job stop after the step that is under way."""
+    job = starting.find(job_id)
+    form = AbortForm(request.POST or None)
+    if request.method == "GET" or not form.is_valid():
+        return _cancel_dialog(request, job, form, 200 if request.method == "GET" else 422)
+    actor = Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
+    change = Change(actor, "job.cancel", f"job:{job_id}", reason=form.cleaned_data["reason"])
+    try:
+        with recorded(change) as recording:
+            job = starting.cancel(job_id, request.principal.name)
+            recording.after = {"state": str(job.state), "done": job.done, "failed": job.failed}
+    except EngineError as error:
+        form.add_error(None, error.message)
+        return _cancel_dialog(request, job, form, 409)
+    address = reverse("console:bulk-job", args=[job.pk])
+    if "HX-Request" in request.headers:
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)
+
+
+def _cancel_dialog(request: ConsoleRequest, job: Job, form: AbortForm, status: int) -> HttpResponse:
+    context = {"job": job, "form": form, "waiting": job.total - job.done - job.failed}
+    return show(
+        request,
+        "console/cancel_job.html",
+        context,
+        region="console/partials/cancel_job_form.html",
+        status=status,
+    )

@@ -1,0 +1,87 @@
+"""The views beside the list of transactions: shown with their counts, kept, forgotten."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.model.transaction import TransactionOrder
+from txnconsole.access.roles import Permission
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.transaction_list import Listing
+from txnconsole.console.transaction_query import QueryError, parse
+from txnconsole.console.transaction_views import COUNTED, views
+from txnconsole.saved_views import keeping
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def counted(request: ConsoleRequest) -> HttpResponse:
+    """All views with their counts; the page asks for them after it has been shown."""
+    return _shown(request, Listing.of(request.GET))
+
+
+@require_POST
+@page(Permission.TRANSACTION_READ_ANY)
+def keep(request: ConsoleRequest) -> HttpResponse:
+    """Keep the list of the form under a name; a view of that name is replaced."""
+    listing = Listing.of(request.POST)
+    name = " ".join(request.POST.get("name", "").split())
+    error = ""
+    if not 0 < len(name) <= keeping.MAX_NAME:
+        error = f"Give the view a name of at most {keeping.MAX_NAME} characters."
+    else:
+        try:
+            parse(listing.text, me=request.principal.name)
+            sort = "" if listing.order is TransactionOrder.NEWEST else str(listing.order)
+            keeping.keep(_user_id(request), name, listing.text, sort)
+        except (QueryError, keeping.ViewLimitExceeded) as failure:
+            error = str(failure)
+    return _after(request, listing, error, name)
+
+
+@require_POST
+@page(Permission.TRANSACTION_READ_ANY)
+def forget(request: ConsoleRequest, view_id: int) -> HttpResponse:
+    """Delete one of the user's own views."""
+    error = "" if keeping.forget(_user_id(request), view_id) else "There is no such view any more."
+    return _after(request, Listing.of(request.POST), error, "")
+
+
+def _after(request: ConsoleRequest, listing: Listing, error: str, name: str) -> HttpResponse:
+    """The views again, for the page's script; else back to the list, or what was wrong."""
+    if "HX-Request" in request.headers or error:
+        return _shown(request, listing, error, name)
+    return HttpResponseRedirect(reverse("console:transactions") + listing.address())
+
+
+def _shown(
+    request: ConsoleRequest, listing: Listing, error: str = "", name: str = ""
+) -> HttpResponse:
+    everybodys, own = views(
+        listing,
+        keeping.views_of(_user_id(request)),
+        me=request.principal.name,
+        counted=True,
+    )
+    context = {
+        "listing": listing,
+        "everybodys": everybodys,
+        "own": own,
+        "counted": COUNTED,
+        "view_error": error,
+        "view_name": name,
+        "max_name": keeping.MAX_NAME,
+    }
+    return show(
+        request,
+        "console/saved_views.html",
+        context,
+        region="console/partials/saved_views.html",
+        status=422 if error else 200,
+    )
+
+
+def _user_id(request: ConsoleRequest) -> int:
+    return int(request.user.pk or 0)  # Signed in: the page decorator has seen to it.

@@ -1,0 +1,29 @@
+"""Which timeout suits each owner, from how long its transactions took."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.inspect.timeouts import SAMPLE
+from engine.model.timeout_advice import HEADROOM, MIN_TRANSACTIONS
+from txnconsole.access.roles import Permission
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.reads import region
+from txnconsole.enginedb.wiring import engine
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def timeouts(request: ConsoleRequest) -> HttpResponse:
+    """Measured durations beside timeouts, owner by owner, with advice."""
+    maximum = engine().settings.max_timeout_ms
+    context = {
+        "advice": region(lambda: engine().inspect.transactions.timeouts(max_timeout_ms=maximum)),
+        "sample": SAMPLE,
+        "headroom": HEADROOM,
+        "least": MIN_TRANSACTIONS,
+        "default_ms": engine().settings.default_timeout_ms,
+        "max_ms": maximum,
+    }
+    return show(request, "console/timeouts.html", context)

@@ -1,0 +1,174 @@
+"""One transaction: its header, participants, life and log; the rest comes when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, JsonResponse
+from django.views.decorators.http import require_GET
+
+from engine.inspect.contents import Contents
+from engine.model.errors import InvalidRequest, TransactionNotFound
+from engine.model.message import MAX_OFFSET
+from engine.model.topic_name import PartitionName
+from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
+from txnconsole.access.roles import Permission
+from txnconsole.console.audit_log import audit_page
+from txnconsole.console.live.transaction_feeds import transaction_position
+from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
+from txnconsole.console.payload import preview
+from txnconsole.console.phases import phases_of
+from txnconsole.console.reads import region
+from txnconsole.console.transaction_timeline import figure, lanes
+from txnconsole.enginedb.wiring import engine
+
+_FINAL = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
+_MESSAGES = 25
+_AUDIT_ROWS = 20
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """A transaction's header, participants, life and log."""
+    try:
+        found = engine().inspect.transaction(txn_id)
+    except TransactionNotFound:
+        return _never_issued(request, txn_id)
+    share = region(lambda: engine().inspect.transactions.shares([txn_id]).get(txn_id)).value
+    coordinator = region(lambda: engine().coordinator.stats(after=txn_id.tc_id - 1, limit=1)).value
+    context = {
+        "transaction": found,
+        "share": share,
+        "is_final": found.status in _FINAL,
+        # A transaction that has ended changes no more.
+        "channel": None if found.status in _FINAL else f"txn:{txn_id}",
+        "position": transaction_position(found),
+        "phases": phases_of(found),
+        "log": region(lambda: engine().coordinator.log(txn_id)),
+        "low_water_mark": coordinator[0].low_water_mark if coordinator else None,
+        "impact": _impact(found),
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+        "may_retry": request.principal.may(Permission.TRANSACTION_RETRY),
+        "may_audit": request.principal.may(Permission.AUDIT_READ),
+    }
+    part = "parts" if request.GET.get("part") == "parts" else "head"
+    return show(
+        request,
+        "console/transaction.html",
+        context,
+        region=f"console/partials/transaction_{part}.html",
+    )
+
+
+def _impact(found: Transaction) -> Any:
+    if found.status is not TxnStatus.OPEN:
+        return None
+    return region(lambda: engine().inspect.impact(found.txn_id, TxnAction.ABORT))
+
+
+def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """There is no such transaction; says how far its coordinator has come."""
+    found = engine().coordinator.stats(after=txn_id.tc_id - 1, limit=1)
+    stats = found[0] if found and found[0].tc_id == txn_id.tc_id else None
+    if stats is None:
+        message = f"There is no coordinator {txn_id.tc_id}, so no transaction {txn_id}."
+    elif stats.sequence < 0:
+        message = (
+            f"There is no transaction {txn_id}. Coordinator {txn_id.tc_id} has issued none yet."
+        )
+    else:
+        message = (
+            f"There is no transaction {txn_id}. Coordinator {txn_id.tc_id} has issued ids up to"
+            f" {txn_id.tc_id}:{stats.sequence}; everything up to {txn_id.tc_id}:"
+            f"{stats.low_water_mark} has finished."
+        )
+    return show(request, "404.html", {"error": TransactionNotFound(message)}, status=404)
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """Where its time went, by participant: a chart's figure as JSON, or the same as a table."""
+    found = engine().inspect.transactions.timeline(engine().inspect.transaction(txn_id))
+    rows = lanes(found)
+    if request.headers.get("Accept") == "application/json":
+        return JsonResponse(figure(found, rows))
+    context = {"transaction": found.transaction, "timeline": found, "lanes": rows}
+    return show(request, "console/partials/transaction_timeline.html", context)
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """What it consumed and what it produced, and whose messages those were."""
+    found = engine().inspect.transaction(txn_id)
+    context = {
+        "transaction": found,
+        "lineage": region(lambda: engine().inspect.transactions.lineage(found)),
+    }
+    return show(request, "console/partials/transaction_lineage.html", context)
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """What each participant says of it, beside what its coordinator recorded."""
+    context = {
+        "atomicity": region(lambda: engine().inspect.participants(txn_id)),
+        "may_retry": request.principal.may(Permission.TRANSACTION_RETRY),
+        "txn_id": txn_id,
+    }
+    return show(request, "console/partials/transaction_atomicity.html", context)
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """Its messages in one of its partitions; payloads only for those who may read payloads."""
+    found = engine().inspect.transaction(txn_id)
+    names = [part.partition for part in found.partitions]
+    wanted = request.GET.get("partition")
+    partition = PartitionName.parse(wanted) if wanted else next(iter(names), None)
+    part = next((one for one in found.partitions if one.partition == partition), None)
+    if partition is not None and part is None:
+        raise InvalidRequest(f"{txn_id} has not written to {partition}.")
+    start = _offset(request.GET.get("from", ""))
+    shown = region(lambda: _contents(part, txn_id, start))
+    readable = may_read_payloads(request.principal)
+    some = shown.value.messages if shown.value else ()
+    context = {
+        "transaction": found,
+        "partition": partition,
+        "partitions": names,
+        "shown": shown,
+        "messages": [(one, preview(one.payload[:200]) if readable else None) for one in some],
+        "next": shown.value.next_offset if shown.value else None,
+        "is_first": start is None,
+        "readable": readable,
+    }
+    return show(request, "console/partials/transaction_messages.html", context)
+
+
+def _contents(part: PartitionParticipant | None, txn_id: TxnID, start: int | None) -> Contents:
+    if part is None:
+        return Contents((), None)
+    questions = engine().inspect.transactions
+    return questions.messages(part, txn_id, from_offset=start, limit=_MESSAGES)
+
+
+@require_GET
+@page(Permission.AUDIT_READ)
+def audited(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """What people and programs did to it."""
+    found = audit_page(before=None, about=f"transaction:{txn_id}", people=False, limit=_AUDIT_ROWS)
+    context = {"page": found, "entries": found.entries, "about": f"transaction:{txn_id}"}
+    return show(request, "console/partials/transaction_audit.html", context)
+
+
+def _offset(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        return None
+    return min(int(text), MAX_OFFSET)

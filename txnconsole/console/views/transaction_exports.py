@@ -1,0 +1,132 @@
+"""What the list of transactions shows, as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+
+import msgspec
+from django.http import HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.model.errors import InvalidRequest
+from engine.model.transaction import Transaction
+from txnconsole.access.roles import Permission
+from txnconsole.alerts.clock import database_now
+from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.transaction_list import Listing
+from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
+from txnconsole.enginedb.wiring import engine
+
+#: Transactions of one file; one that is cut says so at its end.
+MAX_ROWS = 10_000
+_STEP = 500
+_COLUMNS = (
+    *("txn_id", "status", "owner", "client", "opened_at", "age_ms", "timeout_ms", "deadline"),
+    *("decided_at", "ended_at", "end_reason", "end_detail"),
+)
+#: What a spreadsheet would take for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_CUT = f"The list goes on: a file has at most {MAX_ROWS:,} transactions. Narrow the query."
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def export(request: ConsoleRequest, form: str) -> HttpResponse:
+    """Headers of all transactions that the query matches, in its order, up to :data:`MAX_ROWS`.
+
+    Read and sent some at a time, so that neither memory nor a connection is held for all of it.
+    """
+    listing = Listing.of(request.GET)
+    try:
+        query = parse(listing.text, me=request.principal.name)
+    except QueryError as error:
+        raise InvalidRequest(str(error)) from error
+    pages = _pages(listing, query)
+    first = next(pages, ())  # What cannot be read at all is an error page, not half a file.
+    found = chain([first], pages)
+    lines, kind = (_csv(found), "text/csv") if form == "csv" else (_json(found), "application/json")
+    response = StreamingHttpResponse(lines, content_type=f"{kind}; charset=utf-8")
+    name = f"transactions-{database_now():%Y%m%d-%H%M%S}.{form}"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response  # type: ignore[return-value]  # a page's gzip takes it as it is
+
+
+def _pages(listing: Listing, query: TransactionQuery) -> Iterator[Sequence[Transaction]]:
+    """Pages of the list; one more transaction than :data:`MAX_ROWS` stands for "more"."""
+    if query.txn_ids:
+        yield list(engine().coordinator.get_many(query.txn_ids).values())
+        return
+    left, cursor = MAX_ROWS + 1, None
+    while left:
+        found = engine().coordinator.list(
+            query.filter, order=listing.order, limit=min(_STEP, left), cursor=cursor
+        )
+        yield found.items
+        left -= len(found.items)
+        cursor = found.next_cursor
+        if cursor is None:
+            return
+
+
+def _csv(pages: Iterator[Sequence[Transaction]]) -> Iterator[str]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(_COLUMNS)
+    written = 0
+    for found in pages:
+        for one in found[: MAX_ROWS - written]:
+            writer.writerow([_cell(value) for value in _values(one)])
+        cut = written + len(found) > MAX_ROWS
+        written += len(found)
+        if cut:
+            writer.writerow([f"# {_CUT}"])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _json(pages: Iterator[Sequence[Transaction]]) -> Iterator[str]:
+    written = 0
+    yield '{"transactions": ['
+    for found in pages:
+        rows = found[: MAX_ROWS - written]
+        encoded = [
+            msgspec.json.encode(dict(zip(_COLUMNS, _values(one), strict=True))).decode()
+            for one in rows
+        ]
+        if encoded:
+            yield (",\n" if written else "\n") + ",\n".join(encoded)
+        written += len(found)
+    cut = written > MAX_ROWS
+    note = msgspec.json.encode(_CUT if cut else None).decode()
+    yield f'\n], "count": {min(written, MAX_ROWS)}, "cut": {str(cut).lower()}, "note": {note}}}\n'
+
+
+def _values(one: Transaction) -> list[object]:
+    return [
+        str(one.txn_id),
+        str(one.status),
+        one.owner,
+        one.client,
+        _time(one.opened_at),
+        one.age_ms,
+        one.timeout_ms,
+        _time(one.deadline),
+        _time(one.decided_at),
+        _time(one.ended_at),
+        one.end_reason and str(one.end_reason),
+        one.end_detail,
+    ]
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _cell(value: object) -> object:
+    """Text that a spreadsheet would run is told to be text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

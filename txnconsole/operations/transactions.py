@@ -1,0 +1,46 @@
+"""What mends a transaction that hangs, recorded."""
+
+from __future__ import annotations
+
+from engine.coordinator.remedies import Retried
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.txn_id import TxnID
+from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.enginedb.wiring import engine
+from txnconsole.operations.partitions import positions_of
+from txnconsole.queue.wakeup import wake_finalizer
+
+
+def retry(actor: Actor, txn_id: TxnID, reason: str) -> Retried:
+    """Re-drive a transaction now; see :meth:`engine.coordinator.remedies.Remedies.retry`."""
+    change = Change(actor, "transaction.retry", f"transaction:{txn_id}", reason=reason)
+    with recorded(change) as recording:
+        done = engine().remedies.retry(txn_id)
+        recording.after = {
+            "status": str(done.transaction.status),
+            "replayed": list(done.replayed),
+            "registered": list(done.registered),
+        }
+    wake_finalizer(txn_id.tc_id)
+    return done
+
+
+def force_abort(actor: Actor, partition: PartitionName, txn_id: TxnID, reason: str) -> int:
+    """Abort an orphan in a partition; see
+    :meth:`engine.coordinator.partitions.PartitionOperations.force_abort`."""
+    change = Change(actor, "partition.force_abort", f"partition:{partition}", reason=reason)
+    with recorded(change) as recording:
+        recording.before = {"txn_id": str(txn_id)} | dict(positions_of(partition))
+        marker = engine().partitions.force_abort(partition, txn_id)
+        recording.after = {"marker_offset": marker} | dict(positions_of(partition))
+    return marker
+
+
+def force_abort_acks(actor: Actor, name: SubscriptionName, txn_id: TxnID, reason: str) -> int:
+    """Give back what an orphan holds of a subscription; see
+    :meth:`engine.coordinator.remedies.Remedies.force_abort_acks`."""
+    change = Change(actor, "subscription.force_abort", f"subscription:{name}", reason=reason)
+    with recorded(change) as recording:
+        messages = engine().remedies.force_abort_acks(name, txn_id)
+        recording.after = {"txn_id": str(txn_id), "messages": messages}
+    return messages

@@ -1,0 +1,46 @@
+"""Keeping views and letting go of them."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from engine.model.errors import EngineError
+from txnconsole.saved_views.models import SavedView
+
+MAX_VIEWS = 20
+MAX_NAME = 60
+
+
+class ViewLimitExceeded(EngineError):
+    """A user keeps no more views than these."""
+
+    code = "ViewLimitExceeded"
+
+
+def views_of(user_id: int) -> list[SavedView]:
+    """A user's views, in the order in which they were kept."""
+    return list(SavedView.objects.filter(user_id=user_id).order_by("id")[:MAX_VIEWS])
+
+
+def keep(user_id: int, name: str, query: str, sort: str) -> SavedView:
+    """Keep a view; one of the same name is replaced.
+
+    Raises:
+        ViewLimitExceeded: the user keeps :data:`MAX_VIEWS` others.
+    """
+    with transaction.atomic():
+        own = list(SavedView.objects.select_for_update().filter(user_id=user_id))
+        if len([each for each in own if each.name != name]) >= MAX_VIEWS:
+            raise ViewLimitExceeded(
+                f"You keep {MAX_VIEWS} views, the most there can be. Delete one first."
+            )
+        view, _ = SavedView.objects.update_or_create(
+            user_id=user_id, name=name, defaults={"query": query, "sort": sort}
+        )
+    return view
+
+
+def forget(user_id: int, view_id: int) -> bool:
+    """Delete a user's view; False when there was none."""
+    deleted, _ = SavedView.objects.filter(user_id=user_id, pk=view_id).delete()
+    return deleted > 0
