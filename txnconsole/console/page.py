@@ -30,11 +30,13 @@ from txnconsole.access.roles import Permission
 from txnconsole.preferences.models import Preferences, preferences_of
 
 __all__ = ["ConsoleRequest", "failed", "forbidden", "may_read_payloads", "page", "show"]
+from txnconsole.jobs.errors import JobNotFound
 
 P = ParamSpec("P")
 
 _NOT_FOUND = (
     CoordinatorNotFound,
+    JobNotFound,
     MessageNotFound,
     PartitionNotFound,
     SubscriptionNotFound,

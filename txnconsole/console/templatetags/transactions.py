@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from engine.inspect.impact import PartitionImpact
+from engine.inspect.impact import Impact, PartitionImpact
 from engine.model.agreement import Discord, Says
 from engine.model.hanging import HangingClass
 from engine.model.timeout_advice import Fit
@@ -57,6 +57,12 @@ _FITS = {
 def freed(impact: PartitionImpact) -> int:
     """How many offsets readers go on by when a transaction ends."""
     return impact.stable_position_after - impact.stable_position
+
+
+@register.filter
+def commits_visible(impact: Impact) -> int:
+    """How many messages would become readable by an end, over all partitions."""
+    return sum(part.messages_visible for part in impact.partitions)
 
 
 @register.filter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django import forms
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
@@ -11,34 +10,11 @@ from engine.model.errors import EngineError
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from txnconsole.access.roles import Permission
+from txnconsole.console.confirmation import ReasonForm
 from txnconsole.console.operator_actions import abort_transaction
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
-
-MIN_REASON = 8
-
-
-class AbortForm(forms.Form):
-    """Why the operator aborts; kept in the audit log."""
-
-    reason = forms.CharField(
-        min_length=MIN_REASON,
-        max_length=500,
-        error_messages={
-            "required": f"Give a reason of at least {MIN_REASON} characters.",
-            "min_length": f"Give a reason of at least {MIN_REASON} characters.",
-        },
-        widget=forms.Textarea(
-            attrs={
-                "class": "field",
-                "rows": 3,
-                "minlength": MIN_REASON,
-                "placeholder": "Kept in the audit log with your name",
-                "aria-describedby": "abort-error",
-            }
-        ),
-    )
 
 
 @require_http_methods(["GET", "POST"])
@@ -50,8 +26,8 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     form, so that the dialog stays and says so.
     """
     if request.method == "GET":
-        return _dialog(request, txn_id, AbortForm())
-    form = AbortForm(request.POST)
+        return _dialog(request, txn_id, ReasonForm())
+    form = ReasonForm(request.POST)
     if not form.is_valid():
         return _dialog(request, txn_id, form, status=422)
     try:
@@ -65,11 +41,12 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 def _dialog(
-    request: ConsoleRequest, txn_id: TxnID, form: AbortForm, *, status: int = 200
+    request: ConsoleRequest, txn_id: TxnID, form: ReasonForm, *, status: int = 200
 ) -> HttpResponse:
     context = {
         "transaction": engine().coordinator.get(txn_id),
         "impact": region(lambda: engine().inspect.impact(txn_id, TxnAction.ABORT)),
+        "if_committed": region(lambda: engine().inspect.impact(txn_id, TxnAction.COMMIT)).value,
         "form": form,
     }
     return show(

@@ -12,13 +12,13 @@ from django.views.decorators.http import require_GET, require_http_methods
 from engine.model.errors import EngineError
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.chain import Change, recorded
 from txnconsole.console import bulk_abort
 from txnconsole.console.bulk_limits import ADMINS_MOST, OPERATORS_MOST, most_at_once
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
 from txnconsole.console.live.job_feed import job_position
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.transaction_query import MAX_LENGTH
-from txnconsole.console.views.abort import AbortForm
 from txnconsole.jobs import starting
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
 
@@ -33,7 +33,7 @@ _RESULTS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-class BulkAbortForm(AbortForm):
+class BulkAbortForm(ReasonForm):
     """What is aborted, why, and how many that are."""
 
     ids = forms.CharField(max_length=ADMINS_MOST * 27, widget=forms.HiddenInput)
@@ -84,7 +84,7 @@ def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
         return _dialog(request, selection, BulkAbortForm(initial=initial))
     form = BulkAbortForm(request.POST)
     if form.is_valid() and len(form.cleaned_data["ids"]) <= most:
-        actor = Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
+        actor = actor_of(request)
         data = form.cleaned_data
         job = bulk_abort.start(actor, data["reason"], data["ids"], form.origin)
         address = reverse("console:bulk-job", args=[job.pk])
@@ -193,30 +193,32 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
 def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     """Ask why, and have a job stop after the step that is under way."""
     job = starting.find(job_id)
-    form = AbortForm(request.POST or None)
-    if request.method == "GET" or not form.is_valid():
-        return _cancel_dialog(request, job, form, 200 if request.method == "GET" else 422)
-    actor = Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
-    change = Change(actor, "job.cancel", f"job:{job_id}", reason=form.cleaned_data["reason"])
-    try:
-        with recorded(change) as recording:
-            job = starting.cancel(job_id, request.principal.name)
-            recording.after = {"state": str(job.state), "done": job.done, "failed": job.failed}
-    except EngineError as error:
-        form.add_error(None, error.message)
-        return _cancel_dialog(request, job, form, 409)
-    address = reverse("console:bulk-job", args=[job.pk])
-    if "HX-Request" in request.headers:
-        return HttpResponse(status=204, headers={"HX-Redirect": address})
-    return HttpResponseRedirect(address)
-
-
-def _cancel_dialog(request: ConsoleRequest, job: Job, form: AbortForm, status: int) -> HttpResponse:
-    context = {"job": job, "form": form, "waiting": job.total - job.done - job.failed}
-    return show(
-        request,
-        "console/cancel_job.html",
-        context,
-        region="console/partials/cancel_job_form.html",
-        status=status,
+    waiting = job.total - job.done - job.failed
+    confirmation = Confirmation(
+        title=f"Cancel what is left of job {job_id}?",
+        effects=[
+            f"{waiting:,} transactions wait; a step under way, up to a hundred of them, is ended.",
+            "What is aborted stays aborted.",
+        ],
+        verb="Cancel the rest",
+        keep="Let it go on",
+        address=reverse("console:cancel-job", args=[job_id]),
+        back=reverse("console:bulk-job", args=[job_id]),
+        harm=True,
     )
+    actor = actor_of(request)
+
+    def change(form: ReasonForm) -> Outcome:
+        reason = form.cleaned_data["reason"]
+        with recorded(Change(actor, "job.cancel", f"job:{job_id}", reason=reason)) as recording:
+            ended = starting.cancel(job_id, request.principal.name)
+            recording.after = {
+                "state": str(ended.state),
+                "done": ended.done,
+                "failed": ended.failed,
+            }
+        return Outcome(
+            title=f"Job {job_id} stops", lines=[f"{ended.done:,} of {ended.total:,} are done."]
+        )
+
+    return ask(request, confirmation, ReasonForm, change)

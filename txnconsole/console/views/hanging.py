@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from engine.inspect.hanging import Hanging
-from engine.model.errors import EngineError, InvalidRequest, TransactionNotFound
+from engine.model.errors import InvalidRequest
 from engine.model.hanging import HangingClass, Patience, RemedyAction
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Actor
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
-from txnconsole.console.views.abort import AbortForm
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import transactions as operations
 
@@ -103,33 +101,31 @@ _RETRIES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """What a dialog asks: its title, its effects a sentence each, the words of its buttons."""
-
-    title: str
-    effects: list[str]
-    verb: str
-    keep: str
-    address: str
-    is_harm: bool = False
-
-
 @require_http_methods(["GET", "POST"])
 @page(Permission.TRANSACTION_RETRY)
 def retry(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Ask, and re-drive a transaction: its decision again, never another one."""
     txn = engine().coordinator.get(txn_id)
-    question = _Question(
+    confirmation = Confirmation(
         title=f"Re-drive transaction {txn_id}?",
         effects=_effects_of_retry(txn),
         verb="Re-drive it",
         keep="Leave it",
         address=reverse("console:retry-transaction", args=[txn_id]),
+        back=reverse("console:transaction", args=[txn_id]),
     )
-    return _answered(
-        request, txn_id, question, lambda actor, reason: operations.retry(actor, txn_id, reason)
-    )
+    actor = actor_of(request)
+
+    def change(form: ReasonForm) -> Outcome:
+        done = operations.retry(actor, txn_id, form.cleaned_data["reason"])
+        lines = [f"Carried out again in {name}." for name in done.replayed]
+        lines += [f"Registered: {name}." for name in done.registered]
+        return Outcome(
+            title=f"{txn_id} is re-driven",
+            lines=lines or ["Nothing held it open; what waits is tried now."],
+        )
+
+    return ask(request, confirmation, ReasonForm, change)
 
 
 def _effects_of_retry(txn: Transaction) -> list[str]:
@@ -153,26 +149,29 @@ def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     wanted = request.GET.get("partition")
     if wanted:
         partition = PartitionName.parse(wanted)
-        where = str(partition)
         span = engine().log.span(partition, txn_id)
         held = f"{span.messages:,} messages" if span else "Nothing of it any more: its messages"
-        effects = [f"{held} in {where} are discarded, and what they hide becomes readable."]
-
-        def change(actor: Actor, reason: str) -> object:
-            return operations.force_abort(actor, partition, txn_id, reason)
+        effect = f"{held} in {partition} are discarded, and what they hide becomes readable."
     else:
         topic, _, name = request.GET.get("subscription", "").rpartition("/")
         subscription = SubscriptionName(TopicName.parse(topic), name)
-        where = str(subscription)
-        effects = [f"What it holds acknowledged of {where} is given back for redelivery."]
+        effect = f"What it holds acknowledged of {subscription} is given back for redelivery."
+    actor = actor_of(request)
 
-        def change(actor: Actor, reason: str) -> object:
-            return operations.force_abort_acks(actor, subscription, txn_id, reason)
+    def change(form: ReasonForm) -> Outcome:
+        reason = form.cleaned_data["reason"]
+        if wanted:
+            marker = operations.force_abort(actor, partition, txn_id, reason)
+            told = f"Its abort marker stands at offset {marker:,} of {partition}."
+        else:
+            messages = operations.force_abort_acks(actor, subscription, txn_id, reason)
+            told = f"{messages:,} messages of {subscription} were given back."
+        return Outcome(title=f"{txn_id} is aborted there", lines=[told])
 
-    question = _Question(
+    confirmation = Confirmation(
         title=f"Force the abort of {txn_id}?",
         effects=[
-            *effects,
+            effect,
             "Refused unless its coordinator does not know it, or says that it aborted.",
             "If it committed, the commit is carried out here instead.",
             "This cannot be undone.",
@@ -180,50 +179,7 @@ def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         verb="Force abort",
         keep="Leave it",
         address=request.get_full_path(),
-        is_harm=True,
+        back=reverse("console:hanging"),
+        harm=True,
     )
-    return _answered(request, txn_id, question, change)
-
-
-def _answered(
-    request: ConsoleRequest,
-    txn_id: TxnID,
-    question: _Question,
-    change: Callable[[Actor, str], object],
-) -> HttpResponse:
-    """Show the question; on POST with a reason, make the change and go back."""
-    form = AbortForm(request.POST or None)
-    if request.method == "GET":
-        return _dialog(request, txn_id, question, form, 200)
-    if not form.is_valid():
-        return _dialog(request, txn_id, question, form, 422)
-    actor = Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
-    try:
-        change(actor, form.cleaned_data["reason"])
-    except EngineError as error:
-        form.add_error(None, error.message)
-        return _dialog(request, txn_id, question, form, 503 if error.retryable else 409)
-    if "HX-Request" in request.headers:
-        return HttpResponse(status=204, headers={"HX-Trigger": "aborted"})
-    return HttpResponseRedirect(_place_of(txn_id))
-
-
-def _place_of(txn_id: TxnID) -> str:
-    """Where to look afterwards; an orphan has no page of its own."""
-    try:
-        engine().coordinator.get(txn_id)
-    except TransactionNotFound:
-        return reverse("console:hanging")
-    return reverse("console:transaction", args=[txn_id])
-
-
-def _dialog(
-    request: ConsoleRequest, txn_id: TxnID, question: _Question, form: AbortForm, status: int
-) -> HttpResponse:
-    return show(
-        request,
-        "console/remedy.html",
-        {"txn_id": txn_id, "question": question, "form": form},
-        region="console/partials/remedy_form.html",
-        status=status,
-    )
+    return ask(request, confirmation, ReasonForm, change)

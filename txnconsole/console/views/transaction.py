@@ -137,7 +137,7 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         raise InvalidRequest(f"{txn_id} has not written to {partition}.")
     start = _offset(request.GET.get("from", ""))
     shown = region(lambda: _contents(part, txn_id, start))
-    readable = may_read_payloads(request.principal)
+    readable = partition is not None and may_read_payloads(request.principal, partition.topic)
     some = shown.value.messages if shown.value else ()
     context = {
         "transaction": found,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import chain
 
 import msgspec
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
@@ -40,6 +40,8 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
 
     Read and sent some at a time, so that neither memory nor a connection is held for all of it.
     """
+    if form not in {"csv", "json"}:
+        raise Http404
     listing = Listing.of(request.GET)
     try:
         query = parse(listing.text, me=request.principal.name)

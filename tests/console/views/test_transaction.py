@@ -1,0 +1,127 @@
+"""One transaction: its parts, each read when asked for, and what is told of forgotten ones."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.model.topic_name import PartitionName
+from engine.model.txn_status import TxnAction
+from tests.console.conftest import SECRET, TOPIC, Orders, begin, finish, produce
+from tests.console.support import asked
+
+ESCAPED = SECRET.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def test_the_page_costs_few_questions(orders: Orders, viewer: Client) -> None:
+    page = f"/transactions/{orders.open}"
+    viewer.get(page)
+    for part in ("", "/timeline", "/lineage", "/participants", "/messages"):
+        with asked() as questions:
+            assert viewer.get(page + part).status_code == 200
+        assert questions.count <= 20, (part, questions.names)
+
+
+def test_the_timeline_is_a_figure_and_the_same_as_a_table(orders: Orders, viewer: Client) -> None:
+    address = f"/transactions/{orders.aborted}/timeline"
+    figure = viewer.get(address, headers={"Accept": "application/json"}).json()
+    assert figure["lanes"] == ["coordinator 3", f"{TOPIC}:0"]
+    by_name = {trace["meta"]: trace for trace in figure["data"]}
+    assert by_name["OPEN"]["y"] == ["coordinator 3", f"{TOPIC}:0"]
+    assert set(by_name["marks"]["customdata"]) >= {"decided", "ended", "first write", "marker"}
+    assert all(length >= 0 for trace in figure["data"] for length in trace["x"])
+    table = viewer.get(address).content.decode()
+    for word in ("Decided", "Ended", "Registered", "First write", "Marker"):
+        assert word in table
+
+
+def test_lineage_links_what_was_acknowledged_and_what_was_written(
+    orders: Orders, viewer: Client
+) -> None:
+    text = viewer.get(f"/transactions/{orders.open}/lineage").content.decode()
+    assert f"/transactions/{orders.committed}" in text
+    assert f"/subscriptions/{TOPIC}/billing" in text
+    forward = viewer.get(f"/transactions/{orders.committed}/lineage").content.decode()
+    assert f"/transactions/{orders.open}" in forward
+    assert "It wrote without acknowledging anything" in forward
+
+
+def test_atomicity_is_told_for_each_participant(orders: Orders, viewer: Client) -> None:
+    text = viewer.get(f"/transactions/{orders.committed}/participants").content.decode()
+    assert "All agree" in text
+    assert str(orders.partition) in text
+
+
+@pytest.mark.parametrize(("role", "shown"), [("operator", True), ("viewer", False)])
+def test_messages_show_payloads_to_those_who_may_read_them(
+    orders: Orders, request: pytest.FixtureRequest, role: str, shown: bool
+) -> None:
+    client: Client = request.getfixturevalue(role)
+    text = client.get(f"/transactions/{orders.open}/messages").content.decode()
+    assert f"k-{ESCAPED}" in text
+    assert (f">{ESCAPED}</td>" in text) is shown
+    assert ("hidden from your role" in text) is not shown
+    assert SECRET not in text
+
+
+def test_messages_come_page_by_page_and_partition_by_partition(
+    engine: Engine, orders: Orders, viewer: Client
+) -> None:
+    txn_id = begin(engine)
+    other = PartitionName(TOPIC, 1)
+    produce(engine, other, *(f"m{n}" for n in range(30)), txn_id=txn_id)
+    produce(engine, orders.partition, "here", txn_id=txn_id)
+    page = f"/transactions/{txn_id}/messages"
+    assert "k-here" in viewer.get(page).content.decode()
+    first = viewer.get(f"{page}?partition={other}").content.decode()
+    assert ("k-m24<" in first, "k-m25<" in first) == (True, False)
+    rest = viewer.get(f"{page}?partition={other}&from=25").content.decode()
+    assert "k-m25<" in rest
+    assert viewer.get(f"{page}?partition={TOPIC}:7").status_code == 400
+
+
+def test_audit_rows_are_shown_to_those_who_may_read_them(
+    orders: Orders, operator: Client, viewer: Client
+) -> None:
+    operator.post(f"/transactions/{orders.open}/abort", {"reason": "it hangs for hours"})
+    page = f"/transactions/{orders.open}"
+    assert "it hangs for hours" in operator.get(f"{page}/audit").content.decode()
+    assert viewer.get(f"{page}/audit").status_code == 403
+    assert "h-audit" not in viewer.get(page).content.decode()
+
+
+def test_an_archived_transaction_is_finished_and_forgotten(
+    orders: Orders, viewer: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish(engine, orders.open, TxnAction.COMMIT)
+    monkeypatch.setattr(engine.archive, "_settings", engine.settings.__class__(archive_after_ms=0))
+    assert engine.archive.move() > 0
+    text = viewer.get(f"/transactions/{orders.committed}").content.decode()
+    assert "Finished and forgotten" in text
+    assert "low water mark" in text
+    assert "h-lineage" not in text
+    for part in ("timeline", "lineage", "participants", "messages"):
+        assert viewer.get(f"/transactions/{orders.committed}/{part}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("txn_id", "told"),
+    [
+        ("3:999", "has issued ids up to 3:2"),
+        ("0:1", "has issued none yet"),
+        ("900:1", "There is no coordinator 900"),
+    ],
+)
+def test_an_id_that_was_never_issued_says_how_far_its_coordinator_is(
+    orders: Orders, viewer: Client, txn_id: str, told: str
+) -> None:
+    answer = viewer.get(f"/transactions/{txn_id}")
+    assert answer.status_code == 404
+    assert told in answer.content.decode()
+
+
+def test_the_dialog_tells_what_else_could_end_it(orders: Orders, operator: Client) -> None:
+    text = operator.get(f"/transactions/{orders.open}/abort").content.decode()
+    assert "What else could end it" in text
+    assert "does the same as this abort" in text
