@@ -169,18 +169,21 @@ class Finalizer:
         if alone:
             yield _Answers(), alone
         names = sorted(set().union(*members.values()))
+
+        def end_on(name: str) -> _Answers:
+            return self._end_on_broker(
+                name,
+                [row for row in partitions if row.broker == name],
+                [row for row in subscriptions if row.broker == name],
+                orders,
+            )
+
+        if len(names) == 1:  # The common case; a thread would be one more to wait for.
+            yield end_on(names[0]), sorted(set(members) - set(alone))
+            return
         with ThreadPoolExecutor(max(1, len(names)), "finalizer") as pool:
-            asked = {
-                pool.submit(
-                    copy_context().run,  # Its log lines name what this run does.
-                    self._end_on_broker,
-                    name,
-                    [row for row in partitions if row.broker == name],
-                    [row for row in subscriptions if row.broker == name],
-                    orders,
-                ): name
-                for name in names
-            }
+            # Its log lines name what this run does.
+            asked = {pool.submit(copy_context().run, end_on, name): name for name in names}
             for answered in as_completed(asked):
                 name = asked[answered]
                 mine = [sequence for sequence, brokers in members.items() if name in brokers]

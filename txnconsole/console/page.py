@@ -66,11 +66,12 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
         @gzip_page
         @wraps(view)
         def wrapped(request: ConsoleRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-            principal = principal_of(request.user)
-            if principal is None:
+            user = request.user
+            principal = principal_of(user)
+            if principal is None or user.pk is None:
                 return _to_login(request)
             request.principal = principal
-            request.preferences = preferences_of(request.user.pk)
+            request.preferences = preferences_of(user.pk)
             if not principal.may(permission):
                 return forbidden(request, permission)
             with timezone.override(request.preferences.zone_info):
