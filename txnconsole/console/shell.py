@@ -27,7 +27,13 @@ _GROUPS = (
             ("Snapshots", "snapshots", Permission.TOPIC_READ),
         ),
     ),
-    ("Operations", (("Audit log", "audit", Permission.AUDIT_READ),)),
+    (
+        "Operations",
+        (
+            ("Audit log", "audit", Permission.AUDIT_READ),
+            ("Settings", "settings", Permission.SELF_READ),
+        ),
+    ),
 )
 #: From the role that may most to the one that may least.
 _RANK = (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.PRODUCER, Role.CONSUMER)

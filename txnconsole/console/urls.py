@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.urls import include, path, register_converter
+from django.views.generic import RedirectView
 
 from txnconsole.console.converters import TopicConverter, TxnIDConverter
 from txnconsole.console.views import (
@@ -20,9 +21,12 @@ from txnconsole.console.views import (
     partition_subscriptions,
     search,
     session,
+    settings,
     snapshots,
     subscriptions,
+    tokens,
     topics,
+    users,
 )
 
 register_converter(TopicConverter, "topic")
@@ -30,6 +34,7 @@ register_converter(TxnIDConverter, "txn")
 
 app_name = "console"
 _PARTITION = "topics/<topic:topic>/partitions/<int:number>"
+_USER = "settings/users/<str:name>"
 _LOG = f"{_PARTITION}/log"
 
 urlpatterns = [
@@ -70,4 +75,17 @@ urlpatterns = [
     path("explain", explain.explain, name="explain"),
     path("snapshots", snapshots.snapshots, name="snapshots"),
     path("audit", audit.audit, name="audit"),
+    path(
+        "settings", RedirectView.as_view(pattern_name="console:settings-profile"), name="settings"
+    ),
+    path("settings/profile", settings.profile, name="settings-profile"),
+    path("settings/theme", settings.theme, name="settings-theme"),
+    path("settings/limits", settings.effective, name="settings-limits"),
+    path("settings/tokens", tokens.tokens, name="settings-tokens"),
+    path("settings/tokens/<int:token_id>", tokens.revoke, name="settings-token-revoke"),
+    path("settings/users", users.users, name="settings-users"),
+    path(_USER, users.user, name="settings-user"),
+    path(f"{_USER}/roles", users.roles, name="settings-user-roles"),
+    path(f"{_USER}/activity", users.activity, name="settings-user-activity"),
+    path(f"{_USER}/password", users.password, name="settings-user-password"),
 ]

@@ -41,7 +41,7 @@ class Preferences(models.Model):
             return ZoneInfo("UTC")
 
 
-def preferences_of(user_id: int) -> Preferences:
+def preferences_of(user_id: int | None) -> Preferences:
     """What the user has chosen, or the defaults, unsaved."""
     found = Preferences.objects.filter(pk=user_id).first()
-    return found or Preferences(user_id=user_id)
+    return found or Preferences(user_id=user_id or 0)

@@ -70,6 +70,11 @@ PAGES = (
     PageRow(name="subscription", address="/subscriptions/{topic}/{subscription}"),
     PageRow(name="coordinators", address="/coordinators"),
     PageRow(name="audit", address="/audit"),
+    PageRow(name="settings-profile", address="/settings/profile"),
+    PageRow(name="settings-tokens", address="/settings/tokens"),
+    PageRow(name="settings-users", address="/settings/users"),
+    PageRow(name="settings-user", address="/settings/users/flights-feed"),
+    PageRow(name="settings-limits", address="/settings/limits"),
     PageRow(name="search", address="/search"),
     PageRow(name="not-found", address="/transactions/0:999999999", status=404),
 )

@@ -1,0 +1,193 @@
+"""The settings: preferences, tokens, users, limits; who may do what, and what is written down."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from engine import Engine
+from tests.console.conftest import signed_in
+from txnconsole.access.models import Token
+from txnconsole.access.principal import ALL_TOPICS
+from txnconsole.access.roles import Role
+from txnconsole.access.tokens import issue, recognise
+from txnconsole.audit.models import AuditEntry
+from txnconsole.preferences.models import Preferences
+
+PROFILE = {"theme": "dark", "density": "comfortable", "zone": "Asia/Kolkata"}
+REASON = {"reason": "left the team today"}
+TABS = ["profile", "tokens", "users", "limits"]
+
+
+@pytest.fixture
+def admin(engine: Engine, db: None) -> Client:
+    return signed_in("admin")
+
+
+def secret_in(page: str) -> str:
+    found = re.search(r'id="secret">([^<]+)<', page)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_an_admin_reads_every_tab_with_few_questions(
+    admin: Client, tab: str, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_max_num_queries(12):
+        assert admin.get(f"/settings/{tab}").status_code == 200
+
+
+def test_a_viewer_sees_only_its_own_tabs(engine: Engine, viewer: Client) -> None:
+    text = viewer.get("/settings/profile").content.decode()
+    assert "/settings/tokens" in text
+    assert "/settings/users" not in text
+    refused = viewer.get("/settings/users")
+    assert refused.status_code == 403
+    assert "access.manage" in refused.content.decode()
+
+
+def test_preferences_hold_on_every_page(engine: Engine, viewer: Client) -> None:
+    assert viewer.post("/settings/profile", PROFILE).status_code == 302
+    text = viewer.get("/").content.decode()
+    assert 'data-theme="dark"' in text
+    assert 'data-density="comfortable"' in text
+    assert 'data-zone="Asia/Kolkata"' in text
+
+
+def test_moments_are_written_in_the_users_zone(
+    engine: Engine, db: None, admin: Client, operator: Client
+) -> None:
+    admin.post("/settings/profile", PROFILE)
+    token, _ = issue(User.objects.get(username="a-admin"), [Role.VIEWER])
+    token.refresh_from_db()
+    admin.post(f"/settings/tokens/{token.pk}", REASON)
+    entry = AuditEntry.objects.get(action="token.revoke")
+    assert f">{entry.at:%Y-%m-%d %H:%M:%S}</time>" in operator.get("/audit").content.decode()
+    local = admin.get("/audit").content.decode()
+    assert f">{entry.at:%Y-%m-%d %H:%M:%S}</time>" not in local
+    assert "At (Asia/Kolkata)" in local
+
+
+@pytest.mark.parametrize("change", [{"zone": "Mars/Olympus"}, {"theme": "pink"}, {"zone": "../x"}])
+def test_what_cannot_be_preferred_is_422(
+    engine: Engine, viewer: Client, change: dict[str, str]
+) -> None:
+    assert viewer.post("/settings/profile", PROFILE | change).status_code == 422
+    assert not Preferences.objects.exists()
+
+
+def test_the_theme_button_keeps_the_theme(engine: Engine, viewer: Client) -> None:
+    assert viewer.post("/settings/theme", {"theme": "light"}).status_code == 204
+    assert viewer.post("/settings/theme", {"theme": "pink"}).status_code == 400
+    assert 'data-theme="light"' in viewer.get("/").content.decode()
+
+
+def test_a_token_is_shown_once_and_works(engine: Engine, operator: Client) -> None:
+    form = {"roles": ["operator"], "topics": "public/default/*, x/*", "days": "7"}
+    answer = operator.post("/settings/tokens", form)
+    assert answer.status_code == 201
+    assert answer["Cache-Control"] == "no-store"
+    secret = secret_in(answer.content.decode())
+    principal = recognise(secret)
+    assert principal is not None
+    assert (principal.name, principal.roles) == ("a-operator", {Role.OPERATOR})
+    assert principal.topics == ("public/default/*", "x/*")
+    assert secret not in operator.get("/settings/tokens").content.decode()
+    entry = AuditEntry.objects.get(action="token.create")
+    assert entry.who == "a-operator"
+    assert secret not in entry.after
+
+
+@pytest.mark.parametrize(
+    ("who", "roles"),
+    [
+        ("viewer", "operator"),
+        ("viewer", "consumer"),
+        ("operator", "admin"),
+        ("operator", "producer"),
+    ],
+)
+def test_nobody_gives_a_token_more_than_it_has(
+    engine: Engine, db: None, who: str, roles: str
+) -> None:
+    answer = signed_in(who).post("/settings/tokens", {"roles": [roles], "topics": "*", "days": ""})
+    assert answer.status_code == 422
+    assert not Token.objects.exists()
+
+
+def test_only_an_admin_makes_tokens_for_others(engine: Engine, db: None, viewer: Client) -> None:
+    User.objects.create_user("billing")
+    form = {"roles": ["viewer"], "topics": "*", "days": "", "user": "billing"}
+    viewer.post("/settings/tokens", form)
+    assert Token.objects.get().user.get_username() == "a-viewer"
+    admin = signed_in("admin")
+    admin.post("/settings/tokens", form | {"roles": ["producer"]})
+    assert Token.objects.filter(user__username="billing", roles=["producer"]).exists()
+    unknown = admin.post("/settings/tokens", form | {"user": "nobody"})
+    assert unknown.status_code == 422
+    assert "no user nobody" in unknown.content.decode()
+
+
+def test_a_token_is_revoked_with_a_reason_by_its_owner_or_an_admin(
+    engine: Engine, db: None, viewer: Client, operator: Client
+) -> None:
+    token, secret = issue(User.objects.get(username="a-viewer"), [Role.VIEWER])
+    address = f"/settings/tokens/{token.pk}"
+    assert operator.post(address, REASON).status_code == 409
+    assert viewer.post(address, {"reason": "short"}).status_code == 422
+    assert recognise(secret) is not None
+    assert viewer.post(address, REASON).status_code == 200
+    assert recognise(secret) is None
+    assert AuditEntry.objects.filter(action="token.revoke", reason=REASON["reason"]).exists()
+
+
+def test_an_admin_makes_a_user_who_can_sign_in(admin: Client) -> None:
+    answer = admin.post("/settings/users", {"name": "ann", "roles": ["viewer"], "person": "on"})
+    assert answer.status_code == 201
+    password = secret_in(answer.content.decode())
+    assert Client().login(username="ann", password=password)
+    assert password not in AuditEntry.objects.get(action="user.put").after
+    again = admin.post("/settings/users", {"name": "ann", "person": "on"})
+    assert again.status_code == 422
+    assert "already" in again.content.decode()
+    assert Client().login(username="ann", password=password)
+
+
+def test_an_owner_of_tokens_gets_no_password(admin: Client) -> None:
+    assert admin.post("/settings/users", {"name": "feed"}).status_code == 201
+    assert not User.objects.get(username="feed").has_usable_password()
+
+
+def test_a_user_is_disabled_given_roles_and_a_password(admin: Client) -> None:
+    user = User.objects.create_user("ann", password="old horse staple")
+    _, secret = issue(user, [Role.VIEWER], topics=ALL_TOPICS)
+    page = admin.post("/settings/users/ann/roles", REASON | {"roles": ["operator"]})
+    assert page.status_code == 200
+    assert [group.name for group in user.groups.all()] == ["operator"]
+    made = admin.post("/settings/users/ann/password", REASON)
+    assert made["Cache-Control"] == "no-store"
+    assert not Client().login(username="ann", password="old horse staple")
+    assert admin.post("/settings/users/ann/activity", REASON).status_code == 200
+    assert recognise(secret) is None
+    assert admin.post("/settings/users/ann/activity", REASON).status_code == 200
+    assert recognise(secret) is not None
+    assert AuditEntry.objects.filter(action="user.put", reason=REASON["reason"]).count() == 4
+
+
+def test_nobody_locks_itself_out(admin: Client) -> None:
+    for what in ("activity", "roles"):
+        answer = admin.post(f"/settings/users/a-admin/{what}", REASON | {"roles": ["viewer"]})
+        assert answer.status_code == 409
+        assert "Another admin must do this" in answer.content.decode()
+
+
+def test_limits_say_what_sets_them(admin: Client) -> None:
+    text = admin.get("/settings/limits").content.decode()
+    assert "TXNCONSOLE_MAX_OPEN_PER_OWNER" in text
+    assert "10,000" in text
+    assert "7 d 0 h" in text

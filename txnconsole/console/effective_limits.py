@@ -1,0 +1,118 @@
+"""The limits and retention in effect, with what sets each; read only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+
+from engine.settings import EngineSettings
+from txnconsole.console.templatetags.console import count, duration, size
+from txnconsole.trends import COARSE_KEPT, FINE_KEPT
+
+_BUILT_IN = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit: what it bounds, its value, and the variable that sets it (empty: built in)."""
+
+    what: str
+    value: str
+    set_by: str
+    effect: str
+
+
+def limits() -> list[Limit]:
+    """What is refused above which value."""
+    engine = EngineSettings()
+    per_owner = settings.MAX_OPEN_PER_OWNER
+    return [
+        Limit(
+            "Timeout of a transaction that asks for none",
+            duration(engine.default_timeout_ms),
+            _BUILT_IN,
+            "It is aborted when its time is over.",
+        ),
+        Limit("Longest timeout", duration(engine.max_timeout_ms), _BUILT_IN, "400 InvalidRequest"),
+        Limit(
+            "Open transactions of one owner",
+            count(per_owner) if per_owner else "no limit",
+            "TXNCONSOLE_MAX_OPEN_PER_OWNER",
+            "429 LimitExceeded",
+        ),
+        Limit("One message", size(engine.max_message_bytes), _BUILT_IN, "413 PayloadTooLarge"),
+        Limit("One batch", size(engine.max_batch_bytes), _BUILT_IN, "413 PayloadTooLarge"),
+        Limit(
+            "Requests of one token a second, on one web process",
+            count(settings.TXNCONSOLE_REQUESTS_PER_SECOND),
+            "TXNCONSOLE_REQUESTS_PER_SECOND",
+            "429 LimitExceeded",
+        ),
+        Limit(
+            "Requests of one token at once",
+            count(settings.TXNCONSOLE_REQUESTS_BURST),
+            "TXNCONSOLE_REQUESTS_BURST",
+            "429 LimitExceeded",
+        ),
+        Limit(
+            "Requests that one web process works on",
+            count(settings.TXNCONSOLE_WEB_THREADS),
+            "TXNCONSOLE_WEB_THREADS",
+            "Further ones wait.",
+        ),
+        Limit(
+            "Coordinators at least",
+            count(settings.COORDINATORS),
+            "TXNCONSOLE_COORDINATORS",
+            "The page Coordinators makes more.",
+        ),
+        Limit(
+            "Payloads that viewers may read",
+            ", ".join(settings.TXNCONSOLE_VIEWER_PAYLOADS) or "none",
+            "TXNCONSOLE_VIEWER_PAYLOADS",
+            "Others come masked.",
+        ),
+    ]
+
+
+def retention() -> list[Limit]:
+    """What is kept for how long."""
+    return [
+        Limit(
+            "Header, participants and log of an ended transaction",
+            duration(settings.ARCHIVE_AFTER_MS),
+            "TXNCONSOLE_ARCHIVE_AFTER_MS",
+            "After that its outcome and owner, for ever.",
+        ),
+        Limit(
+            "Sequences of each coordinator that keep them",
+            count(settings.ARCHIVE_KEEP),
+            "TXNCONSOLE_ARCHIVE_KEEP",
+            "Older ones are archived sooner.",
+        ),
+        Limit(
+            "Messages",
+            "as each topic says",
+            "PUT /topics/…",
+            "Below the log's start they are gone.",
+        ),
+        Limit("Audit log", "for ever", _BUILT_IN, "It can only grow."),
+        Limit(
+            "Answers kept under an Idempotency-Key",
+            "24 h",
+            _BUILT_IN,
+            "Then the key is free again.",
+        ),
+        Limit(
+            "Samples of ten seconds and of five minutes",
+            f"{duration(_ms(FINE_KEPT))}, {duration(_ms(COARSE_KEPT))}",
+            _BUILT_IN,
+            "The overview's charts are of these.",
+        ),
+    ]
+
+
+def _ms(value: timedelta) -> int:
+    return value // timedelta(milliseconds=1)

@@ -1,0 +1,125 @@
+"""The forms of the settings: preferences, tokens, users."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django import forms
+
+from txnconsole.access.roles import Role
+from txnconsole.access.users import USER_NAME
+from txnconsole.console.confirmation import ReasonForm
+from txnconsole.preferences.models import Density, Theme
+
+_TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
+_MAX_TOPICS, _MAX_PATTERN = 64, 400
+#: How long a token holds, by what its field says; in days.
+LIFETIMES = (
+    ("7", "7 days"),
+    ("30", "30 days"),
+    ("90", "90 days"),
+    ("365", "a year"),
+    ("", "for ever"),
+)
+
+
+class PreferencesForm(forms.Form):
+    """How the user wants to see the console."""
+
+    zone = forms.CharField(
+        max_length=64, label="Time zone", widget=forms.TextInput(attrs=_TEXT | {"list": "zones"})
+    )
+    theme = forms.ChoiceField(choices=Theme, widget=forms.RadioSelect)
+    density = forms.ChoiceField(choices=Density, widget=forms.RadioSelect)
+
+    def clean_zone(self) -> str:
+        """Accept names of the IANA time zone database."""
+        name: str = self.cleaned_data["zone"].strip()
+        try:
+            ZoneInfo(name)
+        except (KeyError, ValueError, OSError) as error:
+            raise forms.ValidationError("Write a zone's name as Europe/Berlin, or UTC.") from error
+        return name
+
+
+class TokenForm(forms.Form):
+    """A new token; ``grantable`` are the roles that may be given."""
+
+    topics = forms.CharField(
+        initial="*",
+        max_length=4000,
+        label="Topics",
+        widget=forms.TextInput(attrs=_TEXT),
+        help_text="Patterns over tenant/namespace/topic with * ? and […], separated by commas.",
+    )
+    days = forms.ChoiceField(
+        choices=LIFETIMES,
+        initial="90",
+        required=False,
+        label="Valid for",
+        widget=forms.Select(attrs={"class": "field"}),
+    )
+    user = forms.CharField(
+        required=False,
+        max_length=150,
+        label="Owner",
+        widget=forms.TextInput(attrs=_TEXT),
+        help_text="The user whose programs use it; empty is yourself.",
+    )
+
+    def __init__(self, *args: Any, grantable: list[Role], for_others: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["roles"] = forms.MultipleChoiceField(
+            choices=[(str(role), str(role)) for role in grantable],
+            widget=forms.CheckboxSelectMultiple,
+            error_messages={"required": "Choose a role at least."},
+        )
+        if not for_others:
+            del self.fields["user"]
+
+    def clean_topics(self) -> list[str]:
+        """Split the patterns."""
+        text: str = self.cleaned_data["topics"]
+        patterns = [pattern for part in text.split(",") if (pattern := part.strip())]
+        if not patterns:
+            raise forms.ValidationError("Write a pattern at least; * is every topic.")
+        if len(patterns) > _MAX_TOPICS or any(len(one) > _MAX_PATTERN for one in patterns):
+            raise forms.ValidationError(
+                f"At most {_MAX_TOPICS} patterns of {_MAX_PATTERN} characters."
+            )
+        return patterns
+
+    @property
+    def lifetime(self) -> timedelta | None:
+        days: str = self.cleaned_data["days"]
+        return timedelta(days=int(days)) if days else None
+
+
+class NewUserForm(forms.Form):
+    """A new user's name and roles; a password is made for it if it is a person."""
+
+    name = forms.RegexField(
+        USER_NAME,
+        widget=forms.TextInput(attrs=_TEXT | {"autocapitalize": "none"}),
+        error_messages={"invalid": "1 to 150 letters, digits and any of @ . + - _."},
+    )
+    roles = forms.MultipleChoiceField(
+        required=False,
+        choices=[(str(role), str(role)) for role in Role],
+        widget=forms.CheckboxSelectMultiple,
+    )
+    person = forms.BooleanField(
+        required=False, initial=True, label="Signs in to the console (gets a password)"
+    )
+
+
+class RolesForm(ReasonForm):
+    """Which roles a user has from now on."""
+
+    roles = forms.MultipleChoiceField(
+        required=False,
+        choices=[(str(role), str(role)) for role in Role],
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "choices"}),
+    )

@@ -1,0 +1,71 @@
+"""The settings: how one sees the console, and what is in effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from txnconsole.access.roles import Permission
+from txnconsole.console.effective_limits import limits, retention
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.settings_forms import PreferencesForm
+from txnconsole.preferences.models import Preferences, Theme
+
+#: Title, address name, permission.
+TABS = (
+    ("Profile", "settings-profile", Permission.SELF_READ),
+    ("Tokens", "settings-tokens", Permission.TOKEN_OWN),
+    ("Users", "settings-users", Permission.ACCESS_MANAGE),
+    ("Limits and retention", "settings-limits", Permission.OPERATION_READ),
+)
+
+
+def settings_page(
+    request: ConsoleRequest, template: str, tab: str, context: dict[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """A page of the settings, with the tabs that the user may open."""
+    tabs = [
+        (title, reverse(f"console:{name}"), name == tab)
+        for title, name, permission in TABS
+        if request.principal.may(permission)
+    ]
+    return show(request, template, context | {"tabs": tabs}, status=status)
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.SELF_READ)
+def profile(request: ConsoleRequest) -> HttpResponse:
+    """Who one is, and theme, density and time zone, kept with the user."""
+    chosen = request.preferences
+    kept = {"theme": chosen.theme, "density": chosen.density, "zone": chosen.zone}
+    form = PreferencesForm(request.POST or None, initial=kept)
+    if request.method == "POST" and form.is_valid():
+        Preferences.objects.update_or_create(user_id=chosen.pk, defaults=form.cleaned_data)
+        return HttpResponseRedirect(f"{reverse('console:settings-profile')}?saved=1")
+    context = {"form": form, "saved": request.GET.get("saved") == "1"}
+    status = 422 if form.errors else 200
+    return settings_page(
+        request, "console/settings/profile.html", "settings-profile", context, status=status
+    )
+
+
+@require_POST
+@page(Permission.SELF_READ)
+def theme(request: ConsoleRequest) -> HttpResponse:
+    """Keep the theme that the button in the top bar has switched to."""
+    chosen = request.POST.get("theme", "")
+    if chosen not in Theme.values:
+        return HttpResponse("No such theme.", status=400)
+    Preferences.objects.update_or_create(user_id=request.preferences.pk, defaults={"theme": chosen})
+    return HttpResponse(status=204)
+
+
+@require_GET
+@page(Permission.OPERATION_READ)
+def effective(request: ConsoleRequest) -> HttpResponse:
+    """Limits and retention as they are, and what sets them."""
+    context = {"limits": limits(), "retention": retention()}
+    return settings_page(request, "console/settings/limits.html", "settings-limits", context)

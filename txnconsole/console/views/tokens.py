@@ -1,0 +1,100 @@
+"""Tokens: one's own, and for administrators everybody's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from engine.model.errors import EngineError
+from txnconsole.access.administration import NotYours, create_token, grantable, revoke_token
+from txnconsole.access.roles import Permission, Role
+from txnconsole.access.tokens import find_token, list_tokens
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
+from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.settings_forms import TokenForm
+from txnconsole.console.views.settings import settings_page
+
+PAGE_ROWS = 50
+_MAX_ID_DIGITS = 18
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.TOKEN_OWN)
+def tokens(request: ConsoleRequest) -> HttpResponse:
+    """The tokens, newest first; on POST another one, whose secret is in this answer alone."""
+    manages = request.principal.may(Permission.ACCESS_MANAGE)
+    roles = grantable(request.principal)
+    form = TokenForm(request.POST or None, grantable=roles, for_others=manages)
+    context: dict[str, Any] = {"form": form, "manages": manages}
+    status = 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                context["token"], context["secret"] = _create(request, form)
+                status = 201
+                context["form"] = TokenForm(grantable=roles, for_others=manages)
+            except EngineError as error:
+                form.add_error(None, error.message)
+    user = request.GET.get("user", "").strip() if manages else request.principal.name
+    before = request.GET.get("before", "")
+    below = int(before) if before.isdecimal() and len(before) <= _MAX_ID_DIGITS else None
+    found = list_tokens(user=user or None, below=below, limit=PAGE_ROWS + 1)
+    context |= {
+        "tokens": found[:PAGE_ROWS],
+        "before": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,
+        "first": below is None,
+        "user_filter": user if manages else "",
+    }
+    answer = settings_page(
+        request, "console/settings/tokens.html", "settings-tokens", context, status=status
+    )
+    if "secret" in context:
+        answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.TOKEN_OWN)
+def revoke(request: ConsoleRequest, token_id: int) -> HttpResponse:
+    """End a token: one's own, or as an administrator anybody's."""
+    manages = request.principal.may(Permission.ACCESS_MANAGE)
+    owner = None if manages else request.principal.name
+    token = find_token(token_id)
+    name = token.user.get_username()
+    if owner not in (None, name):
+        raise NotYours(f"Token {token_id} is not yours.")
+    confirmation = Confirmation(
+        title=f"Revoke token {token_id} of {name}?",
+        effects=[
+            f"Programs that use {token.hint}… are refused within two seconds.",
+            "Their open transactions stay open until they time out or are aborted.",
+            "It cannot be undone; make another token instead.",
+        ],
+        verb="Revoke token",
+        keep="Keep it",
+        address=reverse("console:settings-token-revoke", args=[token_id]),
+        back=reverse("console:settings-tokens"),
+        harm=True,
+    )
+
+    def change(form: ReasonForm) -> Outcome:
+        reason = form.cleaned_data["reason"]
+        revoke_token(actor_of(request), token_id, reason=reason, owner=owner)
+        return Outcome(title=f"Token {token_id} is revoked", goes_to=confirmation.back)
+
+    return ask(request, confirmation, ReasonForm, change)
+
+
+def _create(request: ConsoleRequest, form: TokenForm) -> tuple[Any, str]:
+    data = form.cleaned_data
+    return create_token(
+        actor_of(request),
+        data.get("user") or request.principal.name,
+        [Role(role) for role in data["roles"]],
+        topics=data["topics"],
+        lifetime=form.lifetime,
+    )

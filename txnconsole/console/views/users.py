@@ -1,0 +1,200 @@
+"""Users, their roles, and what the roles permit; for administrators."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
+
+from engine.model.errors import EngineError
+from txnconsole.access.administration import change_user
+from txnconsole.access.roles import GRANTS, Permission, Role
+from txnconsole.access.tokens import list_tokens
+from txnconsole.access.users import (
+    UserSettings,
+    find_user,
+    list_users,
+    members,
+    roles_of,
+    user_name,
+)
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
+from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.settings_forms import NewUserForm, RolesForm
+from txnconsole.console.views.settings import settings_page
+
+PAGE_ROWS = 50
+_PASSWORD_BYTES = 12
+_TOKENS = 20
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.ACCESS_MANAGE)
+def users(request: ConsoleRequest) -> HttpResponse:
+    """Users by name, a form for another, and the roles; a new password is in this answer alone."""
+    form = NewUserForm(request.POST or None)
+    context: dict[str, Any] = {"form": form}
+    status = 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                context |= _create(request, form)
+            except EngineError as error:
+                form.add_error(None, error.message)
+        if "created" in context:
+            status = 201
+            context["form"] = NewUserForm()
+    found = list_users(above=request.GET.get("after") or None, limit=PAGE_ROWS + 1)
+    shown = found[:PAGE_ROWS]
+    counts = members()
+    context |= {
+        "users": [(user, sorted(roles_of(user))) for user in shown],
+        "after": shown[-1].get_username() if len(found) > PAGE_ROWS else None,
+        "first": "after" not in request.GET,
+        "roles": [(role, counts.get(role, 0), sorted(GRANTS[role])) for role in Role],
+    }
+    answer = settings_page(
+        request, "console/settings/users.html", "settings-users", context, status=status
+    )
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@require_GET
+@page(Permission.ACCESS_MANAGE)
+def user(request: ConsoleRequest, name: str) -> HttpResponse:
+    """One user: roles, whether it is active, and its tokens."""
+    found = find_user(user_name(name))
+    context = {
+        "user_shown": found,
+        "roles": sorted(roles_of(found)),
+        "tokens": list_tokens(user=name, below=None, limit=_TOKENS),
+        "is_self": name == request.principal.name,
+    }
+    return settings_page(request, "console/settings/user.html", "settings-users", context)
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.ACCESS_MANAGE)
+def roles(request: ConsoleRequest, name: str) -> HttpResponse:
+    """Give and take roles."""
+    found = find_user(user_name(name))
+    tokens = sum(token.state == "valid" for token in list_tokens(user=name, below=None, limit=100))
+    effects = ["It holds within two seconds, also for pages that are open."]
+    if tokens:
+        effects.append(
+            f"Its {tokens} valid token{'s' if tokens > 1 else ''} keep the roles that they have:"
+            " revoke them if they must not."
+        )
+
+    def change(form: RolesForm) -> Outcome:
+        chosen = frozenset(Role(role) for role in form.cleaned_data["roles"])
+        _put(request, name, UserSettings(roles=chosen), form)
+        return Outcome(title=f"{name} has other roles now", goes_to=_address(name))
+
+    return ask(
+        request,
+        _confirmation(found, "roles", f"Change the roles of {name}", effects, "Change roles"),
+        RolesForm,
+        change,
+        initial={"roles": sorted(roles_of(found))},
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.ACCESS_MANAGE)
+def activity(request: ConsoleRequest, name: str) -> HttpResponse:
+    """Disable a user, or let it in again."""
+    found = find_user(user_name(name))
+    active = not found.is_active
+    if active:
+        title, verb = f"Let {name} in again?", "Activate"
+        effects = ["It can sign in, and its tokens that were not revoked hold again."]
+    else:
+        title, verb = f"Disable {name}?", "Disable"
+        effects = [
+            "It is signed out, and all its tokens are refused within two seconds.",
+            "Its transactions and its entries in the audit log stay.",
+        ]
+
+    def change(form: ReasonForm) -> Outcome:
+        _put(request, name, UserSettings(active=active), form)
+        done = "may sign in again" if active else "is disabled"
+        return Outcome(title=f"{name} {done}", goes_to=_address(name))
+
+    confirmation = _confirmation(found, "activity", title, effects, verb, harm=not active)
+    return ask(request, confirmation, ReasonForm, change)
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.ACCESS_MANAGE)
+def password(request: ConsoleRequest, name: str) -> HttpResponse:
+    """Make a new password for a user; it is shown once."""
+    found = find_user(user_name(name))
+    effects = [
+        "A new password is made and shown this once.",
+        "Its sessions with the old one end.",
+    ]
+
+    def change(form: ReasonForm) -> Outcome:
+        made = secrets.token_urlsafe(_PASSWORD_BYTES)
+        _put(request, name, UserSettings(password=made), form)
+        return Outcome(
+            title=f"The new password of {name}",
+            lines=[made, "It is not shown again. Hand it over in a way that only they can read."],
+        )
+
+    confirmation = _confirmation(
+        found, "password", f"Make a new password for {name}?", effects, "Make a password"
+    )
+    answer = ask(request, confirmation, ReasonForm, change)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def _create(request: ConsoleRequest, form: NewUserForm) -> dict[str, Any]:
+    """The user and its password; nothing when the name is taken, which the form then says."""
+    data = form.cleaned_data
+    if User.objects.filter(username=data["name"]).exists():
+        form.add_error("name", "There is a user of that name already.")
+        return {}
+    made = secrets.token_urlsafe(_PASSWORD_BYTES) if data["person"] else None
+    settings = UserSettings(
+        roles=frozenset(Role(role) for role in data["roles"]), active=True, password=made
+    )
+    created, _ = change_user(actor_of(request), request.principal, data["name"], settings)
+    return {"created": created, "password": made}
+
+
+def _put(request: ConsoleRequest, name: str, settings: UserSettings, form: ReasonForm) -> None:
+    change_user(
+        actor_of(request),
+        request.principal,
+        name,
+        settings,
+        reason=form.cleaned_data["reason"],
+    )
+
+
+def _address(name: str) -> str:
+    return reverse("console:settings-user", args=[name])
+
+
+def _confirmation(
+    found: User, what: str, title: str, effects: list[str], verb: str, *, harm: bool = False
+) -> Confirmation:
+    name = found.get_username()
+    return Confirmation(
+        title=title,
+        effects=effects,
+        verb=verb,
+        keep="Leave it",
+        address=reverse(f"console:settings-user-{what}", args=[name]),
+        back=_address(name),
+        harm=harm,
+    )
