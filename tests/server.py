@@ -95,8 +95,15 @@ class Served:
 @pytest.fixture(scope="session")
 def server(postgres: EmbeddedPostgres, server_directory: Path) -> Iterator[Served]:
     """A real web server, a Celery worker and beat, shared by the tests of this process."""
+    with served(postgres, server_directory) as product:
+        yield product
+
+
+@contextlib.contextmanager
+def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
+    """The product with its data under a directory, on databases of its own."""
     with (
-        DataDirectory.held(server_directory / "served") as data,
+        DataDirectory.held(directory / "served") as data,
         _valkey(data) as redis_url,
     ):
         postgres.create_databases(_DATABASES)

@@ -183,14 +183,14 @@ def test_a_task_that_is_retried_after_writing_leaves_each_row_once(
 ) -> None:
     topic, name = new_topic(2), f"sink-{uuid.uuid4().hex}"
     # Rows and batches of a size that lets the first ones be written before the task fails.
-    rows = spark.range(0, 5000, 1, 2).selectExpr("lpad(cast(id as string), 300, '0') payload")
+    rows = spark.range(0, 12000, 1, 2).selectExpr("lpad(cast(id as string), 300, '0') payload")
     failing = rows.mapInArrow(_by_value(_failing_once), rows.schema)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
     try:
         write(failing, topic, sink=name, batch="0").save()
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-    assert sorted(committed(topic)) == [b"%0300d" % number for number in range(5000)]
+    assert sorted(committed(topic)) == [b"%0300d" % number for number in range(12000)]
     attempts = list(client.transactions.list(client=f"spark:{name}"))
     assert len(attempts) == 3
     assert not [each for each in attempts if each.status == "OPEN"]

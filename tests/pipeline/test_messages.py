@@ -47,7 +47,7 @@ def _schema(*fields: tuple[str, DataType]) -> StructType:
 
 
 def test_a_message_becomes_a_row_of_the_exact_arrow_schema_that_spark_demands() -> None:
-    batch = to_arrow([_MESSAGE], arrow_schema(MESSAGE_SCHEMA))
+    batch = to_arrow([_MESSAGE], "public/default/flights", arrow_schema(MESSAGE_SCHEMA))
     assert batch.schema == arrow_schema(MESSAGE_SCHEMA)
     row = batch.to_pylist(maps_as_pydicts="strict")[0]
     assert (row["payload"], row["properties"], row["publish_time"]) == (
@@ -58,7 +58,7 @@ def test_a_message_becomes_a_row_of_the_exact_arrow_schema_that_spark_demands() 
 
 
 def test_no_messages_are_a_batch_of_the_same_schema() -> None:
-    assert to_arrow([], arrow_schema(MESSAGE_SCHEMA)).num_rows == 0
+    assert to_arrow([], "public/default/flights", arrow_schema(MESSAGE_SCHEMA)).num_rows == 0
 
 
 def test_columns_are_given_in_the_order_asked_for() -> None:

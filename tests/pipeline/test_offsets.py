@@ -6,51 +6,69 @@ from hypothesis import strategies as st
 
 from txnconsole.pipeline.offsets import (
     OffsetRange,
+    Place,
+    Position,
     PositionLost,
     advance,
+    between,
     from_json,
     parse_offsets,
-    split,
     to_json,
 )
 
-_OFFSETS = st.dictionaries(st.integers(0, 8), st.integers(0, 1000), min_size=1)
+_TOPIC = "public/default/flights"
+_PLACES = [Place(_TOPIC, number) for number in range(9)]
+_OFFSETS = st.dictionaries(st.sampled_from(_PLACES), st.integers(0, 1000), min_size=1)
+_STANDING = {_PLACES[0]: Position(2, 5), _PLACES[1]: Position(0, 7)}
 
 
-def test_earliest_is_the_start_of_every_partition() -> None:
-    assert parse_offsets("earliest", {0: 5, 1: 7}) == {0: 0, 1: 0}
+def _at(**offsets: int) -> dict[Place, int]:
+    """Offsets by ``p<number>``."""
+    return {_PLACES[int(name[1:])]: offset for name, offset in offsets.items()}
+
+
+def test_earliest_is_where_every_log_begins() -> None:
+    assert parse_offsets("earliest", _TOPIC, _STANDING) == _at(p0=2, p1=0)
 
 
 def test_latest_is_the_end_of_every_partition() -> None:
-    assert parse_offsets("latest", {0: 5, 1: 7}) == {0: 5, 1: 7}
+    assert parse_offsets("latest", _TOPIC, _STANDING) == _at(p0=5, p1=7)
 
 
 def test_a_partition_that_json_leaves_out_stands_at_its_end() -> None:
-    assert parse_offsets('{"1": 3}', {0: 5, 1: 7}) == {0: 5, 1: 3}
+    assert parse_offsets('{"1": 3}', _TOPIC, _STANDING) == _at(p0=5, p1=3)
+
+
+def test_in_a_read_of_several_topics_partitions_are_called_by_their_topic() -> None:
+    pattern = "public/*/flights"
+    assert parse_offsets('{"public/default/flights:1": 3}', pattern, _STANDING)[_PLACES[1]] == 3
+    assert from_json(to_json(_at(p3=5, p1=2), pattern), pattern) == _at(p1=2, p3=5)
+    with pytest.raises(ValueError, match="JSON like"):
+        parse_offsets('{"1": 3}', pattern, _STANDING)
 
 
 @pytest.mark.parametrize("text", ["soon", "[1]", "3", '{"0": "x"}', '{"9": 1}', '{"0": -1}'])
 def test_malformed_offsets_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"[Oo]ffsets|no partitions"):
-        parse_offsets(text, {0: 5, 1: 7})
+        parse_offsets(text, _TOPIC, _STANDING)
 
 
 def test_a_partition_that_is_new_since_the_checkpoint_is_read_from_its_start() -> None:
-    assert advance({0: 5}, {0: 5, 1: 3}, None) == {0: 5, 1: 3}
+    assert advance(_at(p0=5), _at(p0=5, p1=3), None) == _at(p0=5, p1=3)
 
 
 def test_a_topic_that_ends_before_the_checkpoint_is_refused() -> None:
-    with pytest.raises(PositionLost, match="read to"):
-        advance({0: 5}, {0: 4}, None)
+    with pytest.raises(PositionLost, match="read further"):
+        advance(_at(p0=5), _at(p0=4), None)
 
 
 def test_a_limit_is_shared_out_and_what_one_partition_leaves_goes_to_the_others() -> None:
-    assert advance({}, {0: 2, 1: 100, 2: 100}, 32) == {0: 2, 1: 15, 2: 15}
+    assert advance({}, _at(p0=2, p1=100, p2=100), 32) == _at(p0=2, p1=15, p2=15)
 
 
 @given(start=_OFFSETS, more=_OFFSETS, limit=st.none() | st.integers(1, 500))
 def test_advancing_takes_as_much_as_it_may_and_never_passes_an_end(
-    start: dict[int, int], more: dict[int, int], limit: int | None
+    start: dict[Place, int], more: dict[Place, int], limit: int | None
 ) -> None:
     end = {key: start.get(key, 0) + more.get(key, 0) for key in start.keys() | more.keys()}
     reached = advance(start, end, limit)
@@ -60,21 +78,16 @@ def test_advancing_takes_as_much_as_it_may_and_never_passes_an_end(
     assert sum(taken.values()) == (backlog if limit is None else min(limit, backlog))
 
 
-@given(start=_OFFSETS, more=_OFFSETS, size=st.integers(1, 400))
-def test_ranges_cover_every_offset_once(
-    start: dict[int, int], more: dict[int, int], size: int
+@given(start=_OFFSETS, more=_OFFSETS)
+def test_between_two_positions_lies_one_range_for_each_partition_that_has_moved(
+    start: dict[Place, int], more: dict[Place, int]
 ) -> None:
     end = {key: start.get(key, 0) + more[key] for key in more}
-    ranges = split(start, end, size)
-    covered = [(part.partition, offset) for part in ranges for offset in _offsets(part)]
-    wanted = [(key, offset) for key in end for offset in range(start.get(key, 0), end[key])]
-    assert sorted(covered) == sorted(wanted)
-    assert all(part.upper - part.lower <= size for part in ranges)
-
-
-def _offsets(part: OffsetRange) -> range:
-    return range(part.lower, part.upper)
+    assert between(start, end) == [
+        OffsetRange(key, start.get(key, 0), end[key]) for key in sorted(more) if more[key]
+    ]
 
 
 def test_positions_survive_json() -> None:
-    assert from_json(to_json({3: 5, 1: 2})) == {1: 2, 3: 5}
+    assert from_json(to_json(_at(p3=5, p1=2), _TOPIC), _TOPIC) == _at(p1=2, p3=5)
+    assert to_json(_at(p3=5), _TOPIC) == {"3": 5}

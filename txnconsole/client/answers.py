@@ -86,19 +86,51 @@ class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
     retention_bytes: int | None = None
 
 
+class TopicPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[TopicInfo]
+    next_cursor: str | None = None
+
+
+class PendingAckInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transaction holds acknowledged in a partition until it ends."""
+
+    txn_id: str
+    ack_type: str
+
+
+class OffsetSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """Offsets, both ends in."""
+
+    first: int
+    last: int
+
+
+class CursorInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a subscription stands in a partition: all up to ``mark_delete_offset``, inclusive, and
+    the ranges ``acked`` above it are acknowledged."""
+
+    partition: int
+    mark_delete_offset: int
+    acked: list[OffsetSpan] = []
+    pending_acks: list[PendingAckInfo] = []
+
+
 class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     subscription: str
     type: str
+    partitions: list[CursorInfo] = []
 
 
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a partition stands; ``stable_position`` is inclusive and -1 when there is none."""
+    """Where a partition stands; ``stable_position`` is inclusive and -1 when there is none. What
+    was below ``log_start_offset`` has been dropped by retention."""
 
     last_offset: int
     stable_position: int
     last_stable_offset: int
     state: str
+    log_start_offset: int = 0
 
 
 class Produced(msgspec.Struct, frozen=True, kw_only=True):

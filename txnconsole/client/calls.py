@@ -18,6 +18,7 @@ from txnconsole.client.answers import (
     Received,
     SubscriptionInfo,
     TopicInfo,
+    TopicPage,
     TransactionInfo,
     TransactionOutcome,
     TransactionPage,
@@ -128,6 +129,11 @@ def create_topic(topic: str, settings: Mapping[str, Any]) -> Call[TopicInfo]:
 
 def get_topic(topic: str) -> Call[TopicInfo]:
     return Call(method="GET", path=topic_path(topic), answer=TopicInfo)
+
+
+def list_topics(*, cursor: str | None = None, include_system: bool = False) -> Call[TopicPage]:
+    query = {"cursor": cursor, "include_system": "true" if include_system else None, "limit": 500}
+    return Call(method="GET", path="/topics", query=_given(query), answer=TopicPage)
 
 
 def get_partition(topic: str, partition: int) -> Call[PartitionStatus]:

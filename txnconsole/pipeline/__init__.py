@@ -27,6 +27,10 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("txnconsole")`` and ``format("txnconsole-log")`` known to a session."""
+    """Make ``format("txnconsole")`` and ``format("txnconsole-log")`` known to a session.
+
+    Turns on that Spark tells Python sources its filters: it refuses those that ask, otherwise.
+    """
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(TopicDataSource)
     spark.dataSource.register(RawLogDataSource)

@@ -38,6 +38,9 @@ MESSAGE_SCHEMA = StructType(
         StructField("publish_time", TimestampType(), nullable=False),
         StructField("producer_name", StringType()),
         StructField("sequence_id", LongType()),
+        StructField("topic", StringType(), nullable=False),
+        # In committed order: its own offset, or that of its transaction's commit marker.
+        StructField("readable_at", LongType()),
     ]
 )
 
@@ -73,22 +76,30 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def to_arrow(messages: Sequence[Message], schema: pa.Schema) -> pa.RecordBatch:
-    """Lay messages out by column."""
+def to_arrow(messages: Sequence[Message], topic: str, schema: pa.Schema) -> pa.RecordBatch:
+    """Lay out messages of a topic, read in published order, by column."""
     columns = [
-        pa.array([_cell(message, field.name) for message in messages], type=field.type)
+        pa.array([_cell(message, topic, field.name) for message in messages], type=field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _cell(message: Message, column: str) -> object:
-    if column == "payload" and message.payload_masked:
-        raise PermissionError(
-            "The token may not read payloads: give it the role consumer, or leave the column out."
-        )
-    value = getattr(message, column)
-    return list(value.items()) if column == "properties" else value
+def _cell(message: Message, topic: str, column: str) -> object:
+    match column:
+        case "payload" if message.payload_masked:
+            raise PermissionError(
+                "The token may not read payloads: give it the role consumer, or leave the column"
+                " out."
+            )
+        case "topic":
+            return topic
+        case "readable_at":
+            return None
+        case "properties":
+            return list(message.properties.items())
+        case _:
+            return getattr(message, column)
 
 
 def check_writable(schema: StructType) -> None:

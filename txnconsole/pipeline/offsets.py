@@ -1,71 +1,118 @@
-"""Positions of a read: the next offset to read, for each partition of a topic.
+"""Positions of a read: the next offset to read, for each partition of each topic.
 
-Spark keeps them as JSON in a query's checkpoint, which is why the partitions are strings there.
+Spark keeps them as JSON in a query's checkpoint. There a partition is called by its number, or in
+a read of several topics by ``tenant/namespace/topic:number``.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-#: Next offset by partition number. A partition that is missing stands at 0.
-Offsets = dict[int, int]
-
 EARLIEST, LATEST = "earliest", "latest"
+_PATTERN = frozenset("*?[")
+
+
+class Place(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.partition}"
+
+
+#: Next offset by partition. A partition that is missing stands at the start of its log.
+Offsets = Mapping[Place, int]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a log begins, and where it ends for a reader (exclusive)."""
+
+    start: int
+    end: int
 
 
 @dataclass
 class OffsetRange(InputPartition):
-    """The half-open range of one partition's offsets that one task reads."""
+    """A half-open range of one partition's offsets."""
 
-    partition: int
+    place: Place
     lower: int
     upper: int
-
-
-def parse_offsets(option: str, end: Offsets) -> Offsets:
-    """Resolve ``startingOffsets`` or ``endingOffsets``.
-
-    Args:
-        option: ``earliest``, ``latest``, or JSON such as ``{"0": 120, "1": 0}``; partitions that
-            the JSON leaves out are read from (or to) their ends.
-        end: where each partition ends now.
-
-    Raises:
-        ValueError: the option has another form, or names a partition that the topic has not.
-    """
-    if option.lower() == EARLIEST:
-        return dict.fromkeys(end, 0)
-    if option.lower() == LATEST:
-        return dict(end)
-    try:
-        given = from_json(json.loads(option))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f'Offsets are earliest, latest or JSON like {{"0": 120}}, not {option[:80]!r}.'
-        ) from error
-    if unknown := sorted(given.keys() - end.keys()):
-        raise ValueError(f"The topic has no partitions {unknown}.")
-    if any(offset < 0 for offset in given.values()):
-        raise ValueError("Offsets start at 0.")
-    return end | given
-
-
-def from_json(offsets: dict[str, int]) -> Offsets:
-    return {int(partition): int(offset) for partition, offset in offsets.items()}
-
-
-def to_json(offsets: Offsets) -> dict[str, int]:
-    return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
 
 class PositionLost(Exception):
     """A partition ends before a position that was read: it was truncated, or is another one."""
 
 
-def advance(start: Offsets, end: Offsets, limit: int | None) -> Offsets:
+def is_pattern(topic: str) -> bool:
+    """Whether an option names topics by a pattern (``*``, ``?``, ``[…]``)."""
+    return not _PATTERN.isdisjoint(topic)
+
+
+def parse_offsets(option: str, topic: str, positions: Mapping[Place, Position]) -> dict[Place, int]:
+    """Resolve ``startingOffsets`` or ``endingOffsets``.
+
+    Args:
+        option: ``earliest``, ``latest``, or JSON such as ``{"0": 120, "1": 0}``; partitions that
+            the JSON leaves out are read from (or to) their ends.
+        topic: the topic or pattern that is read.
+        positions: where each partition stands now.
+
+    Raises:
+        ValueError: the option has another form, or names a partition that is not there.
+    """
+    end = {place: position.end for place, position in positions.items()}
+    if option.lower() == EARLIEST:
+        return {place: position.start for place, position in positions.items()}
+    if option.lower() == LATEST:
+        return end
+    try:
+        given = from_json(json.loads(option), topic)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"Offsets are earliest, latest or JSON like {_example(topic)}, not {option[:80]!r}."
+        ) from error
+    if unknown := sorted(str(place) for place in given.keys() - end.keys()):
+        raise ValueError(f"There are no partitions {', '.join(unknown)}.")
+    if any(offset < 0 for offset in given.values()):
+        raise ValueError("Offsets start at 0.")
+    return end | given
+
+
+def _example(topic: str) -> str:
+    return '{"public/default/flights:0": 120}' if is_pattern(topic) else '{"0": 120}'
+
+
+def from_json(offsets: Mapping[str, int], topic: str) -> dict[Place, int]:
+    """Read offsets of a topic, or of several."""
+    return {_place(key, topic): int(offset) for key, offset in offsets.items()}
+
+
+def _place(key: str, topic: str) -> Place:
+    name, _, number = key.rpartition(":")
+    if bool(name) != is_pattern(topic):
+        raise ValueError(f"{key[:80]!r} does not name a partition as {topic} has them.")
+    return Place(name or topic, int(number))
+
+
+def to_json(offsets: Offsets, topic: str) -> dict[str, int]:
+    """What :func:`from_json` reads."""
+    several = is_pattern(topic)
+    return {
+        str(place) if several else str(place.partition): offset
+        for place, offset in sorted(offsets.items())
+    }
+
+
+def advance(start: Offsets, end: Offsets, limit: int | None) -> dict[Place, int]:
     """The positions after at most ``limit`` offsets from ``start`` on, never past ``end``.
 
     The limit is shared out so that no partition gets more than another as long as both have
@@ -74,23 +121,29 @@ def advance(start: Offsets, end: Offsets, limit: int | None) -> Offsets:
     Raises:
         PositionLost: a start is past its end, which a stable position never moves back to.
     """
-    reached = {partition: start.get(partition, 0) for partition in end}
-    backlog = {partition: end[partition] - reached[partition] for partition in end}
-    if lost := {number: start[number] for number in end if backlog[number] < 0}:
-        raise PositionLost(f"The topic ends at {end}; the query has read to {lost}.")
+    reached = {place: start.get(place, 0) for place in end}
+    backlog = {place: end[place] - reached[place] for place in end}
+    if lost := [place for place in end if backlog[place] < 0]:
+        told = ", ".join(f"{place} ends at {end[place]}" for place in lost[:5])
+        raise PositionLost(f"{told}; the query has read further ({to_json_text(start, lost)}).")
     left = sum(backlog.values()) if limit is None else limit
-    waiting = sorted(end, key=lambda partition: (backlog[partition], partition))
-    for index, partition in enumerate(waiting):
-        taken = min(backlog[partition], left // (len(waiting) - index))
-        reached[partition] += taken
+    waiting = sorted(end, key=lambda place: (backlog[place], place))
+    for index, place in enumerate(waiting):
+        taken = min(backlog[place], left // (len(waiting) - index))
+        reached[place] += taken
         left -= taken
-    return start | reached
+    return {**start, **reached}
 
 
-def split(start: Offsets, end: Offsets, size: int) -> list[OffsetRange]:
-    """The ranges between two positions, none of more than ``size`` offsets."""
+def to_json_text(offsets: Offsets, places: list[Place]) -> str:
+    """Offsets of some places, for people."""
+    return ", ".join(f"{place}: {offsets[place]}" for place in places[:5])
+
+
+def between(start: Offsets, end: Offsets) -> list[OffsetRange]:
+    """What lies between two positions, one range for each partition that has something."""
     return [
-        OffsetRange(partition, lower, min(lower + size, upper))
-        for partition, upper in sorted(end.items())
-        for lower in range(start.get(partition, 0), upper, size)
+        OffsetRange(place, start.get(place, 0), upper)
+        for place, upper in sorted(end.items())
+        if start.get(place, 0) < upper
     ]

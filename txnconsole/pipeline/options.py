@@ -54,3 +54,14 @@ def positive(name: str, text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) == 0:
         raise ValueError(f"{name} is a whole number above 0, not {text[:40]!r}.")
     return int(text)
+
+
+def flag(name: str, text: str) -> bool:
+    """Read ``true`` or ``false``.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(f"{name} is true or false, not {text[:40]!r}.")
+    return text.lower() == "true"

@@ -1,17 +1,24 @@
-"""Reading a topic, in a batch and as a stream.
+"""Reading topics, in a batch and as a stream.
 
 READ_COMMITTED ends at the stable position: a range below it holds the same messages whenever it is
-read, which is what makes a failed task or a replayed batch harmless.
+read, which is what makes a failed task or a replayed batch harmless. In committed order the same
+holds up to the end of the log: what became readable below it never changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+import structlog
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -20,42 +27,57 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from txnconsole.client import Client, Message
-from txnconsole.client.reader import Isolation
-from txnconsole.pipeline.messages import arrow_schema, to_arrow
+from txnconsole.client.reader import Isolation, Order
+from txnconsole.pipeline.access import (
+    COMMITTED,
+    PUBLISHED,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Access,
+)
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.snapshot import ids_of
+from txnconsole.pipeline.broker.topics import BrokerAccess
+from txnconsole.pipeline.filters import Bounds
+from txnconsole.pipeline.messages import arrow_schema
 from txnconsole.pipeline.offsets import (
     EARLIEST,
     LATEST,
-    OffsetRange,
     Offsets,
+    Place,
+    Position,
     advance,
+    between,
     from_json,
+    is_pattern,
     parse_offsets,
-    split,
     to_json,
 )
-from txnconsole.pipeline.options import Connection, positive
+from txnconsole.pipeline.options import Connection, flag, positive
+from txnconsole.pipeline.over_http import HttpAccess
+from txnconsole.pipeline.subscription import TAG, Subscription, SubscriptionUnfit
 
-READ_COMMITTED: Isolation = "read_committed"
-READ_UNCOMMITTED: Isolation = "read_uncommitted"
-_FETCH_MESSAGES = 500
-_OFFSETS_PER_TASK = 50_000
+_BYTES_PER_TASK = 8 * 1024 * 1024
+
+_log = structlog.get_logger(__name__)
 
 
-class StuckRead(Exception):
-    """The server answers no message and no further position: the log is shorter than it was."""
+class DataLost(Exception):
+    """Retention has dropped messages that the query has not read."""
 
 
 @dataclass(frozen=True)
 class TopicRead:
     """What a read's options say."""
 
-    connection: Connection
+    access: Access
     topic: str
-    isolation: Isolation
     starting: str
     ending: str
     max_messages: int | None
+    fail_on_data_loss: bool
+    subscription: Subscription | None = None
+    connection: Connection | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
@@ -67,47 +89,52 @@ class TopicRead:
         if "topic" not in options:
             raise ValueError("Name what to read: option topic, such as public/default/flights.")
         limit = options.get("maxMessagesPerTrigger")
+        subscription = _subscription(options)
         return cls(
-            connection=Connection.of(options),
+            access=_access(options),
             topic=options["topic"],
-            isolation=_isolation(options.get("isolation", READ_COMMITTED)),
             starting=options.get("startingOffsets", EARLIEST),
             ending=options.get("endingOffsets", LATEST),
             max_messages=None if limit is None else positive("maxMessagesPerTrigger", limit),
+            fail_on_data_loss=flag("failOnDataLoss", options.get("failOnDataLoss", "false")),
+            subscription=subscription,
+            connection=None if subscription is None else Connection.of(options),
         )
 
-    def end(self) -> Offsets:
-        """Where each partition ends now for a reader of this isolation, exclusive."""
-        client = self.connection.client()
-        positions = {
-            partition: client.partition(self.topic, partition)
-            for partition in range(client.topic(self.topic).partitions)
-        }
-        if self.isolation == READ_COMMITTED:
-            return {number: each.last_stable_offset for number, each in positions.items()}
-        return {number: each.last_offset + 1 for number, each in positions.items()}
+    def start(self) -> dict[Place, int]:
+        """Where a stream without a checkpoint begins."""
+        if self.subscription is not None and self.connection is not None:
+            return self.subscription.start(self.connection.client())
+        return parse_offsets(self.starting, self.topic, self.access.positions())
 
-    def read(self, part: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-        """One range's messages, a fetch at a time."""
-        if not isinstance(part, OffsetRange):
-            return  # What Spark makes of an empty list of partitions.
-        columns = arrow_schema(schema)
-        for messages in self._fetches(self.connection.client(), part):
-            yield to_arrow(messages, columns)
+    def noted(self, offsets: Offsets) -> dict[str, Any]:
+        """Offsets for a checkpoint; its sink finds there whose they are."""
+        tag = {} if self.subscription is None else {TAG: self.subscription.tag}
+        return {**tag, **to_json(offsets, self.topic)}
 
-    def _fetches(self, client: Client, part: OffsetRange) -> Iterator[list[Message]]:
-        reader = client.reader(
-            self.topic,
-            part.partition,
-            isolation=self.isolation,
-            from_offset=part.lower,
-            max_messages=_FETCH_MESSAGES,
-        )
-        while (position := reader.next_offset) < part.upper:
-            messages = reader.fetch().messages
-            if reader.next_offset <= position:
-                raise StuckRead(f"{self.topic}:{part.partition} does not reach {part.upper}.")
-            yield [message for message in messages if message.offset < part.upper]
+    def offsets(self, noted: Mapping[str, Any]) -> dict[Place, int]:
+        """What :meth:`noted` gave.
+
+        Raises:
+            SubscriptionUnfit: the checkpoint belongs to another subscription, or to none.
+        """
+        tag = None if self.subscription is None else self.subscription.tag
+        if (found := noted.get(TAG)) != tag:
+            raise SubscriptionUnfit(
+                f"The checkpoint goes with subscription {found}, the stream with {tag}: use a new"
+                " checkpoint, and a new sink."
+            )
+        return from_json({key: at for key, at in noted.items() if key != TAG}, self.topic)
+
+    def end(self) -> dict[Place, int]:
+        """Where each partition ends now for this read, exclusive."""
+        return {place: position.end for place, position in self.access.positions().items()}
+
+    def read(
+        self, part: InputPartition, bounds: Bounds, schema: StructType
+    ) -> Iterator[pa.RecordBatch]:
+        """One task's messages."""
+        return self.access.read(part, bounds, arrow_schema(schema))
 
 
 class BatchReader(DataSourceReader):
@@ -115,54 +142,124 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, read: TopicRead, schema: StructType) -> None:
         self._read, self._schema = read, schema
+        self._bounds = Bounds()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Read no more than the filters leave; Spark applies them to the rows all the same."""
+        self._bounds = Bounds.of(filters)
+        return filters
 
     def partitions(self) -> list[InputPartition]:
-        end = self._read.end()
-        start = parse_offsets(self._read.starting, end)
-        stop = parse_offsets(self._read.ending, end)
-        bounded = {number: min(offset, end[number]) for number, offset in stop.items()}
-        return list(split(start, bounded, _OFFSETS_PER_TASK))
+        positions = self._read.access.positions()
+        start = parse_offsets(self._read.starting, self._read.topic, positions)
+        stop = parse_offsets(self._read.ending, self._read.topic, positions)
+        begin = {place: max(offset, positions[place].start) for place, offset in start.items()}
+        end = {place: min(offset, positions[place].end) for place, offset in stop.items()}
+        return self._read.access.tasks(between(begin, end), self._bounds)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._read.read(partition, self._schema)
+        return self._read.read(partition, self._bounds, self._schema)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows a topic. ``commit`` does nothing: a stream's position is in its checkpoint."""
+    """Follows topics. ``commit`` does nothing: a stream's position is in its checkpoint."""
 
     def __init__(self, read: TopicRead, schema: StructType) -> None:
         self._read, self._schema = read, schema
         self._final: Offsets | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return to_json(parse_offsets(self._read.starting, self._read.end()))
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return self._read.noted(self._read.start())
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        end = self._read.end() if self._final is None else self._final
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        positions = self._read.access.positions()
+        end = self._final
+        if end is None:
+            end = {place: position.end for place, position in positions.items()}
+        begin = self._above_retention(self._read.offsets(start), positions, end)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return to_json(advance(from_json(start), end, rows))
+        return self._read.noted(advance(begin, end, rows))
+
+    def _above_retention(
+        self, start: Offsets, positions: Mapping[Place, Position], end: Offsets
+    ) -> dict[Place, int]:
+        """Where reading can go on; says so when retention was faster than the query."""
+        lost = {
+            str(place): [offset, positions[place].start]
+            for place, offset in start.items()
+            if place in positions and offset < positions[place].start
+        }
+        if lost and self._read.fail_on_data_loss:
+            raise DataLost(f"Retention has dropped what was not read, from and to: {lost}.")
+        if lost:
+            _log.warning("messages_dropped_before_they_were_read", offsets=lost)
+        begins = {
+            place: min(position.start, end.get(place, position.start))
+            for place, position in positions.items()
+        }
+        return {**begins, **{place: max(at, begins.get(place, at)) for place, at in start.items()}}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit = self._read.max_messages
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
-    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        return to_json(self._read.end())
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._read.noted(self._read.end())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._final = self._read.end()
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        return list(split(from_json(start), from_json(end), _OFFSETS_PER_TASK))
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        ranges = between(self._read.offsets(start), self._read.offsets(end))
+        return self._read.access.tasks(ranges, Bounds())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._read.read(partition, self._schema)
+        return self._read.read(partition, Bounds(), self._schema)
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: dict[str, Any]) -> None:
         """Nothing: the topic keeps no position for a stream."""
 
     def stop(self) -> None:
         """Nothing to release: the connection belongs to the process."""
+
+
+def _subscription(options: Mapping[str, str]) -> Subscription | None:
+    name = options.get("subscription")
+    if name is None:
+        return None
+    if is_pattern(options["topic"]) or "startingOffsets" in options:
+        raise ValueError(
+            "A subscription is of one topic, and says itself where to start: give no pattern and no"
+            " startingOffsets with it."
+        )
+    for option, only in (("isolation", READ_COMMITTED), ("order", PUBLISHED)):
+        if options.get(option, only).lower() != only:
+            raise ValueError(f"A subscription is read with {option} {only}.")
+    return Subscription(options["topic"], name)
+
+
+def _access(options: Mapping[str, str]) -> Access:
+    isolation = _isolation(options.get("isolation", READ_COMMITTED))
+    order = _order(options.get("order", PUBLISHED))
+    if order == COMMITTED and isolation != READ_COMMITTED:
+        raise ValueError("Only a READ_COMMITTED read has a committed order.")
+    topic = options["topic"]
+    databases = Databases.of(options)
+    if not databases.brokers:
+        if order == COMMITTED or "snapshot" in options:
+            raise ValueError(
+                "Committed order and snapshots need option brokers (BROKER_DATABASE_URLS)."
+            )
+        return HttpAccess(Connection.of(options), topic, isolation)
+    size = options.get("bytesPerTask", str(_BYTES_PER_TASK))
+    return BrokerAccess(
+        databases,
+        ids_of(options.get("snapshot")),
+        topic,
+        isolation,
+        order,
+        positive("bytesPerTask", size),
+    )
 
 
 def _isolation(text: str) -> Isolation:
@@ -170,3 +267,10 @@ def _isolation(text: str) -> Isolation:
         if text.lower() == isolation:
             return isolation
     raise ValueError(f"isolation is {READ_COMMITTED} or {READ_UNCOMMITTED}, not {text[:40]!r}.")
+
+
+def _order(text: str) -> Order:
+    for order in (PUBLISHED, COMMITTED):
+        if text.lower() == order:
+            return order
+    raise ValueError(f"order is {PUBLISHED} or {COMMITTED}, not {text[:40]!r}.")

@@ -12,13 +12,15 @@ again with other contents; the key is then found under another guard, and the wr
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
 from txnconsole.client import Client, InvalidTxnStatus, NewMessage, Transaction, TransactionInfo
+from txnconsole.pipeline.subscription import Claim
 
 #: The contract's limit for one group; a sink that has left more is tidied up in several batches.
 _GROUP_TRANSACTIONS = 1000
@@ -49,10 +51,14 @@ class Sink:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is decided once: the sink's batch ``number``, as ``guard`` counts them."""
+    """What is decided once: the sink's batch ``number``, as ``guard`` counts them.
+
+    ``run`` is the writer's life: what an earlier one has left open, its death has left.
+    """
 
     number: str
     guard: str
+    run: str = field(default="", compare=False)
 
 
 class Attempt:
@@ -93,12 +99,10 @@ class Attempt:
 
     def _open(self) -> Transaction:
         if self._transaction is None:
+            if self._batch.run:
+                abort_dead(self._client, self._sink, self._batch.run)
             self._plan_extension()
-            self._transaction = self._client.transaction(
-                client=self._sink.client,
-                properties={"sink": self._sink.name, "batch": self._batch.number},
-                timeout=self._sink.timeout,
-            )
+            self._transaction = _begin(self._client, self._sink, self._batch)
         self._stay_alive(self._transaction)
         return self._transaction
 
@@ -111,16 +115,33 @@ class Attempt:
         self._extend_at = time.monotonic() + self._sink.timeout / 3
 
 
-def commit(client: Client, sink: Sink, batch: Batch, winners: Collection[str]) -> None:
-    """Decide a batch, also an empty one: the winners commit, the sink's other attempts abort.
+def _begin(client: Client, sink: Sink, batch: Batch) -> Transaction:
+    return client.transaction(
+        client=sink.client,
+        properties={"sink": sink.name, "batch": batch.number, "run": batch.run},
+        timeout=sink.timeout,
+    )
+
+
+def commit(
+    client: Client,
+    sink: Sink,
+    batch: Batch,
+    winners: Collection[str],
+    claims: Sequence[Claim] = (),
+) -> None:
+    """Decide a batch, also an empty one: the winners commit, the sink's other attempts abort, and
+    what the batch has read of subscriptions is acknowledged with it.
 
     A batch that was decided before stays as it was, and the winners of this repetition abort too.
 
     Raises:
         ProducerFenced: another guard decided this batch. Nothing has been changed.
         InvalidTxnStatus: a winner has timed out or was aborted. Nothing has been changed.
+        TransactionConflict, ConsumerBusy: somebody else acknowledges on a subscription.
     """
     losers = _open_ids(client, sink) - set(winners)
+    winners = {*winners, *_acknowledged(client, sink, batch, claims)}
     ended = client.transactions.end_group(
         f"{sink.name}/{batch.number}",
         guard=batch.guard,
@@ -135,6 +156,18 @@ def commit(client: Client, sink: Sink, batch: Batch, winners: Collection[str]) -
         )
 
 
+def _acknowledged(client: Client, sink: Sink, batch: Batch, claims: Sequence[Claim]) -> list[str]:
+    """The transaction that holds a batch's acknowledgements; none when nothing is left to claim."""
+    for claim in claims:
+        claim.settle(client, sink.client)
+    if not any(claim.behind(client) for claim in claims):
+        return []
+    transaction = _begin(client, sink, batch)
+    for claim in claims:
+        claim.acknowledge(client, transaction, sink.client)
+    return [transaction.txn_id]
+
+
 def abort(client: Client, sink: Sink, number: str) -> None:
     """Abort the attempts at a batch that are still open; a batch that is decided stays decided."""
     attempts = {
@@ -143,6 +176,22 @@ def abort(client: Client, sink: Sink, number: str) -> None:
         if transaction.properties.get("batch") == number
     }
     _abort_all(client, attempts, f"batch {number} of {sink.name} failed")
+
+
+@functools.lru_cache(maxsize=64)
+def abort_dead(client: Client, sink: Sink, run: str) -> int:
+    """Abort what earlier runs of a sink's writer have left open, once in a process; returns how
+    many. They would hold back READ_COMMITTED readers of the output until they time out.
+
+    A sink has one writer at a time, so whoever writes in a new run knows the earlier ones dead.
+    """
+    dead = {
+        transaction.txn_id
+        for transaction in _open(client, sink)
+        if transaction.properties.get("run") != run
+    }
+    _abort_all(client, dead, f"left by a writer of {sink.name} that died")
+    return len(dead)
 
 
 def abort_leftovers(client: Client, sink: Sink) -> int:

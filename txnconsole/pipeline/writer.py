@@ -26,10 +26,12 @@ from txnconsole.pipeline import sink as exactly_once
 from txnconsole.pipeline.messages import rows_of
 from txnconsole.pipeline.options import Connection, positive
 from txnconsole.pipeline.sink import Attempt, Batch, Sink
+from txnconsole.pipeline.subscription import claims_of
 
 _DEFAULT_TIMEOUT_MS = 300_000
-#: Spark tells a task neither; these local properties of its thread do. Pinned by a test.
+#: Spark tells a task none of them; these local properties of its thread do. Pinned by a test.
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
+_RUN_ID = "spark.jobGroup.id"
 
 
 @dataclass
@@ -43,11 +45,16 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class TopicWrite:
-    """What a write's options say; a stream's tasks learn their ``batch`` from Spark."""
+    """What a write's options say; a stream's tasks learn their ``batch`` from Spark.
+
+    ``checkpoint`` is where the offsets of a query's batches stand: what its source has read of a
+    subscription is acknowledged with the batch.
+    """
 
     connection: Connection
     sink: Sink
     batch: Batch | None
+    checkpoint: str | None = None
 
     @classmethod
     def of_stream(cls, options: Mapping[str, str]) -> Self:
@@ -61,11 +68,14 @@ class TopicWrite:
                 "A stream needs option sink: a name of its own for this output, which lives as "
                 "long as its checkpoint."
             )
-        return cls(Connection.of(options), _sink(options, options["sink"]), None)
+        sink = _sink(options, options["sink"])
+        return cls(Connection.of(options), sink, None, options.get("checkpointLocation"))
 
     @classmethod
     def of_batch(cls, options: Mapping[str, str]) -> Self:
         """Read a batch write's options. With ``sink`` and ``batch`` a repetition does nothing.
+
+        Within ``foreachBatch``, ``checkpointLocation`` repeats the query's.
 
         Raises:
             ValueError: an option is missing or malformed.
@@ -73,8 +83,9 @@ class TopicWrite:
         if ("sink" in options) != ("batch" in options):
             raise ValueError("Options sink and batch go together: they name a write for good.")
         sink = _sink(options, options.get("sink") or f"write-{uuid.uuid4()}")
-        batch = Batch(options.get("batch", "0"), options.get("guard", "batch"))
-        return cls(Connection.of(options), sink, batch)
+        run = str(uuid.uuid4())
+        batch = Batch(options.get("batch", "0"), options.get("guard", "batch"), run)
+        return cls(Connection.of(options), sink, batch, options.get("checkpointLocation"))
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         """Run one task attempt."""
@@ -93,7 +104,9 @@ class TopicWrite:
         batches = {message.batch for message in written}
         if len(batches) != 1:
             raise ValueError(f"The attempts of one commit name {len(batches)} batches.")
-        exactly_once.commit(self.connection.client(), self.sink, batches.pop(), winners)
+        batch = batches.pop()
+        claims = [] if self.checkpoint is None else claims_of(self.checkpoint, batch.number)
+        exactly_once.commit(self.connection.client(), self.sink, batch, winners, claims)
 
     def abort(self, number: str) -> None:
         exactly_once.abort(self.connection.client(), self.sink, number)
@@ -146,4 +159,4 @@ def _batch_of_this_task() -> Batch:
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
     if query is None or batch is None:
         raise RuntimeError("Spark did not tell this task its streaming query and batch.")
-    return Batch(number=batch, guard=query)
+    return Batch(number=batch, guard=query, run=context.getLocalProperty(_RUN_ID) or "")

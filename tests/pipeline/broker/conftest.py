@@ -9,5 +9,5 @@ from txnconsole.pipeline.broker.databases import Databases
 
 
 @pytest.fixture
-def databases(server: Served) -> Databases:
+def served_databases(server: Served) -> Databases:
     return Databases.of({}, server.environment)

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.t
 def test_the_raw_log_and_the_engines_state_are_read_under_one_snapshot(
     spark: SparkSession,
     client: Client,
-    databases: Databases,
+    served_databases: Databases,
     new_topic: Callable[[int], str],
     produce: Callable[..., None],
 ) -> None:
@@ -30,7 +30,7 @@ def test_the_raw_log_and_the_engines_state_are_read_under_one_snapshot(
     producer = client.producer(topic)
     producer.send(b"open", txn=hanging, partition=0)
     producer.flush(hanging)
-    with Snapshot.take(databases) as snapshot:
+    with Snapshot.take(served_databases) as snapshot:
         produce(topic, [b"later"])
         entries = raw(spark, snapshot, "entries", topics=topic).collect()
         index = raw(spark, snapshot, "index", topics=topic).collect()
@@ -66,8 +66,10 @@ def test_the_raw_log_and_the_engines_state_are_read_under_one_snapshot(
     assert ended.keys() <= opened
 
 
-def test_a_relation_that_is_not_there_is_named(spark: SparkSession, databases: Databases) -> None:
-    options = databases.options() | {"relation": "secrets"}
+def test_a_relation_that_is_not_there_is_named(
+    spark: SparkSession, served_databases: Databases
+) -> None:
+    options = served_databases.options() | {"relation": "secrets"}
     reader = spark.read.format("txnconsole-log").options(**options)
     with pytest.raises(PySparkException, match="relation is one of"):
         reader.load()

@@ -90,7 +90,7 @@ class _RawRead:
         return cls(databases, ids_of(options.get("snapshot")), relation, options.get("topic", "*"))
 
     def statement(self, numbers: Mapping[str, int]) -> str:
-        return statements.complete(f"raw_{self.relation}", **numbers)
+        return statements.complete(f"raw_{self.relation}", numbers)
 
     def columns(self) -> pa.Schema:
         """The Arrow columns, as an empty answer tells them."""

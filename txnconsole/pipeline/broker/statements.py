@@ -7,6 +7,7 @@ nothing else ever is.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import LiteralString
@@ -30,9 +31,10 @@ def named(name: str) -> LiteralString:
     return _all()[name]
 
 
-def complete(name: str, **numbers: int) -> str:
-    """A statement with its numbers written into it."""
-    return named(name) % {key: format(value, "d") for key, value in numbers.items()}
+def complete(name: str, numbers: Mapping[str, int], *, bodies: bool = True) -> str:
+    """A statement with its numbers written into it; without ``bodies`` none are transferred."""
+    text = named(name).replace("{body}", "body" if bodies else "NULL::bytea AS body")
+    return text % {key: format(value, "d") for key, value in numbers.items()}
 
 
 def adopt(snapshot: str) -> LiteralString:

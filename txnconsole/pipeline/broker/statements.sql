@@ -99,3 +99,125 @@ SELECT
     log_id, tc_id, sequence, metadata_op, expected_status::text AS expected_status,
     new_status::text AS new_status, partitions, subscriptions, at
 FROM coordinator.transaction_log WHERE tc_id = %(tc_id)s
+
+-- published --
+-- Data with an offset in [lower, upper), by offset; with committed = 1, without what was aborted.
+SELECT
+    e.first_offset, e.last_offset, e.first_offset AS entry_id, NULL::bigint AS readable_at,
+    e.ledger_id, e.tc_id, e.sequence, e.sequence_id, e.publish_time, e.producer_name, {body}
+FROM broker.entry e
+WHERE e.partition_id = %(log_id)s AND e.kind = 'D'
+AND e.last_offset >= %(lower)s AND e.first_offset < %(upper)s
+AND e.last_offset <= coalesce((
+    SELECT b.last_offset FROM broker.entry b
+    WHERE b.partition_id = %(log_id)s AND b.last_offset >= %(upper)s - 1
+    ORDER BY b.last_offset LIMIT 1
+), %(upper)s)
+AND (e.tc_id IS NULL OR %(committed)s = 0 OR NOT EXISTS (
+    SELECT FROM broker.txn_index i
+    WHERE i.partition_id = %(log_id)s AND i.tc_id = e.tc_id AND i.sequence = e.sequence
+    AND i.aborted AND e.first_offset >= i.first_offset AND e.first_offset < i.last_offset
+))
+AND e.publish_time BETWEEN
+    'epoch'::timestamptz + %(since)s * interval '1 microsecond'
+    AND 'epoch'::timestamptz + %(until)s * interval '1 microsecond'
+ORDER BY e.last_offset
+
+-- readable --
+-- What became readable in [lower, upper), in that order: data outside transactions at its own offset,
+-- a committed transaction's at its marker. Entries below log_start are gone for everybody.
+SELECT e.* FROM (
+    SELECT
+        p.first_offset, p.last_offset, p.first_offset AS entry_id, NULL::bigint AS readable_at,
+        p.ledger_id, p.tc_id, p.sequence, p.sequence_id, p.publish_time, p.producer_name, {body}
+    FROM broker.entry p
+    WHERE p.partition_id = %(log_id)s AND p.kind = 'D' AND p.tc_id IS NULL
+    AND p.last_offset >= %(lower)s AND p.first_offset < %(upper)s
+    AND p.last_offset <= coalesce((
+        SELECT b.last_offset FROM broker.entry b
+        WHERE b.partition_id = %(log_id)s AND b.last_offset >= %(upper)s - 1
+        ORDER BY b.last_offset LIMIT 1
+    ), %(upper)s)
+    UNION ALL
+    SELECT
+        t.first_offset, t.last_offset, t.first_offset, i.last_offset, t.ledger_id, t.tc_id,
+        t.sequence, t.sequence_id, t.publish_time, t.producer_name, {body}
+    FROM broker.txn_index i
+    JOIN broker.entry t
+        ON t.partition_id = %(log_id)s AND t.kind = 'D' AND t.txn_messages IS NULL
+        AND t.tc_id = i.tc_id AND t.sequence = i.sequence
+        AND t.first_offset >= i.first_offset AND t.first_offset < i.last_offset
+        AND t.first_offset >= %(log_start)s
+    WHERE i.partition_id = %(log_id)s AND NOT i.aborted
+    AND i.last_offset >= %(lower)s AND i.last_offset < %(upper)s
+) e
+WHERE e.publish_time BETWEEN
+    'epoch'::timestamptz + %(since)s * interval '1 microsecond'
+    AND 'epoch'::timestamptz + %(until)s * interval '1 microsecond'
+ORDER BY coalesce(e.readable_at, e.first_offset), e.first_offset
+
+-- sidecar --
+-- As published, of a sidecar-buffered partition: in place of a commit marker stand the entries of its
+-- transaction, at the offsets that the marker gives them. They are in the sidecar log (side_id), found
+-- by the marker, or in its compacted part (compacted_id), found by the offset; which, may change
+-- between two statements and not within one.
+SELECT e.* FROM (
+    SELECT
+        p.first_offset, p.last_offset, p.first_offset AS entry_id, NULL::bigint AS readable_at,
+        p.ledger_id, p.tc_id, p.sequence, p.sequence_id, p.publish_time, p.producer_name, {body}
+    FROM broker.entry p
+    WHERE p.partition_id = %(log_id)s AND p.kind = 'D'
+    AND p.last_offset >= %(lower)s AND p.first_offset < %(upper)s
+    AND p.last_offset <= coalesce((
+        SELECT b.last_offset FROM broker.entry b
+        WHERE b.partition_id = %(log_id)s AND b.last_offset >= %(upper)s - 1
+        ORDER BY b.last_offset LIMIT 1
+    ), %(upper)s)
+    UNION ALL
+    SELECT
+        t.first_offset, t.last_offset, m.first_offset, NULL, m.ledger_id, m.tc_id, m.sequence,
+        t.sequence_id, t.publish_time, t.producer_name, t.body
+    FROM broker.entry m
+    CROSS JOIN LATERAL (
+        SELECT
+            m.first_offset + s.txn_messages - 1 - (s.last_offset - s.first_offset) AS first_offset,
+            m.first_offset + s.txn_messages - 1 AS last_offset,
+            s.sequence_id, s.publish_time, s.producer_name, {body}
+        FROM broker.txn_index i
+        JOIN broker.entry s
+            ON s.partition_id = %(side_id)s AND s.tc_id::bigint = m.tc_id
+            AND s.sequence = m.sequence AND s.txn_messages IS NOT NULL
+        WHERE i.partition_id + 0 = %(side_id)s AND i.commit_offset = m.first_offset
+        AND s.last_offset >= i.first_offset AND s.last_offset < i.last_offset
+        AND s.txn_messages > %(lower)s - m.first_offset
+        AND s.txn_messages <= coalesce((
+            SELECT b.txn_messages FROM broker.entry b
+            WHERE b.partition_id = %(side_id)s AND b.tc_id::bigint = m.tc_id
+            AND b.sequence = m.sequence AND b.txn_messages >= %(upper)s - m.first_offset
+            ORDER BY b.txn_messages LIMIT 1
+        ), m.txn_messages)
+        UNION ALL
+        SELECT
+            c.first_offset, c.last_offset, c.sequence_id, c.publish_time, c.producer_name, {body}
+        FROM broker.entry c
+        WHERE c.partition_id = %(compacted_id)s
+        AND c.last_offset >= greatest(m.first_offset, %(lower)s)
+        AND c.last_offset <= least(m.last_offset, coalesce((
+            SELECT b.last_offset FROM broker.entry b
+            WHERE b.partition_id = %(compacted_id)s AND b.last_offset >= %(upper)s - 1
+            ORDER BY b.last_offset LIMIT 1
+        ), m.last_offset))
+    ) t
+    WHERE m.partition_id = %(log_id)s AND m.kind = 'C' AND m.txn_messages > 0
+    AND m.last_offset >= %(lower)s AND m.first_offset < %(upper)s
+    AND m.last_offset <= coalesce((
+        SELECT b.last_offset FROM broker.entry b
+        WHERE b.partition_id = %(log_id)s AND b.last_offset >= %(upper)s - 1
+        ORDER BY b.last_offset LIMIT 1
+    ), %(upper)s)
+) e
+WHERE e.last_offset >= %(lower)s AND e.first_offset < %(upper)s
+AND e.publish_time BETWEEN
+    'epoch'::timestamptz + %(since)s * interval '1 microsecond'
+    AND 'epoch'::timestamptz + %(until)s * interval '1 microsecond'
+ORDER BY e.last_offset

@@ -1,0 +1,296 @@
+"""Reading from the brokers beside what the engine's own fetch answers. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from engine import Engine
+from engine.model.message import Isolation, NewMessage
+from engine.model.read_position import ReadPosition
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from tests.engine.support import (
+    P0,
+    P1,
+    abort,
+    batch,
+    commit,
+    lose_derived_state,
+    make_topic,
+    noise,
+    open_txn,
+)
+from tests.support import databases as support
+from txnconsole.client import TopicNotFound
+from txnconsole.pipeline.access import COMMITTED, PUBLISHED, READ_COMMITTED, READ_UNCOMMITTED
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.snapshot import Snapshot
+from txnconsole.pipeline.broker.topics import BrokerAccess, BrokerTask, PartitionNotReadable
+from txnconsole.pipeline.filters import Bounds
+from txnconsole.pipeline.messages import MESSAGE_SCHEMA, arrow_schema, message_schema
+from txnconsole.pipeline.offsets import OffsetRange, Place, between
+
+_NAME = "public/default/flights"
+_ALL = arrow_schema(MESSAGE_SCHEMA)
+
+
+@pytest.fixture
+def found(engine: Engine, databases: support.Databases) -> Databases:
+    del engine
+    return Databases.of({"brokers": ",".join(databases.broker_urls)}, {})
+
+
+def access(found: Databases, topic: str = _NAME, **changed: Any) -> BrokerAccess:
+    plain: dict[str, Any] = {
+        "snapshot": {},
+        "isolation": READ_COMMITTED,
+        "order": PUBLISHED,
+        "bytes_per_task": 8 * 1024 * 1024,
+    }
+    return BrokerAccess(found, topic=topic, **(plain | changed))
+
+
+def rows(
+    source: BrokerAccess,
+    ranges: list[OffsetRange] | None = None,
+    bounds: Bounds | None = None,
+    columns: pa.Schema = _ALL,
+) -> list[dict[str, Any]]:
+    """Everything, by the tasks one after the other."""
+    bounds = bounds or Bounds()
+    if ranges is None:
+        positions = source.positions()
+        ranges = between(
+            {place: each.start for place, each in positions.items()},
+            {place: each.end for place, each in positions.items()},
+        )
+    found: list[dict[str, Any]] = []
+    for task in source.tasks(ranges, bounds):
+        for each in source.read(task, bounds, columns):
+            found += each.to_pylist(maps_as_pydicts="strict")
+    return found
+
+
+def texts(found: list[dict[str, Any]]) -> list[str]:
+    return [row["payload"].decode() for row in found]
+
+
+def fill(engine: Engine, partition: PartitionName = P0) -> None:
+    """Plain, committed, aborted and open messages between one another, in batches of several."""
+    first, second, third = (open_txn(engine) for _ in range(3))
+    engine.produce(partition, batch("a", "b"))
+    engine.produce(partition, batch("c1", "c2", "c3"), txn_id=first)
+    engine.produce(partition, batch("x1"), txn_id=second)
+    engine.produce(partition, batch("d"))
+    engine.produce(partition, batch("c4", "c5"), txn_id=first)
+    abort(engine, second)
+    commit(engine, first)
+    engine.produce(partition, batch("e", "f"))
+    engine.produce(partition, batch("o1"), txn_id=third)
+    late = open_txn(engine)
+    engine.produce(partition, batch("l1", "l2"), txn_id=late)
+    commit(engine, late)
+    engine.produce(partition, batch("g"))
+
+
+@pytest.fixture(params=list(BufferKind))
+def buffer(request: pytest.FixtureRequest) -> BufferKind:
+    kind: BufferKind = request.param
+    return kind
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_the_same_messages_as_a_fetch_with_either_buffer(
+    engine: Engine, found: Databases, buffer: BufferKind, isolation: Isolation
+) -> None:
+    make_topic(engine, buffer=buffer)
+    fill(engine)
+    source = access(found, isolation=isolation.value)
+    expected = engine.log.fetch(P0, isolation=isolation).messages
+    seen = rows(source)
+    assert [row["message_id"] for row in seen] == [str(each.message_id) for each in expected]
+    for row, message in zip(seen, expected, strict=True):
+        assert row["offset"] == message.offset
+        assert row["payload"] == message.payload
+        assert row["txn_id"] == (None if message.txn_id is None else str(message.txn_id))
+        assert row["publish_time"] == message.publish_time
+
+
+def test_every_range_holds_its_own_messages_and_no_other(
+    engine: Engine, found: Databases, buffer: BufferKind
+) -> None:
+    make_topic(engine, buffer=buffer)
+    fill(engine)
+    if buffer is BufferKind.SIDECAR:
+        engine.apply_retention()  # Some are found under the second key of the sidecar log then.
+        more = open_txn(engine)
+        engine.produce(P0, batch("m1", "m2"), txn_id=more)
+        commit(engine, more)
+    source = access(found)
+    everything = rows(source)
+    place, end = Place(_NAME, 0), source.positions()[Place(_NAME, 0)].end
+    assert len(everything) > 8
+    for cut in range(1, end, 3):
+        halves = [OffsetRange(place, 0, cut), OffsetRange(place, cut, end)]
+        assert [row for half in halves for row in rows(source, [half])] == everything
+
+
+def test_committed_order_is_the_engines_and_passes_an_open_transaction(
+    engine: Engine, found: Databases
+) -> None:
+    make_topic(engine)
+    fill(engine)
+    source = access(found, order=COMMITTED)
+    expected = engine.log.fetch_in_committed_order(P0, ReadPosition(offset=0)).messages
+    everything = rows(source)
+    assert [row["offset"] for row in everything] == [message.offset for message in expected]
+    assert "l1" in texts(everything)
+    assert [row["readable_at"] for row in everything] == sorted(
+        row["readable_at"] for row in everything
+    )
+    place, end = Place(_NAME, 0), source.positions()[Place(_NAME, 0)].end
+    for cut in range(1, end, 3):
+        halves = [OffsetRange(place, 0, cut), OffsetRange(place, cut, end)]
+        assert [row for half in halves for row in rows(source, [half])] == everything
+
+
+def test_a_large_log_is_shared_out_by_bytes_over_all_brokers(
+    engine: Engine, found: Databases
+) -> None:
+    make_topic(engine, partitions=2, segment_max_messages=20)
+    for number in range(60):
+        engine.produce(P0, [NewMessage(payload=noise(number, 4000))])
+        if number % 6 == 0:
+            engine.produce(P1, [NewMessage(payload=noise(number, 4000))])
+    source = access(found, bytes_per_task=40_000)
+    positions = source.positions()
+    ranges = between({}, {place: each.end for place, each in positions.items()})
+    tasks = [task for task in source.tasks(ranges, Bounds()) if isinstance(task, BrokerTask)]
+    sizes = [
+        sum(len(batch["payload"][row].as_py()) for row in range(batch.num_rows))
+        for task in tasks
+        for batch in [pa.Table.from_batches(source.read(task, Bounds(), _ALL)).combine_chunks()]
+    ]
+    assert {task.broker for task in tasks[:2]} == {"broker-1", "broker-2"}
+    assert len(tasks) >= 7
+    assert max(sizes) <= 2 * 40_000
+    assert sum(sizes) == 70 * 4000
+
+
+def test_filters_narrow_what_is_read(engine: Engine, found: Databases) -> None:
+    make_topic(engine, partitions=2)
+    engine.produce(P0, batch("a", "b", "c"))
+    engine.produce(P1, batch("d"))
+    [first] = engine.log.fetch(P1).messages
+    source = access(found)
+    assert texts(rows(source, bounds=Bounds(partitions=frozenset({1})))) == ["d"]
+    assert texts(rows(source, bounds=Bounds(lower=1, upper=2))) == ["b"]
+    microseconds = (first.publish_time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        microseconds=1
+    )
+    assert texts(rows(source, bounds=Bounds(since=microseconds))) == ["d"]
+    assert "d" not in texts(rows(source, bounds=Bounds(until=microseconds - 1)))
+
+
+def test_a_pattern_reads_several_topics_and_none_of_the_systems(
+    engine: Engine, found: Databases
+) -> None:
+    make_topic(engine, partitions=2)
+    engine.topics.create(TopicName("public", "default", "delays"), TopicSettings(partitions=1))
+    fill(engine)
+    places = access(found, "public/default/*").positions()
+    assert sorted(map(str, places)) == [
+        "public/default/delays:0",
+        "public/default/flights:0",
+        "public/default/flights:1",
+    ]
+    system = access(found, "public/default/__*").positions()
+    assert all("/__" in place.topic for place in system)
+    assert system
+
+
+def test_a_snapshot_shows_what_was_there_when_it_was_taken(
+    engine: Engine, found: Databases, buffer: BufferKind
+) -> None:
+    make_topic(engine, buffer=buffer)
+    fill(engine)
+    with Snapshot.take(found) as snapshot:
+        engine.produce(P0, batch("later"))
+        then = access(found, snapshot=snapshot.ids)
+        now = access(found, isolation=READ_UNCOMMITTED)
+        assert "later" not in texts(rows(then))
+        assert "later" in texts(rows(now))
+    with pytest.raises(psycopg.Error, match=r"does not exist|invalid snapshot"):
+        rows(then)
+
+
+def test_what_retention_has_dropped_is_left_out(engine: Engine, found: Databases) -> None:
+    make_topic(engine, segment_max_messages=2, retention_bytes=1500)
+    for number in range(8):
+        engine.produce(P0, [NewMessage(payload=noise(number, 1000))])
+    engine.apply_retention()
+    start = engine.log.status(P0).log_start_offset
+    assert start > 0
+    source = access(found)
+    assert source.positions()[Place(_NAME, 0)].start == start
+    seen = rows(source, [OffsetRange(Place(_NAME, 0), 0, 8)])
+    assert [row["offset"] for row in seen] == list(range(start, 8))
+
+
+def test_columns_that_are_not_in_the_stored_batch_leave_it_where_it_is(
+    engine: Engine, found: Databases, buffer: BufferKind
+) -> None:
+    make_topic(engine, buffer=buffer)
+    fill(engine)
+    columns = arrow_schema(message_schema("offset,producer_name"))
+    everything = [row["offset"] for row in rows(access(found))]
+    assert [row["offset"] for row in rows(access(found), columns=columns)] == everything
+
+
+def test_what_cannot_be_read_is_told_with_its_reason(
+    engine: Engine, found: Databases, databases: support.Databases
+) -> None:
+    with pytest.raises(TopicNotFound, match="public/default/flights"):
+        access(found).positions()
+    make_topic(engine, partitions=4)
+    only_second = Databases({"broker-1": databases.broker_urls[1]})
+    with pytest.raises(PartitionNotReadable, match="brokers that were not given"):
+        access(only_second).positions()
+    lose_derived_state(engine)
+    with pytest.raises(PartitionNotReadable, match="any request to the server rebuilds it"):
+        access(found).positions()
+
+
+@pytest.fixture
+def reader_urls(databases: support.Databases, engine: Engine) -> Iterator[list[str]]:
+    """All databases, by a login whose only right is to be a member of txnconsole_reader."""
+    del engine
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE pipeline_test LOGIN PASSWORD 'x' IN ROLE txnconsole_reader")
+        yield [make_conninfo(url, user="pipeline_test", password="x") for url in databases.all_urls]
+        connection.execute("DROP ROLE pipeline_test")
+
+
+def test_a_role_that_may_only_read_is_enough_and_may_only_read(
+    engine: Engine, reader_urls: list[str]
+) -> None:
+    make_topic(engine)
+    fill(engine)
+    coordinators, *brokers = reader_urls
+    source = access(Databases.of({"brokers": ",".join(brokers)}, {}))
+    assert texts(rows(source))[:2] == ["a", "b"]
+    with psycopg.connect(brokers[0], autocommit=True) as connection:
+        for forbidden in ("DELETE FROM broker.entry", "CREATE TABLE broker.mine (id int)"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(forbidden)
+    with psycopg.connect(coordinators, autocommit=True) as connection:
+        connection.execute("SELECT count(*) FROM coordinator.transaction_log")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("CREATE TABLE coordinator.mine (id int)")

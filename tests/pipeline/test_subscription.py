@@ -1,0 +1,133 @@
+"""A stream over a subscription: its place becomes final with its output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from txnconsole.client import Client, calls
+from txnconsole.pipeline.offsets import Place
+from txnconsole.pipeline.subscription import (
+    Claim,
+    Subscription,
+    SubscriptionUnfit,
+    claims_of,
+)
+
+NewTopic = Callable[[int], str]
+Produce = Callable[..., None]
+Committed = Callable[[str], list[bytes]]
+
+
+def test_claims_are_read_from_the_offsets_that_spark_has_written(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    tagged = {"subscription": "public/default/flights/delays/eu", "0": 12, "1": 3}
+    lines = ["v1", '{"batchWatermarkMs":0}', json.dumps({"0": 7}), json.dumps(tagged), "-"]
+    (tmp_path / "offsets" / "4").write_text("\n".join(lines))
+    topic = "public/default/flights"
+    claim = Claim(Subscription(topic, "delays/eu"), {Place(topic, 0): 12, Place(topic, 1): 3})
+    assert claims_of(str(tmp_path), "4") == [claim]
+    assert claims_of(tmp_path.as_uri(), "4") == [claim]
+    (tmp_path / "offsets" / "5").write_text("v2\n{}\n")
+    with pytest.raises(SubscriptionUnfit, match="version"):
+        claims_of(str(tmp_path), "5")
+
+
+def test_a_subscription_that_has_no_one_place_is_refused(
+    client: Client, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic(1)
+    produce(topic, [b"a", b"b", b"c"])
+    client.create_subscription(topic, "shared", type="SHARED", initial_position="earliest")
+    with pytest.raises(SubscriptionUnfit, match="takes an EXCLUSIVE or FAILOVER"):
+        Subscription(topic, "shared").start(client)
+    client.create_subscription(topic, "own", type="EXCLUSIVE", initial_position="earliest")
+    own = Subscription(topic, "own")
+    assert own.start(client) == {Place(topic, 0): 0}
+    client.consumer(topic, "own", name="c").ack("0:1:0:0")
+    with pytest.raises(SubscriptionUnfit, match="subscription of its own"):
+        own.start(client)
+
+
+class Follow:
+    """A query that copies a topic into another by a subscription."""
+
+    def __init__(self, spark: SparkSession, options: dict[str, str], new_topic: NewTopic) -> None:
+        self._spark, self._options = spark, options
+        self.source, self.target = new_topic(2), new_topic(1)
+
+    def run(self, checkpoint: Path, sink: str, **source: str) -> None:
+        rows = (
+            self._spark.readStream.format("txnconsole")
+            .options(**self._options, topic=self.source, columns="payload")
+            .options(**({"subscription": "copy"} | source))
+            .load()
+        )
+        query = (
+            rows.writeStream.format("txnconsole")
+            .options(**self._options, topic=self.target, sink=sink)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
+def test_output_and_acknowledgements_are_one_and_survive_a_lost_checkpoint(
+    spark: SparkSession,
+    client: Client,
+    credentials: dict[str, str],
+    tmp_path: Path,
+    *,
+    new_topic: NewTopic,
+    produce: Produce,
+    committed: Committed,
+) -> None:
+    follow = Follow(spark, credentials, new_topic)
+    client.create_subscription(follow.source, "copy", type="EXCLUSIVE", initial_position="earliest")
+    first, sink = tmp_path / "first", f"copy-{uuid.uuid4().hex}"
+    produce(follow.source, [b"a", b"b"])
+    produce(follow.source, [b"lost"], partition=1, commit=False)
+    follow.run(first, sink)
+    assert committed(follow.target) == [b"a", b"b"]
+    assert _positions(client, follow.source) == [2, 1]
+    groups = list(client.transactions.list(client=f"spark:{sink}"))
+    assert [bool(each.partitions) for each in groups].count(False) == 1
+    assert {each.status for each in groups} == {"COMMITTED"}
+
+    # A driver that died after the decision and before Spark noted it does its batch again.
+    newest = max((first / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink()
+    produce(follow.source, [b"c"], partition=1)
+    follow.run(first, sink)
+    assert committed(follow.target) == [b"a", b"b", b"c"]
+
+    # Without its checkpoint and under a new name, it goes on where the subscription stands.
+    shutil.rmtree(first)
+    produce(follow.source, [b"d"])
+    follow.run(tmp_path / "second", f"copy-{uuid.uuid4().hex}")
+    assert sorted(committed(follow.target)) == [b"a", b"b", b"c", b"d"]
+    assert _positions(client, follow.source) == [4, 3]
+    assert not list(client.transactions.list(client=f"spark:{sink}", status="OPEN"))
+
+    with pytest.raises(StreamingQueryException, match="use a new checkpoint"):
+        follow.run(tmp_path / "second", sink, subscription="another")
+
+
+def _positions(client: Client, topic: str) -> list[int]:
+    """What is acknowledged for good, by partition, once every end has been carried out."""
+    for transaction in client.transactions.list(status="COMMITTING"):
+        client.transactions.commit(transaction.txn_id, wait=20)
+    found = client.perform(calls.get_subscription(topic, "copy"))
+    return [cursor.mark_delete_offset for cursor in found.partitions]

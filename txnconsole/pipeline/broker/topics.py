@@ -1,0 +1,201 @@
+"""Reading messages straight from the brokers that hold them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from txnconsole.client import TopicNotFound
+from txnconsole.client.reader import Isolation, Order
+from txnconsole.pipeline.access import COMMITTED, READ_COMMITTED
+from txnconsole.pipeline.broker import statements
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.entries import Opener, opens
+from txnconsole.pipeline.broker.logs import COMPACTED, PARTITION, Log, logs_of, stretches_of
+from txnconsole.pipeline.broker.splitting import Stretch, alternate, cut, pack
+from txnconsole.pipeline.filters import Bounds
+from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
+
+_SIDECAR_BUFFER = "sidecar"
+_NO_LOG = -1
+
+
+class PartitionNotReadable(Exception):
+    """A partition cannot be read now, or not with what this read was given."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A range of one partition that a task reads; ``weight`` is in stored bytes."""
+
+    place: Place
+    log: Log
+    side_id: int
+    compacted_id: int
+    lower: int
+    upper: int
+    weight: int
+
+
+@dataclass
+class BrokerTask(InputPartition):
+    """What one task reads of one broker."""
+
+    broker: str
+    shares: Sequence[Share]
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """A partition, and the ids of its sidecar's two parts."""
+
+    log: Log
+    side_id: int
+    compacted_id: int
+
+    @property
+    def place(self) -> Place:
+        return Place(self.log.topic, self.log.number)
+
+
+@dataclass(frozen=True)
+class BrokerAccess:
+    """Access by SQL, with the rights of a role of PostgreSQL: it reads every topic."""
+
+    databases: Databases
+    snapshot: Mapping[str, str]
+    topic: str
+    isolation: Isolation
+    order: Order
+    bytes_per_task: int
+
+    def positions(self) -> dict[Place, Position]:
+        committed = self.isolation == READ_COMMITTED and self.order != COMMITTED
+        return {
+            place: Position(each.log.lower, each.log.stable if committed else each.log.upper)
+            for place, each in self._partitions().items()
+        }
+
+    def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
+        wanted: dict[str, list[tuple[_Partition, OffsetRange]]] = defaultdict(list)
+        partitions = self._partitions()
+        for each in bounds.clip(ranges, offsets=self.order != COMMITTED):
+            if each.place not in partitions:
+                raise PartitionNotReadable(f"{each.place} is on none of the brokers given.")
+            found = partitions[each.place]
+            wanted[found.log.broker].append((found, each))
+        by_broker = [
+            [BrokerTask(broker, group) for group in self._groups(broker, pairs)]
+            for broker, pairs in sorted(wanted.items())
+        ]
+        return list(alternate(by_broker))
+
+    def _groups(
+        self, broker: str, pairs: Sequence[tuple[_Partition, OffsetRange]]
+    ) -> list[list[Share]]:
+        with self.databases.planning(broker, self.snapshot.get(broker)) as session:
+            logs = [found.log for found, _ in pairs]
+            weights = dict(stretches_of(session, logs, weight="bytes"))
+        shares = [
+            Share(
+                found.place,
+                found.log,
+                found.side_id,
+                found.compacted_id,
+                piece.lower,
+                piece.upper,
+                piece.weight,
+            )
+            for found, each in pairs
+            for piece in cut(_within(weights[found.log], each), self.bytes_per_task)
+        ]
+        return pack(shares, self.bytes_per_task)
+
+    def read(
+        self, task: InputPartition, bounds: Bounds, columns: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        if not isinstance(task, BrokerTask):
+            return  # What Spark makes of an empty list of partitions.
+        snapshot = self.snapshot.get(task.broker)
+        with self.databases.reading(task.broker, snapshot) as reading:
+            for share in task.shares:
+                ordered = self.order == COMMITTED and share.log.buffer != _SIDECAR_BUFFER
+                opener = Opener(share.place, share.lower, share.upper, ordered, columns)
+                statement = self._statement(share, bounds, ordered=ordered, columns=columns)
+                for entries in reading.batches(statement):
+                    yield from opener.batches(entries)
+
+    def _statement(self, share: Share, bounds: Bounds, *, ordered: bool, columns: pa.Schema) -> str:
+        numbers = {
+            "log_id": share.log.log_id,
+            "log_start": share.log.lower,
+            "lower": share.lower,
+            "upper": share.upper,
+            "since": bounds.since,
+            "until": bounds.until,
+            "committed": int(self.isolation == READ_COMMITTED),
+            "side_id": share.side_id,
+            "compacted_id": share.compacted_id,
+        }
+        name = "readable" if ordered else "published"
+        if share.log.buffer == _SIDECAR_BUFFER:
+            name = "sidecar"
+        return statements.complete(name, numbers, bodies=opens(columns.names))
+
+    def _partitions(self) -> dict[Place, _Partition]:
+        """Every partition that the read is about.
+
+        Raises:
+            TopicNotFound: no broker has a partition of the topic.
+            PartitionNotReadable: one is missing, offline or recovering.
+        """
+        found: dict[Place, _Partition] = {}
+        for broker in self.databases.brokers:
+            with self.databases.planning(broker, self.snapshot.get(broker)) as session:
+                logs = logs_of(session, broker, self.topic)
+            sides = {(log.topic, log.number, log.part): log.log_id for log in logs}
+            for log in logs:
+                if log.part == PARTITION:
+                    _check_readable(log)
+                    name = (log.topic, log.number)
+                    partition = _Partition(
+                        log,
+                        sides.get((*name, "sidecar"), _NO_LOG),
+                        sides.get((*name, COMPACTED), _NO_LOG),
+                    )
+                    found[partition.place] = partition
+        if not found and not is_pattern(self.topic):
+            raise TopicNotFound(f"No broker that was given has a topic {self.topic}.")
+        _check_complete(found)
+        return found
+
+
+def _within(stretches: Sequence[Stretch], each: OffsetRange) -> list[Stretch]:
+    return [stretch.within(each.lower, each.upper) for stretch in stretches]
+
+
+def _check_readable(log: Log) -> None:
+    if not log.online:
+        raise PartitionNotReadable(f"{log.topic}:{log.number} is offline.")
+    if log.recovering:
+        raise PartitionNotReadable(
+            f"{log.topic}:{log.number} has not been asked for since its broker crashed; any request"
+            " to the server rebuilds it. Then run this again."
+        )
+
+
+def _check_complete(found: Mapping[Place, _Partition]) -> None:
+    """A broker that was left out shows as a gap in the numbers of a topic's partitions."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for place in found:
+        numbers[place.topic].add(place.partition)
+    for topic, present in numbers.items():
+        if missing := sorted(set(range(max(present) + 1)) - present):
+            raise PartitionNotReadable(
+                f"{topic} has partitions {missing} on brokers that were not given; name all of"
+                " BROKER_DATABASE_URLS."
+            )

@@ -1,0 +1,91 @@
+"""Reading through the REST API: what a token may read, from wherever its server is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from txnconsole.client import Client, Message, calls
+from txnconsole.client.reader import Isolation
+from txnconsole.pipeline.access import READ_COMMITTED
+from txnconsole.pipeline.filters import Bounds
+from txnconsole.pipeline.messages import to_arrow
+from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
+from txnconsole.pipeline.options import Connection
+
+_FETCH_MESSAGES = 500
+_OFFSETS_PER_TASK = 50_000
+
+
+class StuckRead(Exception):
+    """The server answers no message and no further position: the log is shorter than it was."""
+
+
+@dataclass(frozen=True)
+class HttpAccess:
+    """Access by fetch calls, in published order."""
+
+    connection: Connection
+    topic: str
+    isolation: Isolation
+
+    def positions(self) -> dict[Place, Position]:
+        client = self.connection.client()
+        found: dict[Place, Position] = {}
+        for topic, partitions in self._topics(client):
+            for number in range(partitions):
+                status = client.partition(topic, number)
+                committed = self.isolation == READ_COMMITTED
+                end = status.last_stable_offset if committed else status.last_offset + 1
+                found[Place(topic, number)] = Position(status.log_start_offset, end)
+        return found
+
+    def _topics(self, client: Client) -> list[tuple[str, int]]:
+        if not is_pattern(self.topic):
+            return [(self.topic, client.topic(self.topic).partitions)]
+        found: list[tuple[str, int]] = []
+        cursor: str | None = None
+        while True:
+            system = "/__" in self.topic
+            page = client.perform(calls.list_topics(cursor=cursor, include_system=system))
+            found += [
+                (each.topic, each.partitions)
+                for each in page.items
+                if fnmatchcase(each.topic, self.topic)
+            ]
+            if (cursor := page.next_cursor) is None:
+                return found
+
+    def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
+        return [
+            OffsetRange(each.place, lower, min(lower + _OFFSETS_PER_TASK, each.upper))
+            for each in bounds.clip(ranges)
+            for lower in range(each.lower, each.upper, _OFFSETS_PER_TASK)
+        ]
+
+    def read(
+        self, task: InputPartition, bounds: Bounds, columns: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        del bounds  # The server has no filter by time; Spark applies it.
+        if not isinstance(task, OffsetRange):
+            return  # What Spark makes of an empty list of partitions.
+        for messages in self._fetches(self.connection.client(), task):
+            yield to_arrow(messages, task.place.topic, columns)
+
+    def _fetches(self, client: Client, part: OffsetRange) -> Iterator[list[Message]]:
+        reader = client.reader(
+            part.place.topic,
+            part.place.partition,
+            isolation=self.isolation,
+            from_offset=part.lower,
+            max_messages=_FETCH_MESSAGES,
+        )
+        while (position := reader.next_offset) < part.upper:
+            messages = reader.fetch().messages
+            if reader.next_offset <= position:
+                raise StuckRead(f"{part.place} does not reach {part.upper}.")
+            yield [message for message in messages if message.offset < part.upper]

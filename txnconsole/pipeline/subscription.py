@@ -1,0 +1,168 @@
+"""A stream that goes on where a subscription stands, and whose sink acknowledges what it has read.
+
+The source says in its offsets which subscription they belong to. Spark writes a batch's offsets to
+the checkpoint before the batch runs; the sink takes them from there when it commits, acknowledges
+up to them in a transaction of its own, and ends that transaction in the batch's group. So output
+and position become final by one decision, and a lost checkpoint doubles nothing: a new one begins
+where the subscription stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+from txnconsole.client import Client, InvalidTxnStatus, Transaction, TransactionNotFound, calls
+from txnconsole.client.answers import SubscriptionInfo
+from txnconsole.pipeline.offsets import Place, from_json
+
+#: The key of a stream's offsets that names the subscription: ``tenant/namespace/topic/name``.
+TAG = "subscription"
+_ONE_CONSUMER = ("EXCLUSIVE", "FAILOVER")
+_OFFSETS_VERSION = "v1"
+#: How long an end that has been decided may take to be carried out.
+_END_SECONDS = 20.0
+
+
+class SubscriptionUnfit(Exception):
+    """A stream cannot go on where this subscription stands."""
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A subscription by its name."""
+
+    topic: str
+    name: str
+
+    @property
+    def tag(self) -> str:
+        return f"{self.topic}/{self.name}"
+
+    @classmethod
+    def of_tag(cls, tag: str) -> Subscription:
+        tenant, namespace, topic, name = tag.split("/", 3)
+        return cls(f"{tenant}/{namespace}/{topic}", name)
+
+    def look_up(self, client: Client) -> SubscriptionInfo:
+        """Where it stands.
+
+        Raises:
+            SubscriptionNotFound: it is not there.
+            SubscriptionUnfit: it takes no cumulative acknowledgements.
+        """
+        found = client.perform(calls.get_subscription(self.topic, self.name))
+        if found.type not in _ONE_CONSUMER:
+            raise SubscriptionUnfit(
+                f"{self.tag} is {found.type}; a stream acknowledges everything up to an offset,"
+                " which takes an EXCLUSIVE or FAILOVER subscription."
+            )
+        return found
+
+    def start(self, client: Client) -> dict[Place, int]:
+        """Where a stream without a checkpoint begins.
+
+        Raises:
+            SubscriptionUnfit: something else acknowledges on it, so it has no such place.
+        """
+        found = self.look_up(client)
+        for cursor in found.partitions:
+            if cursor.acked or cursor.pending_acks:
+                raise SubscriptionUnfit(
+                    f"{self.tag} has acknowledgements of single messages, or of transactions that"
+                    f" have not ended, in partition {cursor.partition}. A stream needs a"
+                    " subscription of its own; when the last run has just died, try again once its"
+                    " transactions have ended."
+                )
+        return {
+            Place(self.topic, cursor.partition): cursor.mark_delete_offset + 1
+            for cursor in found.partitions
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a batch has read of a subscription: everything below these offsets."""
+
+    subscription: Subscription
+    ends: Mapping[Place, int]
+
+    def acknowledge(self, client: Client, transaction: Transaction, consumer: str) -> None:
+        """Acknowledge in a transaction what is not acknowledged yet.
+
+        Raises:
+            TransactionConflict, ConsumerBusy: somebody else acknowledges on this subscription.
+        """
+        one = client.consumer(self.subscription.topic, self.subscription.name, name=consumer)
+        for place, end in self.behind(client).items():
+            one.ack_cumulative(f"0:{end - 1}:{place.partition}:0", txn=transaction)
+
+    def behind(self, client: Client) -> dict[Place, int]:
+        """The ends that the subscription has not reached; none, when the batch is a repetition."""
+        cursors = self.subscription.look_up(client).partitions
+        deleted = {cursor.partition: cursor.mark_delete_offset for cursor in cursors}
+        return {
+            place: end
+            for place, end in self.ends.items()
+            if end - 1 > deleted.get(place.partition, -1)
+        }
+
+    def settle(self, client: Client, owner: str) -> None:
+        """See the transactions of one client to their end that hold acknowledgements here: the last
+        batch's, which has been decided, and those of attempts that died."""
+        cursors = self.subscription.look_up(client).partitions
+        for txn_id in {each.txn_id for cursor in cursors for each in cursor.pending_acks}:
+            _settle(client, txn_id, owner)
+
+
+def _settle(client: Client, txn_id: str, owner: str) -> None:
+    try:
+        found = client.transactions.get(txn_id)
+        if found.client != owner:
+            return  # Then the acknowledgement meets a conflict that names it.
+        if found.status in ("COMMITTING", "COMMITTED"):
+            client.transactions.commit(txn_id, wait=_END_SECONDS)
+        else:
+            client.transactions.abort(txn_id, reason="left by a dead writer", wait=_END_SECONDS)
+    except (TransactionNotFound, InvalidTxnStatus):
+        return  # Somebody else's, or ended in the meantime.
+
+
+def claims_of(checkpoint: str, batch: str) -> list[Claim]:
+    """What a batch has read of subscriptions, by the offsets that Spark wrote before it ran.
+
+    Args:
+        checkpoint: a query's checkpoint location: a path, or a URI of a file system that PyArrow
+            knows.
+
+    Raises:
+        SubscriptionUnfit: the offsets are written in a way that is not known here.
+    """
+    lines = _read(checkpoint, f"offsets/{batch}").decode().splitlines()
+    if lines[0] != _OFFSETS_VERSION:
+        raise SubscriptionUnfit(
+            f"The checkpoint's offsets are of version {lines[0][:20]!r}; set"
+            " spark.sql.streaming.offsetLog.formatVersion to 1."
+        )
+    return list(_claims(json.loads(line) for line in lines[2:] if line.startswith("{")))
+
+
+def _claims(sources: Iterable[Any]) -> Iterable[Claim]:
+    for offsets in sources:
+        if isinstance(offsets, dict) and isinstance(tag := offsets.get(TAG), str):
+            subscription = Subscription.of_tag(tag)
+            ends = {key: offset for key, offset in offsets.items() if key != TAG}
+            yield Claim(subscription, from_json(ends, subscription.topic))
+
+
+def _read(checkpoint: str, name: str) -> bytes:
+    location = checkpoint if ":" in checkpoint else str(Path(checkpoint).absolute())
+    system, root = fs.FileSystem.from_uri(location)
+    with system.open_input_stream(f"{root.rstrip('/')}/{name}") as file:
+        content: bytes = file.read()
+    return content
