@@ -101,9 +101,12 @@ def test_output_and_acknowledgements_are_one_and_survive_a_lost_checkpoint(
     follow.run(first, sink)
     assert committed(follow.target) == [b"a", b"b"]
     assert _positions(client, follow.source) == [2, 1]
-    groups = list(client.transactions.list(client=f"spark:{sink}"))
-    assert [bool(each.partitions) for each in groups].count(False) == 1
-    assert {each.status for each in groups} == {"COMMITTED"}
+    listed = list(client.transactions.list(client=f"spark:{sink}"))
+    ended = [client.transactions.get(each.txn_id) for each in listed]
+    assert {each.status for each in ended} == {"COMMITTED"}
+    [acknowledging] = [each for each in ended if each.subscriptions]
+    assert not acknowledging.partitions
+    assert acknowledging.properties["run"]
 
     # A driver that died after the decision and before Spark noted it does its batch again.
     newest = max((first / "commits").glob("[0-9]*"), key=lambda file: int(file.name))

@@ -10,6 +10,7 @@ from txnconsole.local.child import Child, Program
 from txnconsole.local.data_directory import DataDirectory
 
 _WORKER_PROCESSES = 2
+_SERVER_ONLY = frozenset({"DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY"})
 
 
 def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
@@ -34,13 +35,15 @@ def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
 def demonstrating(
     data: DataDirectory, environment: Mapping[str, str], tokens: Mapping[str, str]
 ) -> list[Child]:
-    """What ``run`` adds: the flights and their consumer, the Spark job; each with its own token."""
+    """What ``run`` adds: the flights and their consumer, the Spark job; each with its own token,
+    and like any program elsewhere without a way to the databases."""
     commands = {
         "demo": ["-m", "txnconsole.demo"],
         "pipeline": ["-m", "txnconsole.pipeline.jobs.demo"],
     }
+    public = {key: value for key, value in environment.items() if key not in _SERVER_ONLY}
     return [
-        _child(name, arguments, data, {**environment, "TXNCONSOLE_TOKEN": tokens[name]})
+        _child(name, arguments, data, {**public, "TXNCONSOLE_TOKEN": tokens[name]})
         for name, arguments in commands.items()
     ]
 

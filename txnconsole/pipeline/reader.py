@@ -244,7 +244,7 @@ def _access(options: Mapping[str, str]) -> Access:
     if order == COMMITTED and isolation != READ_COMMITTED:
         raise ValueError("Only a READ_COMMITTED read has a committed order.")
     topic = options["topic"]
-    databases = Databases.of(options)
+    databases = Databases.of(options, coordinator=False)
     if not databases.brokers:
         if order == COMMITTED or "snapshot" in options:
             raise ValueError(

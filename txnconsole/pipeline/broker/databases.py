@@ -34,8 +34,14 @@ class Databases:
     urls: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def of(cls, options: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Self:
-        """Read the options ``brokers`` and ``coordinator``, else the programs' environment.
+    def of(
+        cls,
+        options: Mapping[str, str],
+        environ: Mapping[str, str] | None = None,
+        *,
+        coordinator: bool = True,
+    ) -> Self:
+        """Read the options ``brokers`` and, if wanted, ``coordinator``, else the environment.
 
         Both are libpq connection strings, those of the brokers separated by commas in the order of
         the server's ``BROKER_DATABASE_URLS``: brokers are named by it.
@@ -47,8 +53,9 @@ class Databases:
         brokers = options.get("brokers") or environ.get("BROKER_DATABASE_URLS") or ""
         found = [url.strip() for url in brokers.split(",") if url.strip()]
         urls = {f"broker-{number}": url for number, url in enumerate(found, 1)}
-        if coordinator := options.get("coordinator") or environ.get("DATABASE_URL"):
-            urls[COORDINATOR] = coordinator
+        url = options.get("coordinator") or environ.get("DATABASE_URL")
+        if coordinator and url:
+            urls[COORDINATOR] = url
         for name, url in urls.items():
             _check(name, url)
         return cls(urls)

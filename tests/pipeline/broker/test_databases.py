@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from txnconsole.pipeline.broker import statements
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.snapshot import ids_of
+from txnconsole.pipeline.reader import TopicRead
+
+_ONE, _TWO = "host=a dbname=x password=hush", "postgresql://u:hush@b/y"
+
+
+def test_brokers_are_named_by_their_order_in_the_option_or_the_environment() -> None:
+    environ = {"BROKER_DATABASE_URLS": f"{_TWO},", "DATABASE_URL": _ONE}
+    assert Databases.of({}, environ).urls == {"broker-1": _TWO, "coordinator": _ONE}
+    given = Databases.of({"brokers": f"{_ONE}, {_TWO}"}, environ, coordinator=False)
+    assert given.urls == {"broker-1": _ONE, "broker-2": _TWO}
+    assert Databases.of(given.options(), {}) == given
+
+
+def test_passwords_are_neither_shown_nor_repeated() -> None:
+    assert "hush" not in repr(Databases.of({"brokers": _ONE}, {}))
+    with pytest.raises(ValueError, match="broker-1 is none of PostgreSQL's") as refused:
+        Databases.of({"brokers": "sqlite:///hush"}, {})
+    assert "hush" not in str(refused.value)
+
+
+def test_a_snapshot_that_is_none_never_reaches_a_statement() -> None:
+    assert ids_of(None) == {}
+    for option in ("3", "{", '{"broker-1": "1\'; DROP TABLE x"}', '{"broker-1": ""}'):
+        with pytest.raises(ValueError, match="snapshot"):
+            ids_of(option)
+    assert statements.adopt("00000003-0000001B-1").endswith("'00000003-0000001B-1'")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"order": "random", "brokers": _ONE}, "order is published or committed"),
+        ({"order": "committed"}, "need option brokers"),
+        ({"order": "committed", "isolation": "read_uncommitted"}, "has a committed order"),
+        ({"snapshot": "{}"}, "need option brokers"),
+        ({"subscription": "s", "startingOffsets": "latest"}, "says itself where to start"),
+        ({"subscription": "s", "isolation": "read_uncommitted"}, "with isolation read_committed"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
+        ({"bytesPerTask": "0", "brokers": _ONE}, "bytesPerTask is a whole number"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: dict[str, str], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BROKER_DATABASE_URLS", raising=False)
+    server = {"url": "http://127.0.0.1:1", "token": "t", "topic": "public/default/flights"}
+    with pytest.raises(ValueError, match=complaint):
+        TopicRead.of(server | options)

@@ -1,0 +1,92 @@
+"""What a stream makes of where its topic stands. No Spark, no server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+import structlog
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from txnconsole.pipeline.filters import Bounds
+from txnconsole.pipeline.messages import MESSAGE_SCHEMA
+from txnconsole.pipeline.offsets import EARLIEST, LATEST, OffsetRange, Place, Position
+from txnconsole.pipeline.reader import DataLost, StreamReader, TopicRead
+from txnconsole.pipeline.subscription import Subscription, SubscriptionUnfit
+
+_TOPIC = "public/default/flights"
+_P0, _P1 = Place(_TOPIC, 0), Place(_TOPIC, 1)
+
+
+@dataclass
+class Standing:
+    """Partitions that stand where a test puts them."""
+
+    at: dict[Place, Position]
+    asked: list[OffsetRange] = field(default_factory=list)
+
+    def positions(self) -> dict[Place, Position]:
+        return self.at
+
+    def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
+        del bounds
+        self.asked = list(ranges)
+        return list(ranges)
+
+    def read(
+        self, task: InputPartition, bounds: Bounds, columns: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        raise AssertionError("planning reads nothing")
+
+
+def _stream(
+    access: Standing, *, fails: bool = False, subscription: Subscription | None = None
+) -> StreamReader:
+    read = TopicRead(access, _TOPIC, EARLIEST, LATEST, None, fails, subscription)
+    return StreamReader(read, MESSAGE_SCHEMA)
+
+
+def test_a_stream_starts_where_the_logs_begin_and_goes_to_the_stable_position() -> None:
+    access = Standing({_P0: Position(4, 10), _P1: Position(0, 3)})
+    stream = _stream(access)
+    assert stream.initialOffset() == {"0": 4, "1": 0}
+    end = stream.latestOffset({"0": 4, "1": 0}, ReadAllAvailable())
+    assert end == {"0": 10, "1": 3}
+    stream.partitions({"0": 4, "1": 3}, end)
+    assert access.asked == [OffsetRange(_P0, 4, 10)]
+
+
+def test_what_retention_has_dropped_before_it_was_read_is_told_and_gone_past() -> None:
+    access = Standing({_P0: Position(50, 60)})
+    with structlog.testing.capture_logs() as told:
+        assert _stream(access).latestOffset({"0": 7}, ReadMaxRows(5)) == {"0": 55}
+    assert told == [
+        {
+            "event": "messages_dropped_before_they_were_read",
+            "log_level": "warning",
+            "offsets": {f"{_TOPIC}:0": [7, 50]},
+        }
+    ]
+    with pytest.raises(DataLost, match=r"flights:0': \[7, 50\]"):
+        _stream(access, fails=True).latestOffset({"0": 7}, ReadAllAvailable())
+
+
+def test_a_run_that_is_to_end_ends_where_the_topic_stood_even_when_that_is_dropped() -> None:
+    access = Standing({_P0: Position(0, 10)})
+    stream = _stream(access)
+    stream.prepareForTriggerAvailableNow()
+    access.at = {_P0: Position(30, 40), _P1: Position(0, 5)}
+    assert stream.latestOffset({"0": 2}, ReadAllAvailable()) == {"0": 10, "1": 0}
+
+
+def test_a_checkpoint_goes_with_one_subscription() -> None:
+    access = Standing({_P0: Position(0, 10)})
+    stream = _stream(access, subscription=Subscription(_TOPIC, "delays"))
+    tagged = {"subscription": f"{_TOPIC}/delays", "0": 2}
+    assert stream.latestOffset(tagged, ReadMaxRows(3)) == tagged | {"0": 5}
+    for foreign in ({"0": 2}, {"subscription": f"{_TOPIC}/other", "0": 2}):
+        with pytest.raises(SubscriptionUnfit, match="use a new checkpoint"):
+            stream.latestOffset(foreign, ReadAllAvailable())
