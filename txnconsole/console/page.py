@@ -28,6 +28,7 @@ from txnconsole.access.payloads import may_read_payloads
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission
 from txnconsole.preferences.models import Preferences, preferences_of
+from txnconsole.runs.errors import RunNotFound
 
 __all__ = ["ConsoleRequest", "failed", "forbidden", "may_read_payloads", "page", "show"]
 from txnconsole.jobs.errors import JobNotFound
@@ -35,6 +36,7 @@ from txnconsole.jobs.errors import JobNotFound
 P = ParamSpec("P")
 
 _NOT_FOUND = (
+    RunNotFound,
     CoordinatorNotFound,
     JobNotFound,
     MessageNotFound,

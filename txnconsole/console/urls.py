@@ -19,6 +19,7 @@ from txnconsole.console.views import (
     partition_log,
     partition_operations,
     partition_subscriptions,
+    pipeline,
     search,
     session,
     settings,
@@ -74,6 +75,11 @@ urlpatterns = [
     path("coordinators", coordinators.coordinators, name="coordinators"),
     path("explain", explain.explain, name="explain"),
     path("snapshots", snapshots.snapshots, name="snapshots"),
+    path("pipeline", pipeline.pipeline, name="pipeline"),
+    path("pipeline/<int:run_id>", pipeline.run, name="run"),
+    path("pipeline/<int:run_id>/repeat", pipeline.repeat, name="repeat-run"),
+    path("pipeline/<int:run_id>/cancel", pipeline.cancel, name="cancel-run"),
+    path("pipeline/start/<str:kind>", pipeline.start, name="start-run"),
     path("audit", audit.audit, name="audit"),
     path(
         "settings", RedirectView.as_view(pattern_name="console:settings-profile"), name="settings"

@@ -69,6 +69,8 @@ PAGES = (
     PageRow(name="subscriptions", address="/subscriptions"),
     PageRow(name="subscription", address="/subscriptions/{topic}/{subscription}"),
     PageRow(name="coordinators", address="/coordinators"),
+    PageRow(name="pipeline", address="/pipeline"),
+    PageRow(name="run-audit", address="/pipeline/start/audit"),
     PageRow(name="audit", address="/audit"),
     PageRow(name="settings-profile", address="/settings/profile"),
     PageRow(name="settings-tokens", address="/settings/tokens"),

@@ -1,4 +1,4 @@
-"""The names of channels: ``overview``, ``txns``, ``txn:<id>``, ``part:<topic>:<partition>``,
+"""The names of channels: ``overview``, ``pipeline``, ``txns``, ``txn:<id>``, ``part:<name>``,
 ``job:<number>``."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from txnconsole.console.live.feed import Feed
 from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.console.live.overview_feed import OverviewFeed
 from txnconsole.console.live.partition_feed import PartitionFeed
+from txnconsole.console.live.pipeline_feed import PipelineFeed
 from txnconsole.console.live.transaction_feeds import TransactionFeed, TransactionsFeed
 
 _MAX_DIGITS = 19
@@ -35,6 +36,8 @@ def channel_named(text: str) -> Channel:
         InvalidRequest: the text names none.
     """
     kind, _, rest = text.partition(":")
+    if text == "pipeline":
+        return Channel(text, Permission.JOB_READ, PipelineFeed)
     if text == "overview":
         return Channel(text, Permission.TOPIC_READ, OverviewFeed)
     if text == "txns":

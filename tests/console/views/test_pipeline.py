@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+
+from engine import Engine
+from txnconsole.audit.models import AuditEntry
+from txnconsole.runs.models import PipelineRun, RunState
+
+pytestmark = pytest.mark.usefixtures("valkey_url")
+
+
+def _run(**columns: object) -> PipelineRun:
+    given = {"kind": "audit", "parameters": {}, "who": "ann", "origin": "console"} | columns
+    return PipelineRun.objects.create(**given)
+
+
+def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Client) -> None:
+    page = operator.get("/pipeline").content.decode()
+    assert "No worker has been heard of" in page
+    assert "No audit has been done yet" in page
+    assert 'href="/pipeline/start/audit"' in page
+
+    refused = operator.post("/pipeline/start/audit", {"topics": "no spaces please"})
+    assert refused.status_code == 422
+    assert "topics is not of the form that is needed here" in refused.content.decode()
+    assert 'value="no spaces please"' in refused.content.decode()
+
+    answer = operator.post("/pipeline/start/audit", {"topics": "public/*", "reason": "monthly"})
+    run = PipelineRun.objects.get()
+    assert answer.headers["Location"] == f"/pipeline/{run.pk}"
+    assert (run.parameters, run.who, run.origin) == (
+        {"topics": "public/*"},
+        "a-operator",
+        "console",
+    )
+    shown = operator.get(f"/pipeline/{run.pk}").content.decode()
+    assert "Waiting" in shown
+    assert "monthly" in shown
+
+    operator.post(f"/pipeline/{run.pk}/cancel")
+    run.refresh_from_db()
+    assert run.state == RunState.CANCELLED
+    operator.post(f"/pipeline/{run.pk}/repeat")
+    assert PipelineRun.objects.order_by("-id")[0].repeats == run.pk
+    actions = [entry.action for entry in AuditEntry.objects.order_by("sequence")]
+    assert actions == ["run.start", "run.start", "run.cancel", "run.repeat"]
+
+
+def test_a_viewer_sees_runs_and_starts_none(engine: Engine, viewer: Client) -> None:
+    run = _run(state=RunState.DONE, ended_at=Now())
+    page = viewer.get("/pipeline").content.decode()
+    assert "/pipeline/start/" not in page
+    assert "Run again" not in viewer.get(f"/pipeline/{run.pk}").content.decode()
+    assert viewer.get("/pipeline/start/audit").status_code == 403
+    for action in ("repeat", "cancel"):
+        assert viewer.post(f"/pipeline/{run.pk}/{action}").status_code == 403
+    assert PipelineRun.objects.count() == 1
+
+
+def test_an_audit_with_findings_is_shown_with_its_evidence(engine: Engine, viewer: Client) -> None:
+    finding = {
+        "rule": "gap",
+        "topic": "public/default/orders",
+        "partition": 3,
+        "log": "marker",
+        "offset": 17,
+        "txn_id": "3:42",
+        "evidence": {"begins_at": 17, "previous_ends_at": 15},
+    }
+    result = {"holds": False, "found": {"gap": 1}, "rules": {"gap": "An entry that <b>"}}
+    run = _run(
+        state=RunState.DONE,
+        found=True,
+        ended_at=Now(),
+        figures={
+            "rows_in": 12345,
+            "rows_out": 1,
+            "offsets": {"public/default/orders:3": {"from": 5, "to": 90, "stable": 89}},
+        },
+        result=result | {"findings": [finding]},
+    )
+    page = viewer.get(f"/pipeline/{run.pk}").content.decode()
+    assert "Findings" in page
+    assert 'href="/transactions/3:42"' in page
+    assert "&quot;previous_ends_at&quot;: 15" in page
+    assert "An entry that &lt;b&gt;" in page
+    assert "12,345" in page
+    assert '<td class="right num">89</td>' in page
+    overview = viewer.get("/pipeline").content.decode()
+    assert '<b class="num">1</b> contradiction to what the engine says' in overview
+
+
+def test_runs_are_filtered_and_paged(engine: Engine, viewer: Client) -> None:
+    runs = [_run() for _ in range(32)]
+    _run(state=RunState.FAILED, error="the disk is full", ended_at=Now())
+    page = viewer.get("/pipeline?state=queued").content.decode()
+    assert page.count('id="run-') == 30
+    assert f"before={runs[2].pk}" in page
+    older = viewer.get(f"/pipeline?state=queued&before={runs[2].pk}").content.decode()
+    assert older.count('id="run-') == 2
+    assert viewer.get("/pipeline?state=failed").content.decode().count('id="run-') == 1
+    assert viewer.get("/pipeline/999999").status_code == 404

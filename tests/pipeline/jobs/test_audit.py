@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.server import Served, eventually
+from txnconsole.pipeline.jobs import audit
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(420)]
+
+
+def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
+    server: Served, new_topic: Callable[[int], str], produce: Callable[..., None]
+) -> None:
+    topic = new_topic(2)
+    produce(topic, [b"a", b"b"])
+    produce(topic, [b"c"], partition=1, commit=False)
+    with server.client("operator") as operator:
+        body = {"kind": "audit", "parameters": {"topics": topic}}
+        run: dict[str, Any] = operator.post("/pipeline/runs", json=body).raise_for_status().json()
+
+        def ended() -> bool:
+            run.update(operator.get(f"/pipeline/runs/{run['id']}").raise_for_status().json())
+            return run["state"] not in ("queued", "running")
+
+        assert eventually(ended, seconds=300), run
+    assert (run["state"], run["found"], run["error"]) == ("done", False, ""), run["log_tail"]
+    assert run["result"]["holds"] is True
+    assert run["result"]["partitions"] == 2
+    assert run["result"]["messages"] == 3
+    assert run["figures"]["rows_in"] == run["result"]["entries"] == 4 + 1
+    assert run["stage"] == "compared"
+
+
+def test_without_databases_the_command_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.delenv("BROKER_DATABASE_URLS", raising=False)
+    assert audit.main([]) == 2
+    assert "Set DATABASE_URL and BROKER_DATABASE_URLS" in capsys.readouterr().err

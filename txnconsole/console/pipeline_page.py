@@ -1,0 +1,124 @@
+"""What the pipeline pages show: jobs, runs, the newest audit, the queue and its workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection as database
+from django.db.models import Count
+from django.db.models.functions import Now
+
+from txnconsole.console.live.feed import digest
+from txnconsole.queue import connection, heartbeat
+from txnconsole.runs.kinds import KINDS, Kind
+from txnconsole.runs.models import UNFINISHED, PipelineRun, RunState
+
+PAGE_ROWS = 30
+#: A run is fresh enough to change a page that shows it for so many of the newest.
+_WATCHED = 50
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A kind of run, with its newest one and how often it starts by itself."""
+
+    kind: Kind
+    newest: PipelineRun | None
+    every: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The page ``/pipeline``. ``audit`` is the newest audit that is done."""
+
+    jobs: Sequence[Job]
+    running: int
+    queued: int
+    failed_today: int
+    audit: PipelineRun | None
+    #: None: Redis does not answer.
+    tasks_waiting: int | None
+    workers_seen: bool | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """Runs, newest first; ``below`` goes on, None at the end."""
+
+    runs: Sequence[PipelineRun]
+    below: int | None
+
+
+def read_overview() -> Overview:
+    counts = dict(
+        PipelineRun.objects.filter(state__in=UNFINISHED)
+        .order_by()
+        .values_list("state")
+        .annotate(Count("id"))
+    )
+    failed = PipelineRun.objects.filter(state=RunState.FAILED, ended_at__gt=Now() - _DAY)
+    audits = _listed().filter(kind="audit", state=RunState.DONE)
+    return Overview(
+        jobs=[
+            Job(kind, _listed().filter(kind=kind.name).first(), _every(kind.name))
+            for kind in KINDS.values()
+        ],
+        running=counts.get(RunState.RUNNING, 0),
+        queued=counts.get(RunState.QUEUED, 0),
+        failed_today=failed.count(),
+        audit=audits.first(),
+        tasks_waiting=connection.queued(),
+        workers_seen=heartbeat.workers_seen(),
+        now=_now(),
+    )
+
+
+def read_runs(*, kind: str, state: str, below: int | None) -> RunList:
+    """Runs of a kind and state, or of any for an empty text, below a number."""
+    runs = _listed()
+    if kind:
+        runs = runs.filter(kind=kind)
+    if state:
+        runs = runs.filter(state=state)
+    if below is not None:
+        runs = runs.filter(id__lt=below)
+    found = list(runs[: PAGE_ROWS + 1])
+    more = len(found) > PAGE_ROWS
+    return RunList(found[:PAGE_ROWS], found[PAGE_ROWS - 1].pk if more else None)
+
+
+def read_position() -> str:
+    """Changes when anything that the pages show has changed."""
+    newest = PipelineRun.objects.order_by("-id").values_list(
+        "id", "state", "stage", "stage_done", "figures", "cancel_requested_by"
+    )
+    return digest([list(row) for row in newest[:_WATCHED]])
+
+
+def pretty(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _listed() -> Any:
+    """Runs without what a list does not show."""
+    return PipelineRun.objects.order_by("-id").defer("result", "log_tail")
+
+
+def _every(kind: str) -> timedelta | None:
+    every: timedelta | None = settings.PIPELINE_SCHEDULE.get(kind)
+    return every
+
+
+def _now() -> datetime:
+    """The database's time, by which ages are told."""
+    with database.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        moment: datetime = cursor.fetchone()[0]
+    return moment

@@ -1,0 +1,54 @@
+"""How a pipeline run is written on a page."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django import template
+from django.utils.safestring import SafeString
+
+from txnconsole.console.templatetags.console import duration, state
+from txnconsole.runs.models import PipelineRun, RunState
+
+register = template.Library()
+
+#: The transaction state whose icon and colour a run borrows, and its own word.
+_BADGES = {
+    RunState.QUEUED: ("NONE", "Waiting"),
+    RunState.RUNNING: ("OPEN", "Running"),
+    RunState.DONE: ("COMMITTED", "Done"),
+    RunState.FAILED: ("ABORTED", "Failed"),
+    RunState.CANCELLED: ("ABORTING", "Cancelled"),
+}
+
+
+@register.simple_tag
+def run_state(run: PipelineRun) -> SafeString:
+    """A run's state as a badge; a run that is done and found something warns."""
+    if run.state == RunState.DONE and run.found:
+        return state("ABORTED", "Findings")
+    if run.state == RunState.RUNNING and run.cancel_requested_at is not None:
+        return state("ABORTING", "Cancelling")
+    return state(*_BADGES[RunState(run.state)])
+
+
+@register.filter
+def took(run: PipelineRun) -> str:
+    """How long a run has taken, or has been running by its last heartbeat."""
+    until = run.ended_at or run.heartbeat_at
+    if run.started_at is None or until is None:
+        return duration(None)
+    return duration((until - run.started_at).total_seconds() * 1000)
+
+
+@register.filter
+def figure(run: PipelineRun, name: str) -> int | None:
+    """A number that the run has told, if it has."""
+    value = run.figures.get(name)
+    return value if isinstance(value, int) else None
+
+
+@register.filter
+def interval(every: timedelta) -> str:
+    """How often something comes round."""
+    return duration(every.total_seconds() * 1000)

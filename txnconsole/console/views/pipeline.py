@@ -1,0 +1,135 @@
+"""Pipeline runs: what runs, what came of it, starting, repeating and cancelling."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from engine.model.errors import EngineError
+from txnconsole.access.roles import Permission
+from txnconsole.audit.chain import Actor
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.pipeline_page import (
+    pretty,
+    read_overview,
+    read_position,
+    read_runs,
+)
+from txnconsole.runs import operating, starting
+from txnconsole.runs.kinds import KINDS, kind_named
+from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
+
+_REASON = 500
+
+
+@require_GET
+@page(Permission.JOB_READ)
+def pipeline(request: ConsoleRequest) -> HttpResponse:
+    """The jobs, the newest audit, the queue, and all runs."""
+    kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
+    before = request.GET.get("before", "")
+    below = int(before) if before.isdecimal() and len(before) < 19 else None
+    query = request.GET.copy()
+    query.pop("before", None)
+    context = {
+        "channel": "pipeline",
+        "position": read_position(),
+        "overview": read_overview(),
+        "list": read_runs(kind=kind, state=state, below=below),
+        "kind": kind,
+        "state": state,
+        "kinds": list(KINDS),
+        "states": RunState.values,
+        "first": below is None,
+        "query": query.urlencode(),
+        "may_start": request.principal.may(Permission.JOB_START),
+    }
+    return show(request, "console/pipeline.html", context, region="console/partials/pipeline.html")
+
+
+@require_GET
+@page(Permission.JOB_READ)
+def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
+    """One run: how far it is, what it was asked for, what came of it."""
+    context = {"channel": "pipeline", "position": read_position()} | _shown(request, run_id)
+    return show(request, "console/run.html", context, region="console/partials/run.html")
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.JOB_START)
+def start(request: ConsoleRequest, kind: str) -> HttpResponse:
+    """The form of a job's parameters; on POST, start it. Wrong ones are 422, with the form."""
+    job = kind_named(kind)
+    given = request.POST if request.method == "POST" else request.GET
+    parameters = {each.name: given.get(each.name, "") for each in job.parameters}
+    reason = given.get("reason", "")[:_REASON]
+    error = None
+    if request.method == "POST":
+        try:
+            made = operating.start(
+                kind,
+                parameters,
+                principal=request.principal,
+                actor=_actor(request),
+                origin=RunOrigin.CONSOLE,
+                reason=reason,
+            )
+            return _to(made)
+        except EngineError as refused:
+            error = refused
+    fields = [(each, parameters[each.name]) for each in job.parameters]
+    return show(
+        request,
+        "console/start_run.html",
+        {"job": job, "fields": fields, "reason": reason, "error": error},
+        status=200 if error is None else 422,
+    )
+
+
+@require_POST
+@page(Permission.JOB_START)
+def repeat(request: ConsoleRequest, run_id: int) -> HttpResponse:
+    """Start another run with the same parameters."""
+    made = operating.repeat(
+        run_id, principal=request.principal, actor=_actor(request), origin=RunOrigin.CONSOLE
+    )
+    return _to(made)
+
+
+@require_POST
+@page(Permission.JOB_CANCEL)
+def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
+    """Have a run end."""
+    return _to(operating.cancel(run_id, actor=_actor(request)))
+
+
+def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
+    found = starting.find(run_id)
+    figures = {name: value for name, value in found.figures.items() if name != "offsets"}
+    result = dict(found.result or {})
+    return {
+        "run": found,
+        "job": KINDS.get(found.kind),
+        "unfinished": found.state in UNFINISHED,
+        "figures": figures,
+        "offsets": found.figures.get("offsets", {}),
+        "findings": [
+            each | {"evidence": pretty(each["evidence"])} for each in result.get("findings", [])
+        ],
+        "rules": [
+            (rule, count, result.get("rules", {}).get(rule, ""))
+            for rule, count in sorted(result.get("found", {}).items())
+        ],
+        "result": pretty({k: v for k, v in result.items() if k not in ("findings", "rules")}),
+        "may_start": request.principal.may(Permission.JOB_START),
+        "may_cancel": request.principal.may(Permission.JOB_CANCEL),
+    }
+
+
+def _actor(request: ConsoleRequest) -> Actor:
+    return Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
+
+
+def _to(made: PipelineRun) -> HttpResponse:
+    return HttpResponseRedirect(reverse("console:run", args=[made.pk]))
