@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from celery import Celery
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
 
@@ -13,3 +14,8 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["txnconsole.workers"])
 # What listens to a worker's signals.
 app.autodiscover_tasks(["txnconsole.workers"], related_name="observing")
+
+
+@setup_logging.connect
+def keep_logging(**_: object) -> None:
+    """Leave logging as Django's settings have set it up: Celery would show warnings alone."""
