@@ -101,6 +101,7 @@ INSTALLED_APPS = [
     "txnconsole.idempotency",
     "txnconsole.access",
     "txnconsole.jobs",
+    "txnconsole.refusals",
     "txnconsole.runs",
     "txnconsole.alerts",
     "txnconsole.trends",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.inspect import snapshots, subscriptions, topics
 from engine.inspect.reading import Reading
 from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
-from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, WaitingDeadLetter
+from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, SubscriptionView
 from engine.inspect.topics import TopicSummary
 from engine.log.topics import Topics
 from engine.model.page import Page
@@ -53,15 +53,16 @@ class Lists:
         """
         return subscriptions.cursors(self._reading, partition, limit=limit, after=after)
 
-    def dead_letters(
-        self, name: SubscriptionName, limit: int = 50
-    ) -> tuple[tuple[WaitingDeadLetter, ...], dict[str, str]]:
-        """Messages of a subscription on their way to its dead-letter topic.
+    def subscription(
+        self, name: SubscriptionName, numbers: range, *, limit: int = 200
+    ) -> SubscriptionView:
+        """One in some partitions of its topic, and at most ``limit`` of what transactions hold.
 
         Raises:
             TopicNotFound: there is none.
         """
-        return subscriptions.dead_letters(self._reading, self._topics, name, limit)
+        topic = self._topics.get(name.topic)
+        return subscriptions.view(self._reading, topic, name.name, numbers, limit)
 
     def snapshots(
         self, partition: PartitionName

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
-from engine.log.topics import Topics
+from engine.model.dispatch import decode
 from engine.model.errors import EngineError, InvalidRequest
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.ranges import Ranges
-from engine.model.subscription import Subscription, SubscriptionType
+from engine.model.subscription import PendingAck, Subscription, SubscriptionType
+from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 from engine.subscription.records import settings_of
+from engine.subscription.state import pending_ack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +40,34 @@ class SubscriptionSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingDeadLetter:
-    """A message on its way to partition ``target`` of the dead-letter topic."""
+class CursorState:
+    """A subscription in one partition: what has become of its offsets.
+
+    ``acked`` lies above ``mark_delete_offset``; ``delivered`` is in flight, by consumer; ``dead``
+    is on its way to the dead-letter topic. ``stable_position`` None: the partition is recovering.
+    """
 
     partition: int
-    offset: int
-    target: int
+    mark_delete_offset: int
+    acked: Ranges
+    delivered: Mapping[str, Ranges]
+    redeliver: Ranges
+    dead: Ranges
+    log_start_offset: int
+    stable_position: int | None
+    last_offset: int | None
+    unacknowledged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionView:
+    """A subscription in some partitions of its topic, and what transactions hold in all of them;
+    ``more_held`` when there is more than was read. ``unavailable``: brokers that do not answer."""
+
+    cursors: tuple[CursorState, ...]
+    held: tuple[tuple[int, PendingAck], ...]
+    more_held: bool
+    unavailable: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,38 +111,56 @@ def summaries(
     ), unavailable
 
 
-def dead_letters(
-    reading: Reading, topics: Topics, name: SubscriptionName, limit: int
-) -> tuple[tuple[WaitingDeadLetter, ...], dict[str, str]]:
-    """Messages on their way to the dead-letter topic, and the brokers that do not answer.
-
-    Raises:
-        TopicNotFound: there is none.
-    """
-    topic = topics.get(name.topic)
-    found: list[WaitingDeadLetter] = []
+def view(reading: Reading, topic: Topic, name: str, numbers: range, limit: int) -> SubscriptionView:
+    """A subscription of a topic in some of its partitions, each broker's part from one snapshot."""
+    found: list[CursorState] = []
+    held: list[tuple[int, PendingAck]] = []
     unavailable: dict[str, str] = {}
     for database in reading.brokers.of_topic(topic):
         try:
-            with database.session() as session:
-                record = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
-                rows = (
-                    session.all(
-                        "dead_letters_waiting",
-                        subscription_id=record.subscription_id,
-                        limit=limit,
-                    )
-                    if record
-                    else []
+            with database.reading() as session:
+                record = session.one("get_subscription", topic_id=topic.topic_id, name=name)
+                if record is None:
+                    continue
+                key = {"subscription_id": record.subscription_id}
+                rows = session.all(
+                    "cursors_between", **key, lower=numbers.start, upper=numbers.stop
                 )
+                pending = session.all("held_by_transactions", **key, limit=limit + 1)
         except EngineError as error:
             unavailable[database.name] = error.message
             continue
-        found += [
-            WaitingDeadLetter(partition=row.number, offset=row.message_offset, target=row.target)
-            for row in rows
-        ]
-    return tuple(found[:limit]), unavailable
+        found += map(_cursor_state, rows)
+        held += [(row.number, pending_ack(row)) for row in pending]
+    held.sort(key=lambda each: (each[1].txn_id, each[0]))
+    return SubscriptionView(
+        cursors=tuple(sorted(found, key=lambda cursor: cursor.partition)),
+        held=tuple(held[:limit]),
+        more_held=len(held) > limit,
+        unavailable=unavailable,
+    )
+
+
+def _cursor_state(row: Row) -> CursorState:
+    dispatch = None if row.state is None else decode(row.state)
+    deliveries = () if dispatch is None else dispatch.deliveries
+    return CursorState(
+        partition=row.number,
+        mark_delete_offset=row.mark_delete,
+        acked=row.acked,
+        delivered={
+            consumer: Ranges.of(
+                run for sent in deliveries if sent.consumer == consumer for run in sent.ranges.runs
+            )
+            for consumer in sorted({sent.consumer for sent in deliveries})
+        },
+        redeliver=Ranges() if dispatch is None else dispatch.redeliver,
+        dead=Ranges.of_offsets(row.dead),
+        log_start_offset=row.log_start_offset,
+        stable_position=row.stable_position,
+        last_offset=row.last_offset,
+        unacknowledged=_unacknowledged(row),
+    )
 
 
 def cursors(

@@ -6,7 +6,7 @@ form and says why: 422 for what was filled in, 409 or 503 for what the engine an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -80,7 +80,7 @@ def ask(
     form_class: Callable[..., F],
     change: Callable[[F], Outcome],
     *,
-    initial: dict[str, object] | None = None,
+    initial: Mapping[str, object] | None = None,
 ) -> HttpResponse:
     """Show what a change would do; on POST, make it and tell what it has done."""
     if request.method != "POST":

@@ -25,6 +25,7 @@ _GROUPS = (
         (
             ("Coordinators", "coordinators", Permission.COORDINATOR_READ),
             ("Snapshots", "snapshots", Permission.TOPIC_READ),
+            ("Invariants", "invariants", Permission.OPERATION_READ),
             ("Pipeline", "pipeline", Permission.JOB_READ),
         ),
     ),

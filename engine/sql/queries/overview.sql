@@ -104,13 +104,6 @@ CROSS JOIN LATERAL (
 ) b
 ORDER BY s.topic COLLATE "C", s.name COLLATE "C"
 
--- dead_letters_waiting --
--- Messages of a subscription on their way to the dead-letter topic, the longest waiting first.
-SELECT p.number, b.message_offset, b.target
-FROM broker.dead_letter b JOIN broker.partition p USING (partition_id)
-WHERE b.subscription_id = %(subscription_id)s
-ORDER BY b.partition_id, b.sequence_id LIMIT %(limit)s
-
 -- recoveries_of --
 -- What recoveries of a partition took, the newest first.
 SELECT at, snapshot_position, entries, duration_ms FROM broker.recovery
@@ -169,3 +162,27 @@ ORDER BY s.name LIMIT %(limit)s
 -- Transactions whose marker stands in a range of offsets, of both outcomes.
 SELECT * FROM broker.txn_index WHERE partition_id = %(partition_id)s
 AND last_offset >= %(from_offset)s AND last_offset <= %(to_offset)s ORDER BY last_offset
+
+-- cursors_between --
+-- A subscription in some partitions of this broker, by number, with what is on its way.
+SELECT p.number, p.online, c.mark_delete, c.acked, d.state, p.log_start_offset,
+    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
+    l.next_offset - 1 AS last_offset,
+    (SELECT coalesce(array_agg(b.message_offset), '{}') FROM broker.dead_letter b
+        WHERE b.subscription_id = c.subscription_id AND b.partition_id = c.partition_id
+    ) AS dead
+FROM broker.cursor c
+JOIN broker.partition p USING (partition_id)
+LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.dispatch d
+    ON d.subscription_id = c.subscription_id AND d.partition_id = c.partition_id
+WHERE c.subscription_id = %(subscription_id)s
+AND p.number >= %(lower)s AND p.number < %(upper)s
+ORDER BY p.number
+
+-- held_by_transactions --
+-- What transactions hold of a subscription on this broker.
+SELECT p.number, a.tc_id, a.sequence, a.ack_type, a.ranges
+FROM broker.pending_ack a JOIN broker.partition p USING (partition_id)
+WHERE a.subscription_id = %(subscription_id)s
+ORDER BY a.partition_id, a.tc_id, a.sequence, a.ack_type LIMIT %(limit)s

@@ -36,6 +36,7 @@ from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 from txnconsole.queue.conflicts import note_conflict
+from txnconsole.refusals import recording as refusals
 from txnconsole.request_log import about
 
 
@@ -210,8 +211,16 @@ class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
                 txn_id=txn_id,
                 owner=call.principal.name,
             )
-        except TransactionConflict:
+        except TransactionConflict as conflict:
             note_conflict(str(self.subscription))
+            if txn_id is not None:
+                refusals.record(
+                    self.subscription,
+                    conflict,
+                    refused=txn_id,
+                    consumer=body.consumer,
+                    who=call.principal.name,
+                )
             raise
         return Acknowledged.of(answer)
 

@@ -263,3 +263,15 @@ def held_back(position: Position) -> int:
 def utc(text: str) -> str:
     """A moment in ISO form as it is written in sentences."""
     return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@register.simple_tag
+def readable_bar(readable: int, offsets: int) -> SafeString:
+    """How much of all that is kept readers may pass, as :func:`lag_bar`."""
+    return lag_bar(0, readable - 1, offsets - 1)
+
+
+@register.filter
+def rate(value: float) -> str:
+    """Something a second: whole from ten on, with one digit below."""
+    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"

@@ -2,65 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
+from django import forms
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
 
-from engine.model.subscription import CursorStatus, Subscription, SubscriptionStatus
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.inspect.subscriptions import CursorState
+from engine.model.errors import InvalidRequest
+from engine.model.message import MAX_OFFSET
+from engine.model.subscription import InitialPosition, PendingAck
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.subscription.seeking import Target
 from txnconsole.access.roles import Permission
+from txnconsole.console.ack_conflicts import conflict_graph
+from txnconsole.console.ack_strip import (
+    CELL_HEIGHT,
+    COLUMNS,
+    NAMES,
+    ROW_HEIGHT,
+    ROWS,
+    cells_of,
+    runs_of,
+)
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.reads import Region, region
+from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import subscriptions as operations
 
-#: Every row reads its brokers, so the list is short.
-PAGE_ROWS = 20
+PAGE_ROWS = 50
+#: Partitions, and runs of offsets, that a subscription's page lists.
+PARTITIONS, RUNS = 100, 100
 
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionRow:
-    """A subscription of the list with its totals over all partitions."""
-
-    subscription: Subscription
-    status: Region[SubscriptionStatus]
-
-    @property
-    def backlog(self) -> int:
-        return sum(cursor.backlog for cursor in self._cursors)
-
-    @property
-    def blocked(self) -> int:
-        return sum(cursor.blocked for cursor in self._cursors)
-
-    @property
-    def pending_txns(self) -> int:
-        """Transactions with undecided acknowledgements here."""
-        return len({pending.txn_id for cursor in self._cursors for pending in cursor.pending_acks})
-
-    @property
-    def delivered(self) -> int:
-        """Messages delivered and not acknowledged yet."""
-        return sum(len(ranges) for cursor in self._cursors for ranges in cursor.delivered.values())
-
-    @property
-    def _cursors(self) -> tuple[CursorStatus, ...]:
-        return self.status.value.partitions if self.status.value else ()
+#: What a transaction holds, by the partition's number.
+Held = tuple[int, PendingAck]
 
 
 @require_GET
 @page(Permission.TOPIC_READ)
 def subscriptions(request: ConsoleRequest) -> HttpResponse:
-    """Subscriptions of all topics."""
-    names = engine().subscriptions.list()
-    after = request.GET.get("after", "")
-    rest = sorted((one for one in names if str(one.name) > after), key=lambda one: one.name)
-    shown = rest[:PAGE_ROWS]
+    """Subscriptions of all topics, by name, a page at a time."""
+    cursor = request.GET.get("cursor") or None
+    lists = engine().inspect.lists
+    found = region(lambda: lists.subscriptions(limit=PAGE_ROWS, cursor=cursor))
+    if isinstance(found.error, InvalidRequest):
+        raise found.error
+    page_of, unavailable = found.value if found.value else (None, {})
     context = {
         "channel": "overview",
-        "rows": [SubscriptionRow(one, _status(one.name)) for one in shown],
-        "after": str(shown[-1].name) if len(rest) > PAGE_ROWS else None,
-        "first": not after,
+        "found": found,
+        "rows": page_of.items if page_of else (),
+        "next_cursor": page_of.next_cursor if page_of else None,
+        "unavailable": unavailable,
     }
     return show(
         request, "console/subscriptions.html", context, region="console/partials/subscriptions.html"
@@ -70,18 +66,25 @@ def subscriptions(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.TOPIC_READ)
 def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
-    """One subscription's cursors, partition by partition."""
+    """One subscription: its cursors, what transactions hold, and one partition offset by offset."""
     full_name = SubscriptionName(topic, name)
-    status = _status(full_name)
+    found = engine().subscriptions.get(full_name)
+    lower = _number(request, "from")
+    numbers = range(lower, lower + PARTITIONS)
+    view = region(lambda: engine().inspect.lists.subscription(full_name, numbers))
+    held = view.value.held if view.value else ()
+    partitions = len(engine().topics.get(topic).brokers)
+    chosen = _chosen(request, view.value.cursors, held) if view.value else None
     context = {
         "channel": "overview",
-        "subscription": engine().subscriptions.get(full_name),
-        "status": status,
-        "pending": [
-            (cursor.partition, pending)
-            for cursor in (status.value.partitions if status.value else ())
-            for pending in cursor.pending_acks
-        ],
+        "subscription": found,
+        "view": view,
+        "conflicts": region(lambda: conflict_graph(full_name, held)),
+        "chosen": chosen,
+        "strip": region(lambda: _strip(request, topic, held, chosen)) if chosen else None,
+        "lower": lower,
+        "next_from": lower + PARTITIONS if lower + PARTITIONS < partitions else None,
+        "legend": list(NAMES.items()),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(
@@ -89,5 +92,148 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
     )
 
 
-def _status(name: SubscriptionName) -> Region[SubscriptionStatus]:
-    return region(lambda: engine().subscriptions.describe(name))
+class SeekForm(ReasonForm):
+    """Where the subscription goes on."""
+
+    to = forms.ChoiceField(
+        label="Go on from",
+        choices=[
+            ("earliest", "the earliest message that is kept"),
+            ("latest", "the end: what is there now counts as acknowledged"),
+            ("offset", "an offset of one partition"),
+            ("moment", "the first message published at or after a moment"),
+        ],
+        widget=forms.Select(attrs={"class": "field wide"}),
+    )
+    partition = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=10_000,
+        help_text="Needed for an offset. Empty: all partitions.",
+        widget=forms.TextInput(attrs={"class": "field short num", "inputmode": "numeric"}),
+    )
+    offset = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MAX_OFFSET,
+        widget=forms.TextInput(attrs={"class": "field short num", "inputmode": "numeric"}),
+    )
+    moment = forms.DateTimeField(
+        label="Moment (UTC)",
+        required=False,
+        widget=forms.TextInput(attrs={"class": "field num", "placeholder": "2026-11-22 14:03:00"}),
+    )
+    force = forms.BooleanField(
+        required=False, label="Abort the transactions that hold acknowledgements first"
+    )
+
+    def clean(self) -> dict[str, Any]:
+        data = dict(self.cleaned_data)
+        to = data.get("to")
+        if to in ("offset", "moment") and to not in self.errors and data.get(to) is None:
+            self.add_error(to, f"Say which {to}.")
+        return data
+
+    def target(self) -> Target:
+        """Where to go on, as the engine takes it."""
+        data = self.cleaned_data
+        to: str = data["to"]
+        if to in ("offset", "moment"):
+            target: Target = data[to]
+            return target
+        return InitialPosition(to)
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.SUBSCRIPTION_SEEK)
+def seek(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
+    """Ask where a subscription should go on; on POST, move it."""
+    full_name = SubscriptionName(topic, name)
+    engine().subscriptions.get(full_name)
+    here = reverse("console:subscription", args=[topic, name])
+    confirmation = Confirmation(
+        title=f"Move {full_name}?",
+        effects=[
+            "What lies before the place counts as acknowledged, what lies behind it comes again.",
+            "Deliveries and redelivery counts are forgotten; dead letters on their way go on.",
+            "It is refused while transactions hold acknowledgements, or they are aborted first.",
+        ],
+        verb="Move it",
+        keep="Leave it",
+        address=reverse("console:seek", args=[topic, name]),
+        back=here,
+        harm=True,
+    )
+    actor = actor_of(request)
+    may_force = request.principal.may(Permission.TRANSACTION_ABORT_ANY)
+
+    def change(form: SeekForm) -> Outcome:
+        data = form.cleaned_data
+        if data["force"] and not may_force:
+            raise InvalidRequest("Aborting transactions of others needs transaction.abort_any.")
+        ended = operations.seek(
+            actor,
+            full_name,
+            form.target(),
+            partition=data["partition"],
+            force=data["force"],
+            reason=data["reason"],
+        )
+        lines = [f"Aborted for it: {', '.join(map(str, ended))}."] if ended else []
+        return Outcome(title=f"{full_name} goes on elsewhere", lines=lines)
+
+    return ask(request, confirmation, SeekForm, change)
+
+
+def _number(request: ConsoleRequest, name: str) -> int:
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+
+
+def _chosen(
+    request: ConsoleRequest, cursors: Sequence[CursorState], held: Sequence[Held]
+) -> CursorState | None:
+    """The partition that the address names, or the first with something held or left."""
+    if "partition" in request.GET:
+        number = _number(request, "partition")
+        named = [cursor for cursor in cursors if cursor.partition == number]
+        if named:
+            return named[0]
+    busy = {number for number, _ in held}
+    return max(
+        cursors,
+        key=lambda cursor: (cursor.partition in busy, cursor.unacknowledged > 0, -cursor.partition),
+        default=None,
+    )
+
+
+def _strip(
+    request: ConsoleRequest, topic: TopicName, held: Sequence[Held], cursor: CursorState
+) -> dict[str, Any] | None:
+    if cursor.last_offset is None:
+        return None
+    text = request.GET.get("at", "").replace(",", "")
+    valid = text.isascii() and text.isdigit() and len(text) < len(str(MAX_OFFSET))
+    at = int(text) if valid else max(cursor.mark_delete_offset - COLUMNS // 2, 0)
+    start = max(at // COLUMNS * COLUMNS, cursor.log_start_offset // COLUMNS * COLUMNS)
+    end = min(start + COLUMNS * ROWS - 1, cursor.last_offset)
+    lower = max(start, cursor.log_start_offset)
+    if end < lower:
+        return {"start": start, "runs": [], "cells": [], "rows": []}
+    partition = PartitionName(topic, cursor.partition)
+    entries = engine().log.browse(partition, lower, end - lower + 1).messages
+    pending = [each for number, each in held if number == cursor.partition]
+    runs = runs_of(cursor, pending, entries, start=lower, end=end)
+    rows = (end - start) // COLUMNS + 1
+    return {
+        "start": start,
+        "end": end,
+        "runs": runs[:RUNS],
+        "more": len(runs) > RUNS,
+        "cells": cells_of(runs, start),
+        "rows": [start + row * COLUMNS for row in range(rows)],
+        "height": rows * ROW_HEIGHT,
+        "cell_height": CELL_HEIGHT,
+        "earlier": max(0, start - COLUMNS * ROWS) if start > cursor.log_start_offset else None,
+        "later": end + 1 if end < cursor.last_offset else None,
+    }

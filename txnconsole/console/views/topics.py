@@ -7,50 +7,41 @@ from dataclasses import dataclass
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from engine.model.errors import EngineError
+from engine.inspect.topics import PART_SECONDS, TopicSummary
 from engine.model.partition import PartitionStatus
-from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
+from txnconsole.console.shapes import sparkline
 from txnconsole.enginedb.wiring import engine
 
 PAGE_ROWS = 25
+#: Partitions, and subscriptions, that a topic's page lists.
+PARTITIONS, SUBSCRIPTIONS = 100, 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """A topic of the list, with its growth as a drawing."""
+
+    summary: TopicSummary
+    spark: str
+
+    @property
+    def per_second(self) -> float:
+        """Offsets a second, over the last part that was sampled."""
+        return self.summary.growth[-1] / PART_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionRow:
     """A partition of a topic: its status, or why its broker could not tell it."""
 
     partition: PartitionName
     broker: str
     status: PartitionStatus | None
-    error: EngineError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRow:
-    """A topic of the list with its partitions."""
-
-    topic: Topic
-    partitions: tuple[PartitionRow, ...]
-
-    @property
-    def worst(self) -> PartitionStatus | None:
-        """The partition that hides most from readers; None when none hides anything."""
-        known = [row.status for row in self.partitions if row.status and row.status.blocker]
-        return max(known, key=lambda status: status.hidden_messages, default=None)
-
-    @property
-    def failed(self) -> list[PartitionRow]:
-        return [row for row in self.partitions if row.error]
-
-    @property
-    def offsets(self) -> int:
-        """Offsets that the logs of its partitions hold now."""
-        known = [row.status for row in self.partitions if row.status]
-        return sum(status.last_offset - status.log_start_offset + 1 for status in known)
+    error: str | None
 
 
 @require_GET
@@ -61,9 +52,14 @@ def topics(request: ConsoleRequest) -> HttpResponse:
     found = engine().topics.list(
         limit=PAGE_ROWS, cursor=request.GET.get("cursor") or None, include_system=system
     )
+    summaries = engine().inspect.lists.topics(found.items)
+    unavailable: dict[str, str] = {}
+    for summary in summaries:
+        unavailable |= summary.unavailable
     context = {
         "channel": "overview",
-        "rows": [TopicRow(topic, partition_rows(topic)) for topic in found.items],
+        "rows": [TopicRow(each, sparkline(each.growth)) for each in summaries],
+        "unavailable": unavailable,
         "next_cursor": found.next_cursor,
         "system": system,
     }
@@ -75,35 +71,38 @@ def topics(request: ConsoleRequest) -> HttpResponse:
 def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     """A topic's settings, its partitions and its subscriptions."""
     found = engine().topics.get(topic)
+    lists = engine().inspect.lists
+    lower = _from(request)
+    upper = min(lower + PARTITIONS, len(found.brokers))
+    statuses, missing = lists.partitions(found, lower, upper)
+    known = {status.partition.number: status for status in statuses}
+    names = [PartitionName(topic, number) for number in range(lower, upper)]
+    [summary] = lists.topics([found])
+    subscriptions = region(
+        lambda: engine().subscriptions.page(topic, after="", limit=SUBSCRIPTIONS + 1)
+    )
     context = {
         "channel": "overview",
         "topic": found,
-        "rows": partition_rows(found),
-        "subscriptions": region(lambda: engine().subscriptions.list(topic)),
+        "row": TopicRow(summary, sparkline(summary.growth)),
+        "rows": [
+            PartitionRow(
+                name, found.brokers[name.number], known.get(name.number), missing.get(name)
+            )
+            for name in names
+        ],
+        "lower": lower,
+        "next_from": upper if upper < len(found.brokers) else None,
+        "subscriptions": subscriptions.value[0][:SUBSCRIPTIONS] if subscriptions.value else (),
+        "more_subscriptions": bool(
+            subscriptions.value and len(subscriptions.value[0]) > SUBSCRIPTIONS
+        ),
+        "subscriptions_error": subscriptions.error,
+        "system": topic.is_system,
     }
     return show(request, "console/topic.html", context, region="console/partials/topic.html")
 
 
-def partition_rows(topic: Topic) -> tuple[PartitionRow, ...]:
-    """Every partition's status. When a broker fails, its partitions carry the error, and only
-    the first of them has waited for it."""
-    everything = region(lambda: engine().log.statuses(topic.name))
-    if everything.value is not None:
-        return tuple(
-            PartitionRow(partition=status.partition, broker=status.broker, status=status)
-            for status in everything.value
-        )
-    failures: dict[str, EngineError] = {}
-    rows = []
-    for number, broker in enumerate(topic.brokers):
-        name = PartitionName(topic.name, number)
-        status = None
-        if broker not in failures:
-            try:
-                status = engine().log.status(name)
-            except EngineError as error:
-                failures[broker] = error
-        rows.append(
-            PartitionRow(partition=name, broker=broker, status=status, error=failures.get(broker))
-        )
-    return tuple(rows)
+def _from(request: ConsoleRequest) -> int:
+    text = request.GET.get("from", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0

@@ -1,0 +1,127 @@
+"""The list of subscriptions and the page of one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.model.subscription import SubscriptionSettings
+from engine.model.topic_name import SubscriptionName
+from tests.console.conftest import TOPIC, Orders, begin
+from tests.console.questions import Questions
+from tests.console.views.test_partition import words
+from tests.engine.support import unreachable
+from txnconsole.audit.models import AuditEntry
+from txnconsole.refusals.models import Refusal
+
+HERE = f"/subscriptions/{TOPIC}/billing"
+REASON = "the consumer lost what it had read"
+
+
+@pytest.mark.parametrize("address", ["/subscriptions", HERE])
+def test_a_list_asks_as_much_for_many_as_for_one(
+    orders: Orders, engine: Engine, viewer: Client, questions: Questions, address: str
+) -> None:
+    for number in range(12):
+        engine.subscriptions.create(
+            SubscriptionName(TOPIC, f"more-{number}"), SubscriptionSettings()
+        )
+    viewer.get(address)
+    with questions.at_most(12):
+        assert viewer.get(address).status_code == 200
+
+
+def test_subscriptions_are_paged(
+    orders: Orders, engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.views.subscriptions.PAGE_ROWS", 2)
+    for name in ("alpha", "zulu"):
+        engine.subscriptions.create(SubscriptionName(TOPIC, name), SubscriptionSettings())
+    first = viewer.get("/subscriptions").content.decode()
+    assert re.findall(r'id="sub-[^"]*/(\w+)"', first) == ["alpha", "billing"]
+    following = re.search(r'rel="next" href="([^"]+)"', first)
+    assert following is not None
+    second = viewer.get(f"/subscriptions{following[1]}").content.decode()
+    assert re.findall(r'id="sub-[^"]*/(\w+)"', second) == ["zulu"]
+    assert viewer.get("/subscriptions?cursor=x").status_code == 400
+
+
+def test_a_page_tells_the_fate_of_every_offset(orders: Orders, viewer: Client) -> None:
+    text = words(viewer, f"{HERE}?partition=0")
+    assert "0 0 1 Acknowledged" in text
+    assert f"1 1 1 Held by a transaction {orders.open}" in text
+    assert "2 4 3 Nobody gets it" in text
+    assert "5 7 3 Above the stable position" in text
+
+
+def test_who_was_refused_stands_beside_who_holds(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    other = begin(engine)
+    Refusal.objects.create(
+        subscription=str(orders.subscription),
+        partition=0,
+        holder=str(orders.open),
+        refused=str(other),
+        consumer="c2",
+        who="bob",
+        first_offset=1,
+        times=7,
+    )
+    answer = viewer.get(HERE).content.decode()
+    drawing = re.search(r'<svg class="conflicts".*?</svg>', answer, re.S)
+    assert drawing is not None
+    assert drawing[0].count('class="holds"') == 1
+    assert drawing[0].count('class="refused"') == 1
+    assert f"{other} bob c2 0 1 {orders.open} 7" in words(viewer, HERE)
+
+
+def test_a_broker_that_is_away_leaves_the_rest(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    broker = engine.topics.get(TOPIC).brokers[1]
+    with unreachable(engine, broker):
+        assert f"{broker} cannot be reached" in words(viewer, HERE)
+        text = words(viewer, "/subscriptions")
+        assert f"{broker} cannot be reached" in text
+        assert str(orders.subscription) in text
+
+
+def test_moving_it_needs_a_reason_and_the_place(
+    orders: Orders, engine: Engine, operator: Client
+) -> None:
+    assert "Move" in words(operator, f"{HERE}/seek")
+    missing = operator.post(f"{HERE}/seek", {"to": "offset", "reason": REASON})
+    assert missing.status_code == 422
+    assert "Say which offset" in missing.content.decode()
+    body = {"to": "offset", "partition": "0", "offset": "0", "reason": REASON}
+    held = operator.post(f"{HERE}/seek", body)
+    assert held.status_code == 409
+    assert str(orders.open) in held.content.decode()
+    done = operator.post(f"{HERE}/seek", {**body, "force": "on"})
+    assert done.status_code == 200, done.content
+    assert f"Aborted for it: {orders.open}" in done.content.decode()
+    entry = AuditEntry.objects.order_by("-sequence")[0]
+    assert (entry.action, entry.reason) == ("subscription.seek", REASON)
+    [cursor] = [
+        each
+        for each in engine.subscriptions.describe(orders.subscription).partitions
+        if each.partition == 0
+    ]
+    assert (cursor.mark_delete_offset, len(cursor.acked)) == (-1, 0)
+
+
+def test_a_moment_is_utc(orders: Orders, engine: Engine, operator: Client) -> None:
+    engine.subscriptions.create(SubscriptionName(TOPIC, "fresh"), SubscriptionSettings())
+    here = f"/subscriptions/{TOPIC}/fresh/seek"
+    body = {"to": "moment", "moment": "2001-01-01 00:00:00", "reason": REASON}
+    assert operator.post(here, body).status_code == 200
+    assert operator.post(here, {**body, "moment": "soon"}).status_code == 422
+
+
+def test_a_viewer_may_not_move_it(orders: Orders, viewer: Client) -> None:
+    assert "Move… needs subscription.seek" in words(viewer, HERE)
+    assert viewer.get(f"{HERE}/seek").status_code == 403

@@ -1,0 +1,128 @@
+"""The list of topics, a topic, and what an administrator changes of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.model.errors import TopicNotFound
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import TopicName
+from tests.console.conftest import TOPIC, Orders, signed_in
+from tests.console.questions import Questions
+from tests.console.views.test_partition import words
+from tests.engine.support import unreachable
+from txnconsole.audit.models import AuditEntry
+
+REASON = "a new feed of settlements begins"
+NEW = {"topic": "public/default/new", "partitions": "3", "buffer": "sidecar", "hours": "48"}
+
+
+@pytest.fixture
+def admin(db: None) -> Client:
+    """A browser in which an administrator is signed in."""
+    return signed_in("admin")
+
+
+@pytest.mark.parametrize("address", ["/topics", f"/topics/{TOPIC}"])
+def test_a_list_asks_as_much_for_many_as_for_one(
+    orders: Orders, engine: Engine, viewer: Client, questions: Questions, address: str
+) -> None:
+    for number in range(12):
+        engine.topics.create(
+            TopicName("public", "default", f"more-{number}"), TopicSettings(partitions=2)
+        )
+    viewer.get(address)
+    with questions.at_most(12):
+        assert viewer.get(address).status_code == 200
+
+
+def test_the_list_names_the_partition_that_hides_most(orders: Orders, viewer: Client) -> None:
+    text = words(viewer, "/topics")
+    assert f"3 partition 0 , {orders.open}" in text
+    assert f"{TOPIC} 2 marker 8 0" in text
+
+
+def test_a_topic_with_many_partitions_has_pages(engine: Engine, viewer: Client) -> None:
+    wide = TopicName("public", "default", "wide")
+    engine.topics.create(wide, TopicSettings(partitions=130))
+    first = viewer.get(f"/topics/{wide}").content.decode()
+    assert first.count('id="partition-') == 100
+    second = viewer.get(f"/topics/{wide}?from=100").content.decode()
+    assert second.count('id="partition-') == 30
+    assert re.search(r"30 of 130", second)
+
+
+def test_partitions_of_a_broker_that_is_away_say_so_beside_the_others(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    with unreachable(engine, engine.topics.get(TOPIC).brokers[1]):
+        text = words(viewer, f"/topics/{TOPIC}")
+        assert "Partition 1 broker" in text
+        assert "Cannot be read now" in text
+        assert str(orders.open) in text
+        assert "cannot be reached" in words(viewer, "/topics")
+
+
+def test_an_administrator_creates_a_topic_with_a_reason(engine: Engine, admin: Client) -> None:
+    assert "Create a topic" in words(admin, "/topics/new")
+    assert admin.post("/topics/new", NEW).status_code == 422
+    answer = admin.post("/topics/new", {**NEW, "reason": REASON})
+    assert answer.status_code == 200
+    assert "/topics/public/default/new" in answer.content.decode()
+    settings = engine.topics.get(TopicName.parse(NEW["topic"])).settings
+    assert (settings.partitions, settings.buffer) == (3, BufferKind.SIDECAR)
+    assert (settings.retention_ms, settings.deduplication) == (48 * 3_600_000, False)
+    entry = AuditEntry.objects.order_by("-sequence")[0]
+    assert (entry.action, entry.object, entry.reason) == (
+        "topic.put",
+        "topic:public/default/new",
+        REASON,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"topic": "orders"}, "tenant/namespace/topic"),
+        ({"partitions": "0"}, "greater than or equal to 1"),
+        ({"topic": str(TOPIC)}, "exists with other settings"),
+        ({"topic": "public/default/__own"}, "system topic"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_told_so_in_the_form(
+    orders: Orders, admin: Client, change: dict[str, str], told: str
+) -> None:
+    answer = admin.post("/topics/new", {**NEW, "reason": REASON, **change})
+    assert answer.status_code in (409, 422)
+    assert told in answer.content.decode()
+
+
+def test_a_topic_is_deleted_under_its_name_and_when_nobody_holds_it(
+    orders: Orders, engine: Engine, admin: Client
+) -> None:
+    here = f"/topics/{TOPIC}/delete"
+    assert "1 open transactions have messages in it" in words(admin, here)
+    wrong = admin.post(here, {"name": "orders", "reason": REASON})
+    assert wrong.status_code == 409
+    assert "The name to write is" in wrong.content.decode()
+    held = admin.post(here, {"name": str(TOPIC), "reason": REASON})
+    assert held.status_code == 409
+    assert str(orders.open) in held.content.decode()
+    done = admin.post(here, {"name": str(TOPIC), "reason": REASON, "force": "on"})
+    assert done.status_code == 200
+    assert f"Aborted: {orders.open}" in done.content.decode()
+    with pytest.raises(TopicNotFound):
+        engine.topics.get(TOPIC, fresh=True)
+    results = [each.result for each in AuditEntry.objects.order_by("-sequence")[:2]]
+    assert results == ["done", "TopicInUse"]
+
+
+def test_topics_are_changed_by_administrators_only(orders: Orders, operator: Client) -> None:
+    assert "Create topic… needs topic.change" in words(operator, "/topics")
+    for address in ("/topics/new", f"/topics/{TOPIC}/delete"):
+        assert operator.get(address).status_code == 403
+        assert operator.post(address, {"reason": REASON}).status_code == 403

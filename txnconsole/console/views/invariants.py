@@ -1,0 +1,77 @@
+"""The invariants of the engine, as the workers check them all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import PartitionName
+from txnconsole.access.roles import Permission
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.reads import region
+from txnconsole.enginedb.wiring import engine
+
+PAGE_ROWS = 50
+
+#: What each check promises, in words (design/semantics.md §8).
+PROMISES: Mapping[str, str] = {
+    "stable_position": "The stable position is the first open offset less one and never moves back",
+    "dense_offsets": "Offsets follow one another without a gap",
+    "one_marker": "A transaction has one marker in a partition, and nothing after it",
+    "readable_is_decided": "Nothing undecided lies at or below the stable position",
+    "index_rows": "The aborted-transaction index says what the markers say",
+    "pending_once": "No two transactions hold the same message of a subscription",
+    "pending_ack_log": "What transactions hold is what the pending-ack log says",
+    "low_water_mark": "No broker knows a low water mark that its coordinator has not reached",
+    "ids_increase": "A coordinator issues its ids in order, each once",
+    "one_outcome": "All participants of a transaction have the same outcome",
+    "snapshot_and_log": "Snapshot and log together give the live state",
+}
+
+
+@require_GET
+@page(Permission.OPERATION_READ)
+def invariants(request: ConsoleRequest) -> HttpResponse:
+    """Every check with its state, when it was made, and its counter-examples."""
+    broken = request.GET.get("broken") == "1"
+    cursor = request.GET.get("cursor") or None
+    found = region(
+        lambda: engine().inspect.invariant_state(broken=broken, limit=PAGE_ROWS, cursor=cursor)
+    )
+    if isinstance(found.error, InvalidRequest):
+        raise found.error
+    checks = found.value.page.items if found.value else ()
+    context = {
+        "channel": "overview",
+        "found": found,
+        "broken": broken,
+        "rows": [
+            (check, PROMISES.get(check.name, check.name.replace("_", " ").capitalize()),
+             _partition(check.subject))
+            for check in checks
+        ],
+        "may_run": request.principal.may(Permission.PARTITION_OPERATE),
+    }  # fmt: skip
+    return show(
+        request, "console/invariants.html", context, region="console/partials/invariants.html"
+    )
+
+
+@require_POST
+@page(Permission.PARTITION_OPERATE)
+def check_now(request: ConsoleRequest) -> HttpResponse:
+    """One bounded step over everything now, as the workers make one every few seconds."""
+    engine().inspect.check_invariants()
+    return HttpResponseRedirect(reverse("console:invariants"))
+
+
+def _partition(subject: str) -> PartitionName | None:
+    """The partition that a check was about; None for a coordinator."""
+    try:
+        return PartitionName.parse(subject)
+    except InvalidRequest:
+        return None

@@ -1,0 +1,157 @@
+"""Creating and deleting topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from engine.log.topics import MAX_PARTITIONS
+from engine.model.errors import InvalidRequest
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import TopicName
+from txnconsole.access.roles import Permission
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
+from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import topics as operations
+
+_HOUR_MS = 3_600_000
+_INITIAL = {"topic": "public/default/", "partitions": 1, "deduplication": True}
+_NUMBER = {"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
+
+
+class CreateForm(ReasonForm):
+    """What a topic's creator decides."""
+
+    topic = forms.CharField(
+        max_length=400,
+        label="Name",
+        help_text="tenant/namespace/topic",
+        widget=forms.TextInput(
+            attrs={"class": "field wide mono", "autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
+    partitions = forms.IntegerField(
+        min_value=1,
+        max_value=MAX_PARTITIONS,
+        help_text="It can grow later, and never shrink.",
+        widget=forms.TextInput(attrs=_NUMBER),
+    )
+    buffer = forms.ChoiceField(
+        choices=[
+            (BufferKind.MARKER.value, "marker: messages stand in the log at once"),
+            (BufferKind.SIDECAR.value, "sidecar: messages of a transaction wait beside the log"),
+        ],
+        label="Buffer, for ever",
+        widget=forms.Select(attrs={"class": "field wide"}),
+    )
+    hours = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=10 * 365 * 24,
+        label="Keep messages for hours",
+        help_text="Empty: for ever.",
+        widget=forms.TextInput(attrs=_NUMBER),
+    )
+    deduplication = forms.BooleanField(required=False, label="Drop what a producer sends twice")
+
+    def clean_topic(self) -> TopicName:
+        """Accept ``tenant/namespace/topic`` only."""
+        try:
+            return TopicName.parse(self.cleaned_data["topic"].strip())
+        except InvalidRequest as error:
+            raise forms.ValidationError(error.message) from error
+
+    def settings(self) -> TopicSettings:
+        """The engine's settings; the form must be valid."""
+        data: dict[str, Any] = self.cleaned_data
+        return TopicSettings(
+            partitions=data["partitions"],
+            buffer=BufferKind(data["buffer"]),
+            retention_ms=data["hours"] and data["hours"] * _HOUR_MS,
+            deduplication=data["deduplication"],
+        )
+
+
+class DeleteForm(ReasonForm):
+    """The name once more, because there is no way back."""
+
+    name = forms.CharField(
+        max_length=400,
+        label="Write its name to confirm",
+        widget=forms.TextInput(
+            attrs={"class": "field wide mono", "autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
+    force = forms.BooleanField(
+        required=False, label="Abort what transactions have in it; the rest of them goes on"
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.TOPIC_CHANGE)
+def create(request: ConsoleRequest) -> HttpResponse:
+    """Ask for a topic's name and settings; on POST, create it."""
+    confirmation = Confirmation(
+        title="Create a topic",
+        effects=(),
+        verb="Create topic",
+        keep="Cancel",
+        address=reverse("console:create-topic"),
+        back=reverse("console:topics"),
+    )
+    actor = actor_of(request)
+
+    def change(form: CreateForm) -> Outcome:
+        name: TopicName = form.cleaned_data["topic"]
+        reason = form.cleaned_data["reason"]
+        _, created = operations.put(actor, name, form.settings(), reason)
+        here = reverse("console:topic", args=[name])
+        if not created:
+            return Outcome(title=f"{name} exists with these settings", goes_to=here)
+        return Outcome(title=f"{name} is created", goes_to=here)
+
+    initial: dict[str, object] = {
+        "topic": "public/default/",
+        "partitions": 1,
+        "deduplication": True,
+    }
+    return ask(request, confirmation, CreateForm, change, initial=initial)
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.TOPIC_CHANGE)
+def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
+    """Say what is lost with a topic; on POST, delete it."""
+    [summary] = engine().inspect.lists.topics([engine().topics.get(topic, fresh=True)])
+    confirmation = Confirmation(
+        title=f"Delete {topic}?",
+        effects=[
+            f"Its {summary.offsets:,} offsets go.",
+            "Its subscriptions go, with all that they have acknowledged.",
+            f"{summary.ongoing:,} open transactions have messages in it."
+            if summary.ongoing
+            else "No open transaction has messages in it.",
+            "There is no way back.",
+        ],
+        verb="Delete topic",
+        keep="Keep it",
+        address=reverse("console:delete-topic", args=[topic]),
+        back=reverse("console:topic", args=[topic]),
+        harm=True,
+    )
+    actor = actor_of(request)
+
+    def change(form: DeleteForm) -> Outcome:
+        data = form.cleaned_data
+        if data["name"].strip() != str(topic):
+            raise InvalidRequest(f"The name to write is {topic}.")
+        parts = operations.delete(actor, topic, force=data["force"], reason=data["reason"])
+        lines = [f"Aborted: {part.txn_id} in {part.participant}." for part in parts[:20]]
+        return Outcome(title=f"{topic} is deleted", lines=lines, goes_to=reverse("console:topics"))
+
+    return ask(request, confirmation, DeleteForm, change)

@@ -1,0 +1,70 @@
+"""Writing down who was refused, and reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import structlog
+from django.db import DatabaseError, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from engine.model.errors import TransactionConflict
+from engine.model.topic_name import SubscriptionName
+from engine.model.txn_id import TxnID
+from txnconsole.refusals.models import Refusal
+
+#: How long a refusal is kept after its last repetition, and how many old ones one call deletes.
+KEPT = timedelta(days=2)
+_DELETED = 100
+#: PostgreSQL's text holds no NUL; names come from programs.
+_NUL = "\N{REPLACEMENT CHARACTER}"
+
+_log = structlog.get_logger(__name__)
+
+
+def record(
+    name: SubscriptionName,
+    conflict: TransactionConflict,
+    *,
+    refused: TxnID,
+    consumer: str,
+    who: str,
+) -> None:
+    """Write a refusal down, a row for each holder that the conflict names."""
+    partition = conflict.data.get("partition")
+    conflicts = conflict.data.get("conflicts")
+    if not isinstance(partition, int) or not isinstance(conflicts, list):
+        return
+    lowest: dict[str, int] = {}
+    for each in conflicts:
+        holder = str(each["txn_id"] or "")
+        lowest[holder] = min(lowest.get(holder, each["offset"]), each["offset"])
+    seen = {"consumer": consumer.replace("\0", _NUL), "who": who.replace("\0", _NUL)}
+    try:
+        for holder, offset in lowest.items():
+            key = {
+                "subscription": str(name),
+                "partition": partition,
+                "holder": holder,
+                "refused": str(refused),
+            }
+            _write(key, seen | {"first_offset": offset})
+    except DatabaseError as error:
+        _log.warning("refusal not recorded", subscription=str(name), reason=type(error).__name__)
+
+
+def newest(name: SubscriptionName, limit: int) -> Sequence[Refusal]:
+    """Refusals of a subscription, the newest first."""
+    return list(Refusal.objects.filter(subscription=str(name)).order_by("-last_at")[:limit])
+
+
+def _write(key: Mapping[str, object], seen: Mapping[str, object]) -> None:
+    again = Refusal.objects.filter(**key).update(times=F("times") + 1, last_at=Now(), **seen)
+    if again:
+        return
+    with transaction.atomic():
+        old = Refusal.objects.filter(last_at__lt=Now() - KEPT).order_by("last_at")
+        Refusal.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:_DELETED])).delete()
+        Refusal.objects.bulk_create([Refusal(**key, **seen)], ignore_conflicts=True)
