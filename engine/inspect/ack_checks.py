@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from engine.inspect.checks import EXAMPLES, Check
 from engine.inspect.reading import View
 from engine.model.cursor import Cursor
 from engine.model.ranges import Ranges
 from engine.postgres.database import Row
-
-_Holder = tuple[str, str]  # a transaction's id and the kind of its acknowledgement
+from engine.subscription.pending_ack_log import told_otherwise
 
 
 def check_acks(view: View, budget: int) -> list[Check]:
@@ -30,7 +28,8 @@ def check_acks(view: View, budget: int) -> list[Check]:
         if len(steps) == budget:
             too_long.append(row.name)
             continue
-        untold += [named | each for each in _untold(cursor, pending, steps)]
+        tentative = view.all("tentative_acks", **key)
+        untold += [named | each for each in _untold(cursor, pending, steps, tentative)]
     subject = str(view.partition)
     return [
         Check(
@@ -65,33 +64,29 @@ def _claimed_twice(cursor: Cursor, pending: list[Row]) -> Iterator[dict[str, obj
         seen[txn_id] = seen.get(txn_id, Ranges()) | row.ranges
 
 
-def _untold(cursor: Cursor, pending: list[Row], steps: list[Row]) -> Iterator[dict[str, object]]:
-    told = told_by(steps)
-    held: dict[_Holder, Ranges] = {
-        (f"{row.tc_id}:{row.sequence}", row.ack_type): row.ranges for row in pending
-    }
-    for holder in sorted(told.keys() | held.keys()):
-        # The log is trimmed behind the mark-delete position.
-        in_log = cursor.undeleted(told.get(holder, Ranges()))
-        now = cursor.undeleted(held.get(holder, Ranges()))
-        if in_log != now:
-            yield {
-                "txn_id": holder[0],
-                "ack_type": holder[1],
-                "pending": _text(now),
-                "by_the_log": _text(in_log),
-            }
-
-
-def told_by(steps: Iterable[Row]) -> Mapping[_Holder, Ranges]:
-    """What transactions hold after the steps of a pending-ack log."""
-    held: dict[_Holder, Ranges] = defaultdict(Ranges)
-    for step in steps:
-        holder = (f"{step.tc_id}:{step.sequence}", step.ack_type)
-        held[holder] = (
-            held[holder] | step.ranges if step.op == "ACK" else held[holder] - step.ranges
+def _untold(
+    cursor: Cursor, pending: list[Row], steps: list[Row], tentative: list[Row]
+) -> Iterator[dict[str, object]]:
+    for each in told_otherwise(steps, pending, cursor.mark_delete):
+        yield {
+            "txn_id": str(each.txn_id),
+            "ack_type": each.ack_type.value,
+            "pending": _text(each.stands),
+            "by_the_log": _text(each.by_log),
+        }
+    for row in tentative:
+        held = Ranges.of(
+            run
+            for ack in pending
+            if (ack.tc_id, ack.sequence) == (row.tc_id, row.sequence)
+            for run in ack.ranges.runs
         )
-    return held
+        if row.ranges - held:
+            yield {
+                "txn_id": f"{row.tc_id}:{row.sequence}",
+                "call_id": row.call_id,
+                "tentative_not_held": _text(row.ranges - held),
+            }
 
 
 def _text(ranges: Ranges) -> str:

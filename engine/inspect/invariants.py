@@ -25,6 +25,7 @@ from engine.inspect.coordinator_checks import (
 )
 from engine.inspect.log_checks import check_log, check_rebuild
 from engine.inspect.reading import Reading
+from engine.inspect.sidecar_checks import check_sidecar
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.topic_name import PartitionName, TopicName
@@ -93,6 +94,7 @@ class Invariants:
             checks, resume = check_log(view, position, budget)
             checks += check_acks(view, budget)
             checks.append(check_rebuild(view, budget))
+            checks += check_sidecar(view, budget)
         return Report(tuple(checks), resume)
 
     def of_coordinator(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
@@ -51,6 +51,19 @@ class View:
     @property
     def stable_position(self) -> int:
         return int(self.head.stable_position)
+
+    def sidecar(self) -> View | None:
+        """The log of its transactional messages in the same snapshot; None when there is none, or
+        it is recovering."""
+        log = self.one("sidecar_log")
+        if log is None:
+            return None
+        head = self.session.one("head", partition_id=log.partition_id)
+        if head is None:
+            return None
+        return replace(
+            self, partition=self.partition.sidecar(), partition_id=log.partition_id, head=head
+        )
 
     def count(self, bounds: Sequence[int], *, but: TxnID | None = None) -> Count:
         """Count the messages in (stable position, bound) for each ascending bound that have not

@@ -7,10 +7,10 @@ is no estimate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.buffer.recovery import newest_good
-from engine.inspect.reading import Reading
+from engine.inspect.reading import Reading, View
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Row
 
@@ -22,7 +22,9 @@ _COUNTED = 100_000
 class Rehearsal:
     """``snapshot_position`` is that of the newest snapshot that can be read; None: recovery would
     read the whole log. ``unreadable_snapshots`` are newer and would be passed over. When not
-    ``exact`` there is more to read than was counted, and no estimate."""
+    ``exact`` there is more to read than was counted, and no estimate. Entries, bytes and
+    transactions are those of both logs of a sidecar-buffered partition, positions its own log's; a
+    transaction that stands in both counts twice."""
 
     partition: PartitionName
     snapshot_position: int | None
@@ -44,14 +46,20 @@ def rehearse(reading: Reading, partition: PartitionName) -> Rehearsal:
         PartitionUnavailable: recovering, or its broker cannot be reached.
     """
     with reading.view(partition) as view:
-        snapshots = view.all("snapshots")
-        snapshot, good = newest_good(snapshots, partition)
-        distance = view.one("distance", position=snapshot.position, limit=_COUNTED)
-        measured = view.session.all("recoveries")
+        own = _of_log(view)
+        log = view.sidecar()
+        return own if log is None else _together(own, _of_log(log))
+
+
+def _of_log(view: View) -> Rehearsal:
+    snapshots = view.all("snapshots")
+    snapshot, good = newest_good(snapshots, view.partition)
+    distance = view.one("distance", position=snapshot.position, limit=_COUNTED)
+    measured = view.session.all("recoveries")
     entries = int(distance.entries) if distance else 0
     exact = entries < _COUNTED
     return Rehearsal(
-        partition=partition,
+        partition=view.partition,
         snapshot_position=None if good is None else snapshot.position,
         unreadable_snapshots=tuple(
             row.position for row in snapshots if good is None or row.position > good.position
@@ -63,6 +71,19 @@ def rehearse(reading: Reading, partition: PartitionName) -> Rehearsal:
         exact=exact,
         measured_recoveries=len(measured),
         estimated_ms=estimate(measured, entries) if exact else None,
+    )
+
+
+def _together(own: Rehearsal, log: Rehearsal) -> Rehearsal:
+    """A recovery rebuilds the partition, then its sidecar log."""
+    estimates = (own.estimated_ms, log.estimated_ms)
+    return replace(
+        own,
+        entries=own.entries + log.entries,
+        bytes=own.bytes + log.bytes,
+        transactions=own.transactions + log.transactions,
+        exact=own.exact and log.exact,
+        estimated_ms=None if None in estimates else sum(each or 0.0 for each in estimates),
     )
 
 

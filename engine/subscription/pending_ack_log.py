@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -11,43 +12,55 @@ from engine.model.subscription import AckOp, AckStep, AckType
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row
 
-#: subscription id, partition id, transaction, type of its acks
-Holding = tuple[int, int, TxnID, AckType]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What a transaction holds by the log, and by pending_ack."""
+    """What a transaction holds of a subscription in a partition by the log, and by pending_ack."""
 
-    holding: Holding
+    txn_id: TxnID
+    ack_type: AckType
     by_log: Ranges
     stands: Ranges
 
 
-def differences(database: Database) -> tuple[Difference, ...]:
-    """Rebuild what transactions hold on a broker from the pending-ack log alone, and compare.
+def differences(database: Database) -> dict[tuple[int, int], list[Difference]]:
+    """Rebuild what transactions hold on a broker from the pending-ack log alone, and compare; by
+    subscription and partition, those that differ.
 
     One snapshot of the database. The cost is that of the log, which is trimmed behind mark-delete.
     """
     steps, pending = database.snapshot(("all_ack_steps", {}), ("every_pending_ack", {}))
-    by_log: dict[Holding, Ranges] = {}
-    for (subscription_id, partition_id), rows in groupby(steps, key=_cursor):
-        found = list(rows)
-        for ack in replay(map(_step, found), found[0].mark_delete):
-            by_log[subscription_id, partition_id, ack.txn_id, ack.ack_type] = ack.ranges
-    stands: dict[Holding, Ranges] = {
-        (*_cursor(row), TxnID(row.tc_id, row.sequence), AckType(row.ack_type)): row.ranges
-        for row in pending
+    logs = {key: list(rows) for key, rows in groupby(steps, key=_cursor)}
+    held = {key: list(rows) for key, rows in groupby(sorted(pending, key=_cursor), key=_cursor)}
+    found = {
+        key: told_otherwise(
+            logs.get(key, ()), held.get(key, ()), logs[key][0].mark_delete if key in logs else -1
+        )
+        for key in sorted(logs.keys() | held.keys())
     }
-    return tuple(
+    return {key: each for key, each in found.items() if each}
+
+
+def told_otherwise(
+    steps: Iterable[Row], pending: Iterable[Row], mark_delete: int
+) -> list[Difference]:
+    """Where the log of one subscription in one partition and what transactions hold differ."""
+    by_log = {
+        (ack.txn_id, ack.ack_type): ack.ranges for ack in replay(map(_step, steps), mark_delete)
+    }
+    stands: dict[tuple[TxnID, AckType], Ranges] = {
+        (TxnID(row.tc_id, row.sequence), AckType(row.ack_type)): row.ranges for row in pending
+    }
+    return [
         Difference(
-            holding=key,
+            txn_id=key[0],
+            ack_type=key[1],
             by_log=by_log.get(key, Ranges()),
             stands=stands.get(key, Ranges()),
         )
         for key in sorted(by_log.keys() | stands.keys())
         if by_log.get(key) != stands.get(key)
-    )
+    ]
 
 
 def _cursor(row: Row) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine import Engine
 from engine.buffer import marker
 from engine.model.message import EntryKind
-from engine.model.topic import TopicSettings
+from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import EndCommand
 from engine.model.txn_id import TxnID
@@ -102,10 +102,15 @@ class Model:
 class Partition:
     """A partition of its own for one history, and the model beside it."""
 
-    def __init__(self, engine: Engine, segment_max_messages: int = 7) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        segment_max_messages: int = 7,
+        buffer: BufferKind = BufferKind.MARKER,
+    ) -> None:
         self.engine = engine
         self.name = PartitionName(TopicName("random", "logs", f"t{next(_numbers)}"), 0)
-        settings = TopicSettings(segment_max_messages=segment_max_messages)
+        settings = TopicSettings(segment_max_messages=segment_max_messages, buffer=buffer)
         engine.topics.create(self.name.topic, settings)
         self.location = engine.log.locate(self.name)
         self.model = Model()

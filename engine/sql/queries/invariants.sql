@@ -110,6 +110,75 @@ AND NOT EXISTS (
 )
 ORDER BY e.last_offset LIMIT 20
 
+-- undecided_in_partition --
+-- Of a sidecar-buffered partition: messages of transactions that stand in the partition itself.
+SELECT e.tc_id, e.sequence, e.first_offset, e.last_offset FROM broker.entry e
+WHERE e.partition_id = %(partition_id)s AND e.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+AND e.kind = 'D' AND e.tc_id IS NOT NULL
+ORDER BY e.last_offset LIMIT 20
+
+-- odd_commits --
+-- Of a sidecar-buffered partition: commit markers that do not stand for as many messages as readers
+-- find of them, under either key of the sidecar log (sidecar.sql, sidecar_entries).
+WITH log AS MATERIALIZED (
+    SELECT partition_id AS log_id, compacted_id FROM broker.partition
+    WHERE sidecar_of = %(partition_id)s
+)
+SELECT m.tc_id, m.sequence, m.first_offset, m.last_offset, m.txn_messages, f.messages
+FROM broker.entry m
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(n.messages), 0)::bigint AS messages FROM (
+        SELECT e.last_offset - e.first_offset + 1 AS messages
+        FROM broker.txn_index i
+        JOIN broker.entry e
+            ON e.partition_id = (SELECT log_id FROM log) AND e.tc_id::bigint = m.tc_id
+            AND e.sequence = m.sequence AND e.txn_messages IS NOT NULL
+        WHERE i.partition_id + 0 = (SELECT log_id FROM log) AND i.commit_offset = m.first_offset
+        AND e.last_offset BETWEEN i.first_offset AND i.last_offset
+        UNION ALL
+        SELECT c.last_offset - c.first_offset + 1 FROM broker.entry c
+        WHERE c.partition_id = (SELECT compacted_id FROM log)
+        AND c.last_offset BETWEEN m.first_offset AND m.last_offset
+        AND (c.tc_id, c.sequence) = (m.tc_id, m.sequence)
+    ) n
+) f
+WHERE m.partition_id = %(partition_id)s AND m.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+AND m.kind = 'C' AND (f.messages <> m.txn_messages
+    OR m.last_offset - m.first_offset + 1 <> greatest(m.txn_messages, 1))
+ORDER BY m.last_offset LIMIT 20
+
+-- odd_sidecar_rows --
+-- Index rows of a sidecar log without their marker, or with another outcome than it, or that name a
+-- commit which is not in the partition, or whose stable offset is below that of the row before.
+SELECT * FROM (
+    SELECT i.tc_id, i.sequence, i.aborted, i.first_offset, i.last_offset, i.commit_offset,
+        m.kind::text AS marker_kind, (m.tc_id, m.sequence) = (i.tc_id, i.sequence) AS own_marker,
+        i.commit_offset < p.log_start_offset OR EXISTS (
+            SELECT FROM broker.entry h WHERE h.partition_id = p.partition_id
+            AND h.tc_id = i.tc_id AND h.sequence = i.sequence
+            AND h.first_offset = i.commit_offset AND h.kind = 'C'
+        ) AS own_commit,
+        i.last_stable_offset, lag(i.last_stable_offset) OVER (ORDER BY i.last_offset) AS stable_before
+    FROM broker.txn_index i
+    JOIN broker.partition p ON p.partition_id = %(home_id)s
+    LEFT JOIN broker.entry m ON m.partition_id = i.partition_id AND m.last_offset = i.last_offset
+    WHERE i.partition_id = %(partition_id)s
+    AND i.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+) i
+WHERE own_marker IS NOT TRUE OR (marker_kind = 'A') <> aborted
+    OR aborted <> (commit_offset IS NULL) OR NOT (aborted OR own_commit)
+    OR last_stable_offset < stable_before
+ORDER BY last_offset LIMIT 20
+
+-- with_entries --
+-- Those of the transactions that have messages left in a log.
+SELECT w.tc_id, w.sequence
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+CROSS JOIN LATERAL (
+    SELECT FROM broker.entry e WHERE e.partition_id = %(partition_id)s AND e.tc_id = w.tc_id
+    AND e.sequence = w.sequence LIMIT 1
+) e
+
 -- cursors_of_partition --
 SELECT c.subscription_id, s.name, c.mark_delete, c.acked FROM broker.cursor c
 JOIN broker.subscription s USING (subscription_id)
@@ -120,6 +189,10 @@ WHERE c.partition_id = %(partition_id)s AND s.topic_id = %(topic_id)s ORDER BY c
 SELECT tc_id, sequence, op, ack_type, ranges FROM broker.pending_ack_log
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 ORDER BY log_id LIMIT %(limit)s
+
+-- tentative_acks --
+SELECT tc_id, sequence, call_id, ranges FROM broker.tentative_ack
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 
 -- partitions_from --
 -- Partitions in the order in which they are checked, without sidecar logs and system topics.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from engine import Engine
 from engine.inspect import invariants
@@ -100,6 +101,75 @@ def test_all_invariants_hold_after_any_history(engine: Engine, steps: list[Step]
     assert len(report.checks) == 8
 
 
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=STEPS, compacted=st.sampled_from([0, 1, 3, 1000]))
+def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
+    engine: Engine, steps: list[Step], compacted: int
+) -> None:
+    partition = Partition(engine, buffer=BufferKind.SIDECAR)
+    partition.run(steps[: len(steps) // 2])
+    engine._snapshots.sweep()
+    partition.run(steps[len(steps) // 2 :])
+    if compacted:
+        with partition.location.database.transaction() as session:
+            session.one(
+                "compact_sidecar", partition_id=partition.location.partition_id, limit=compacted
+            )
+    for _ in range(2):
+        report = engine.inspect.invariants(partition.name)
+        assert [one for one in report.checks if one.passed is not True] == []
+        engine._snapshots.sweep()
+    with partition.location.database.session() as session:
+        log = session.one("sidecar_log", partition_id=partition.location.partition_id)
+    assert len(report.checks) == (7 if log is None else 11)
+
+
+SIDECAR_DAMAGE = {
+    "a head that forgets what waits": (
+        "UPDATE broker.partition_live SET first_ongoing_offset = NULL",
+        {(1, "sidecar_head"), (7, "sidecar_snapshot_and_log")},
+    ),
+    "a message of a commit that is lost": (
+        "DELETE FROM broker.entry WHERE kind = 'D' AND sequence = 1 AND txn_messages = 2",
+        {(3, "readable_is_decided")},
+    ),
+    "a commit marker that counts wrong": (
+        "UPDATE broker.entry SET txn_messages = 3 WHERE kind = 'C' AND txn_messages > 0",
+        {(3, "readable_is_decided")},
+    ),
+    "a commit that the sidecar does not know": (
+        "UPDATE broker.txn_index SET commit_offset = 99 WHERE commit_offset IS NOT NULL",
+        {(3, "readable_is_decided"), (6, "sidecar_index")},
+    ),
+    "a marker of the other outcome in the sidecar": (
+        "UPDATE broker.entry SET kind = 'C' WHERE kind = 'A'",
+        {(6, "sidecar_index")},
+    ),
+    "an index row of the sidecar that is lost": (
+        "DELETE FROM broker.txn_index WHERE aborted",
+        {(6, "sidecar_index"), (7, "sidecar_snapshot_and_log")},
+    ),
+    "a message of an open transaction that is lost": (
+        "DELETE FROM broker.entry WHERE kind = 'D' AND sequence = 2",
+        {(7, "sidecar_snapshot_and_log")},
+    ),
+    "a second marker in the sidecar": (
+        "UPDATE broker.entry SET sequence = 0 WHERE kind = 'C' AND txn_messages IS NULL",
+        {(2, "sidecar_markers"), (6, "sidecar_index"), (7, "sidecar_snapshot_and_log")},
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", SIDECAR_DAMAGE)
+def test_damage_of_a_sidecar_log_is_found_and_named(engine: Engine, damage: str) -> None:
+    busy(engine, buffer=BufferKind.SIDECAR)
+    statement, expected = SIDECAR_DAMAGE[damage]
+    broker_sql(engine, statement)
+    assert broken(engine) == expected
+
+
 def on_broker(statement: str) -> Callable[[Engine], object]:
     return lambda engine: broker_sql(engine, statement)
 
@@ -175,6 +245,13 @@ DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
     "a message that is deleted and pending": (
         on_broker("UPDATE broker.cursor SET acked = '{[1,9)}'"),
         {(4, "pending_once")},
+    ),
+    "a tentative ack of what nobody holds": (
+        on_broker(
+            "INSERT INTO broker.tentative_ack SELECT subscription_id, partition_id, 0, 2, 7,"
+            " '{[0,1)}' FROM broker.cursor"
+        ),
+        {(4, "pending_ack_log")},
     ),
     "a pending ack that its log does not tell": (
         on_broker("DELETE FROM broker.pending_ack_log WHERE op = 'ACK'"),

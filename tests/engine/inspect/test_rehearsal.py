@@ -8,6 +8,7 @@ import pytest
 
 from engine import Engine
 from engine.inspect import rehearsal
+from engine.model.topic import BufferKind
 from tests.engine.support import (
     P0,
     abort,
@@ -65,6 +66,30 @@ def test_a_rehearsal_reads_what_the_recovery_then_reads(engine: Engine) -> None:
     assert again.measured_recoveries >= 1
     assert again.estimated_ms is not None
     assert again.estimated_ms > 0
+
+
+def test_a_sidecar_log_is_counted_with_its_partition(engine: Engine) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    engine.produce(P0, batch("plain"))
+    done, waits = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a", "b"), txn_id=done)
+    engine.produce(P0, batch("c"), txn_id=waits)
+    engine._snapshots.sweep()
+    abort(engine, done)
+    engine.produce(P0, batch("d"), txn_id=waits)
+    engine.produce(P0, batch("e"))
+    found = engine.inspect.rehearse(P0)
+    assert (found.last_offset, found.exact) == (1, True)
+    lose_derived_state(engine)
+    engine.log.status(P0)
+    rows = broker_sql(
+        engine,
+        "SELECT entries FROM broker.recovery JOIN broker.partition USING (partition_id)"
+        " WHERE topic LIKE '%%flights'",
+    )
+    assert len(rows) == 2
+    assert found.entries == sum(row.entries for row in rows)
+    assert engine.inspect.rehearse(P0).estimated_ms is not None
 
 
 def test_snapshots_that_cannot_be_read_are_passed_over_and_named(engine: Engine) -> None:

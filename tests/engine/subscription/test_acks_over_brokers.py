@@ -73,7 +73,7 @@ def acked(engine: Engine) -> list[tuple[int, int]]:
         below = range(cursor.mark_delete_offset + 1)
         found += [(cursor.partition, offset) for offset in (*below, *cursor.acked)]
     for database in engine._brokers:
-        assert differences(database) == ()
+        assert differences(database) == {}
         assert tentative(engine) == 0
     return found
 

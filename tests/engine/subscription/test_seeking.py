@@ -136,7 +136,7 @@ def test_by_force_the_transaction_ends_as_a_whole(engine: Engine, committing: bo
     assert status is (TxnStatus.COMMITTED if committing else TxnStatus.ABORTED)
     assert received(engine) == (["a", "b", "output"] if committing else ["a", "b"])
     for database in engine._brokers:
-        assert differences(database) == ()
+        assert differences(database) == {}
 
 
 def test_by_force_an_orphans_acknowledgements_are_given_back(engine: Engine) -> None:

@@ -30,6 +30,8 @@ _INDEX_CHECKS = {
     "index_rows": "Every row points at a marker of its transaction, and every marker has a row",
     "one_marker": "A transaction has one marker here, and no message after it",
     "readable_is_decided": "Nothing undecided lies at or below the stable position",
+    "sidecar_index": "Every row of the sidecar log points at its marker and its commit",
+    "sidecar_markers": "A transaction has one marker in the sidecar log, and no message after it",
     "dense_offsets": "Offsets follow one another without a gap",
 }
 

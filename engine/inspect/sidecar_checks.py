@@ -1,0 +1,58 @@
+"""Invariants of a sidecar log (semantics §4.3), from the same snapshot as its partition's.
+
+Compaction rewrites and sweeps the log from its oldest end on, so it has holes, and little is in it
+that has ended. What is left over the budget comes to the next rounds as the oldest goes.
+"""
+
+from __future__ import annotations
+
+from engine.inspect.checks import EXAMPLES, Check, evidence
+from engine.inspect.log_checks import check_rebuild, head_and_ongoing
+from engine.inspect.reading import View
+from engine.postgres.database import Row
+
+
+def check_sidecar(view: View, budget: int) -> list[Check]:
+    """Check the sidecar log itself: its head, markers, index rows, and what recovery would make
+    of it; none when no transaction has ever written here."""
+    log = view.sidecar()
+    if log is None:
+        return []
+    window = log.one("log_window", from_offset=0, limit=budget)
+    last = int(window.last_offset) if window else -1
+    whole = window is None or window.entries < budget
+    span = {"from_offset": 0, "to_offset": last}
+    more = None if whole else f"more than {budget} entries; the oldest were looked at"
+    subject = str(view.partition)
+    return [
+        Check(
+            invariant=1,
+            name="sidecar_head",
+            subject=subject,
+            counter_examples=_shown(head_and_ongoing(log)),
+        ),
+        Check(
+            invariant=2,
+            name="sidecar_markers",
+            subject=subject,
+            counter_examples=_shown(log.all("odd_markers", **span)),
+            skipped=more,
+        ),
+        Check(
+            invariant=6,
+            name="sidecar_index",
+            subject=subject,
+            counter_examples=_shown(
+                [
+                    *log.all("odd_sidecar_rows", home_id=view.partition_id, **span),
+                    *log.all("unindexed_markers", **span),
+                ]
+            ),
+            skipped=more,
+        ),
+        check_rebuild(log, budget, name="sidecar_snapshot_and_log"),
+    ]
+
+
+def _shown(rows: list[Row]) -> tuple[dict[str, object], ...]:
+    return tuple(evidence(row) for row in rows[:EXAMPLES])
