@@ -32,10 +32,6 @@ SELECT
 FROM allocated
 RETURNING *, clock_timestamp() AS now
 
--- get_txn --
-SELECT *, clock_timestamp() AS now FROM coordinator.transaction
-WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
-
 -- get_txns --
 SELECT t.*, clock_timestamp() AS now
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS wanted (tc_id, sequence)

@@ -221,7 +221,7 @@ def check_acknowledgements(engine: Engine, record: Record) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_what_was_acknowledged_outlives_kills_and_what_was_aborted_never_shows(
     server: EmbeddedPostgres, durable_engine: Engine
 ) -> None:

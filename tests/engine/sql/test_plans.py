@@ -224,7 +224,6 @@ def on_coordinator() -> list[Hot]:
     }
     return [
         Hot("open_txn", new, 2),
-        Hot("get_txn", key, 2),
         Hot("whole_txn", key, 4),
         Hot("count_open_of_owner", {"owner": "o1", "limit": 50}, 52),
         Hot("count_open_of_owner", {"owner": "nobody", "limit": 50}, 2),
@@ -250,6 +249,8 @@ def on_coordinator() -> list[Hot]:
         Hot("live_txns", {"tc_id": -1, "sequence": -1, "limit": 5}, 8),
         Hot("recent_ends", {"seconds": 3600, "limit": 50}, 55),
         Hot("due_partitions", {"tc_id": 0, "sequences": [0]}, 5),
+        Hot("confirm_ack", key | {"call_id": 7}, 4),
+        Hot("confirmed_acks", {"tc_id": 0, "sequences": [0]}, 4),
     ]
 
 
