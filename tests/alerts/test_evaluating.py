@@ -75,7 +75,7 @@ def test_an_alert_is_pending_then_firing_then_resolved_and_each_is_told_once(
     look(engine, 2)
     assert only().state == AlertState.FIRING
     [told] = reading.firing()
-    assert (told.rule, told.detail) == ("Partition held back", f"1 offsets behind {txn_id}")
+    assert (told.rule, told.detail) == ("Partition held back", f"1 offset behind {txn_id}")
     assert reading.firing_count() == 1
     look(engine, 3)
     finish(engine, txn_id)

@@ -102,7 +102,9 @@ class Measurements:
         for status in self._held.partitions:
             if status.blocker is not None:
                 waited = (status.now - status.blocker.first_append_at).total_seconds() * 1000
-                detail = f"{status.hidden_messages:,} offsets behind {status.blocker.txn_id}"
+                hidden = status.hidden_messages
+                offsets = "offset" if hidden == 1 else "offsets"
+                detail = f"{hidden:,} {offsets} behind {status.blocker.txn_id}"
                 topic = str(status.partition.topic)
                 samples[f"partition:{status.partition}"] = Sample(waited, detail, topic)
         return Measured(samples, complete=self._all_held)

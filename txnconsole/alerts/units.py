@@ -21,7 +21,7 @@ def written(value: float, unit: Unit) -> str:
 
 
 def _duration(milliseconds: float) -> str:
-    if milliseconds < 1_000:
+    if 0 < milliseconds < 1_000:
         return f"{milliseconds:.0f} ms"
     seconds = int(milliseconds // 1_000)
     for span, name, part, part_name in _STEPS:

@@ -27,15 +27,27 @@ from engine.model.errors import (
 from txnconsole.access.payloads import may_read_payloads
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission
+from txnconsole.alerts.errors import (
+    AlertChannelNotFound,
+    AlertMessageNotFound,
+    AlertNotFound,
+    AlertRuleNotFound,
+    AlertSilenceNotFound,
+)
+from txnconsole.jobs.errors import JobNotFound
 from txnconsole.preferences.models import Preferences, preferences_of
 from txnconsole.runs.errors import RunNotFound
 
 __all__ = ["ConsoleRequest", "failed", "forbidden", "may_read_payloads", "page", "show"]
-from txnconsole.jobs.errors import JobNotFound
 
 P = ParamSpec("P")
 
 _NOT_FOUND = (
+    AlertChannelNotFound,
+    AlertMessageNotFound,
+    AlertNotFound,
+    AlertRuleNotFound,
+    AlertSilenceNotFound,
     RunNotFound,
     CoordinatorNotFound,
     JobNotFound,

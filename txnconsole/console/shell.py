@@ -32,6 +32,7 @@ _GROUPS = (
     (
         "Operations",
         (
+            ("Alerts", "alerts", Permission.ALERT_READ),
             ("Audit log", "audit", Permission.AUDIT_READ),
             ("Settings", "settings", Permission.SELF_READ),
         ),

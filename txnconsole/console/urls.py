@@ -8,6 +8,8 @@ from django.views.generic import RedirectView
 from txnconsole.console.converters import TopicConverter, TxnIDConverter
 from txnconsole.console.views import (
     aborted_ranges,
+    alert_settings,
+    alerts,
     audit,
     coordinators,
     delivery_models,
@@ -39,6 +41,7 @@ app_name = "console"
 _PARTITION = "topics/<topic:topic>/partitions/<int:number>"
 _USER = "settings/users/<str:name>"
 _LOG = f"{_PARTITION}/log"
+_CHANNEL = "alerts/channels/<int:channel_id>"
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -87,6 +90,26 @@ urlpatterns = [
     path("pipeline/<int:run_id>/repeat", pipeline.repeat, name="repeat-run"),
     path("pipeline/<int:run_id>/cancel", pipeline.cancel, name="cancel-run"),
     path("pipeline/start/<str:kind>", pipeline.start, name="start-run"),
+    path("alerts", alerts.alerts, name="alerts"),
+    path("alerts/history", alerts.history, name="alert-history"),
+    path("alerts/<int:alert_id>", alerts.alert, name="alert"),
+    path("alerts/<int:alert_id>/acknowledge", alerts.acknowledge, name="alert-acknowledge"),
+    path("alerts/silence", alerts.silence, name="alert-silence"),
+    path("alerts/silences", alerts.silences, name="alert-silences"),
+    path("alerts/silences/<int:silence_id>/end", alerts.end_silence, name="alert-silence-end"),
+    path("alerts/rules", alert_settings.rules, name="alert-rules"),
+    path("alerts/rules/new", alert_settings.new_rule, name="alert-rule-new"),
+    path("alerts/rules/<int:rule_id>", alert_settings.rule, name="alert-rule"),
+    path("alerts/rules/<int:rule_id>/delete", alert_settings.delete_rule, name="alert-rule-delete"),
+    path("alerts/channels", alert_settings.channels, name="alert-channels"),
+    path("alerts/channels/new", alert_settings.new_channel, name="alert-channel-new"),
+    path(_CHANNEL, alert_settings.channel, name="alert-channel"),
+    path(f"{_CHANNEL}/<str:action>", alert_settings.change_channel, name="alert-channel-change"),
+    path(
+        f"{_CHANNEL}/messages/<int:message_id>/resend",
+        alert_settings.resend,
+        name="alert-message-resend",
+    ),
     path("audit", audit.audit, name="audit"),
     path(
         "settings", RedirectView.as_view(pattern_name="console:settings-profile"), name="settings"

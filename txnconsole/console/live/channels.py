@@ -1,5 +1,5 @@
 """The names of channels: ``overview``, ``pipeline``, ``txns``, ``txn:<id>``, ``part:<name>``,
-``job:<number>``."""
+``job:<number>``, ``alerts``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
+from txnconsole.console.live.alerts_feed import AlertsFeed
 from txnconsole.console.live.feed import Feed
 from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.console.live.overview_feed import OverviewFeed
@@ -40,6 +41,8 @@ def channel_named(text: str) -> Channel:
         return Channel(text, Permission.JOB_READ, PipelineFeed)
     if text == "overview":
         return Channel(text, Permission.TOPIC_READ, OverviewFeed)
+    if text == "alerts":
+        return Channel(text, Permission.ALERT_READ, AlertsFeed)
     if text == "txns":
         return Channel(text, Permission.TRANSACTION_READ_ANY, TransactionsFeed)
     if kind == "txn":

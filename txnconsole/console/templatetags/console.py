@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -22,6 +21,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
+from txnconsole.console.object_links import address_of
 from txnconsole.console.quantities import percent
 from txnconsole.console.txn_id_forms import txn_id_hex
 
@@ -35,7 +35,6 @@ _STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {
 _MS_SECOND, _MS_MINUTE, _MS_HOUR, _MS_DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _MAX_RUNS = 8
 _DASH = "\N{EN DASH}"
-_TRANSACTION_OBJECT = re.compile(r"(?:transaction[: ])?(\d{1,5}:\d{1,18})", re.ASCII)
 _KINDS = {
     EntryKind.DATA: "Message",
     EntryKind.TXN_COMMIT: "Commit marker",
@@ -134,11 +133,10 @@ def reading(entry: StoredMessage) -> str:
 
 @register.filter
 def linked_object(text: str) -> SafeString:
-    """The object of an audit entry, as a link when it is a transaction."""
-    found = _TRANSACTION_OBJECT.fullmatch(text)
-    if found is None:
+    """The object of an audit entry or an alert, as a link when it has a page."""
+    address = address_of(text)
+    if address is None:
         return format_html("{}", text)
-    address = reverse("console:transaction", args=[TxnID.parse(found[1])])
     return format_html('<a href="{}">{}</a>', address, text)
 
 

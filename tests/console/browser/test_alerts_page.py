@@ -1,0 +1,101 @@
+"""An operator's walk from what fires to who is told, in a real browser and on live workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.alerts.receiver import Receiver
+from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.test_budgets import SCREENS, axe
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+_AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+
+
+@pytest.fixture
+def rule(producer: Producer) -> Iterator[str]:
+    """A rule that the producer's topic breaks as soon as a transaction is open there."""
+    name = f"Held back: {producer.topic}"
+    with producer.server.client("admin") as client:
+        rule = {
+            "name": name,
+            "kind": "held_back",
+            "topics": producer.topic,
+            "threshold": 0,
+            "severity": "critical",
+            "clear_ms": 0,
+        }
+        made = client.post("/alerts/rules", json=rule).raise_for_status().json()
+        yield name
+        client.delete(f"/alerts/rules/{made['id']}").raise_for_status()
+
+
+def keep(watched: Watched, name: str) -> None:
+    """A picture of the page, which axe must find nothing wrong with."""
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    watched.page.screenshot(path=SCREENS / f"{name}.png", full_page=True)
+    assert axe(watched.page, _AXE) == []
+
+
+def test_what_fires_appears_is_acknowledged_and_is_resolved(
+    watched: Watched, producer: Producer, rule: str
+) -> None:
+    page = watched.page
+    page.goto("/alerts")
+    txn_id = producer.begin()
+    producer.produce("hidden", txn_id=txn_id)
+    row = page.get_by_role("row").filter(has_text=rule)
+    expect(row.get_by_role("link", name="Acknowledge…")).to_be_visible(timeout=30_000)
+    expect(page).to_have_title("(1) Alerts · txnconsole", timeout=15_000)
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    keep(watched, "alerts-firing")
+    row.get_by_role("link", name="Acknowledge…").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Note")).to_be_focused()
+    page.keyboard.type("paged the owner")
+    keep(watched, "alerts-acknowledge")
+    page.get_by_role("button", name="Acknowledge").click()
+    expect(row).to_contain_text("paged the owner")
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    row.get_by_role("link", name="Silence…").click()
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("Give a reason of at least 8 characters.")
+    page.get_by_label("Reason").fill("planned upgrade of the feed")
+    keep(watched, "alerts-silence")
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(row).to_contain_text("Silenced until")
+    watched.take_complaints()  # The browser itself says that the first answer was a 422.
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    keep(watched, "alerts-silenced")
+    row.get_by_role("link", name=rule).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(rule)
+    keep(watched, "alert")
+    producer.end(txn_id, "abort")
+    expect(page.locator("dl.figures")).to_contain_text("Resolved", timeout=30_000)
+    page.goto("/alerts/silences")
+    keep(watched, "alerts-silences")
+    page.get_by_role("row").filter(has_text="planned upgrade").first.get_by_role("button").click()
+    expect(page.locator("#main")).to_contain_text("by admin")
+
+
+def test_a_webhook_is_made_and_tested_and_its_failure_shown(watched: Watched) -> None:
+    page = watched.page
+    with Receiver().running() as receiver:
+        page.goto("/alerts/channels/new?kind=webhook")
+        page.get_by_label("Name").fill(f"hook {receiver.port}")
+        page.get_by_label("Address").fill(receiver.url)
+        page.get_by_role("button", name="Create channel").click()
+        expect(page.locator(".secret")).to_contain_text("txs_")
+        keep(watched, "alert-secret")
+        page.get_by_role("link", name="Go on to the channel").click()
+        page.get_by_role("button", name="Send a test").click()
+        expect(page.locator("#main table")).to_contain_text("has a private address")
+        keep(watched, "alert-channel-messages")
+        assert receiver.received == []
+        page.get_by_text("Delete this channel").click()
+        page.get_by_role("button", name="Delete channel").click()
+        page.wait_for_url("**/alerts/channels")

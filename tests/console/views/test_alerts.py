@@ -1,0 +1,242 @@
+"""The pages of alerts, as each role sees them, with and without a script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+
+from engine import Engine
+from tests.alerts.conftest import look, pass_time, rule_of
+from tests.alerts.test_evaluating import finish, hold_back
+from tests.console.conftest import signed_in
+from txnconsole.alerts.evaluating import evaluate
+from txnconsole.alerts.kinds import KINDS, Kind
+from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Rule, Silence
+
+PAGES = ("alerts", "alert-history", "alert-silences", "alert-rules")
+HTMX = {"HTTP_HX_REQUEST": "true"}
+
+
+@pytest.fixture(autouse=True)
+def evaluated(db: None) -> None:
+    Evaluation.objects.update(at=Now())
+
+
+@pytest.fixture
+def admin(db: None) -> Client:
+    return signed_in("admin")
+
+
+def body(answer: Any, status: int = 200) -> str:
+    text: str = answer.content.decode()
+    assert answer.status_code == status, text
+    return text
+
+
+def fired(engine: Engine, **fields: Any) -> Alert:
+    rule_of(Kind.HELD_BACK, threshold=0, **fields)
+    hold_back(engine)
+    look(engine, 2)
+    return Alert.objects.get()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_page_says_what_would_be_there(page: str, viewer: Client) -> None:
+    Rule.objects.all().delete()
+    text = body(viewer.get(reverse(f"console:{page}")))
+    assert 'class="empty"' in text
+    assert "Channels</a>" not in text
+
+
+def test_what_fires_is_shown_with_its_object_value_and_course(
+    engine: Engine, viewer: Client, operator: Client
+) -> None:
+    alert = fired(engine)
+    text = body(viewer.get("/alerts"))
+    assert "(1) Alerts" in text
+    assert 'href="/topics/public/default/flights/partitions/0/log"' in text
+    assert "<polyline" in text
+    assert "Acknowledge…" not in text
+    region = body(operator.get("/alerts", **HTMX))
+    assert "<html" not in region
+    assert f"/alerts/{alert.pk}/acknowledge" in region
+    assert "Nobody yet" in region
+
+
+def test_acknowledging_closes_the_dialog_and_shows_who(engine: Engine, operator: Client) -> None:
+    alert = fired(engine)
+    path = f"/alerts/{alert.pk}/acknowledge"
+    assert "partition:public/default/flights:0" in body(operator.get(path, **HTMX))
+    answer = operator.post(path, {"note": "on it"}, **HTMX)
+    assert (answer.status_code, answer.headers["HX-Trigger"]) == (204, "alerted")
+    assert "a-operator: on it" in body(operator.get("/alerts"))
+    plain = operator.post(path, {"note": "again"})
+    assert (plain.status_code, plain["Location"]) == (302, f"/alerts/{alert.pk}")
+
+
+def test_what_is_resolved_meanwhile_is_said_in_the_dialog(engine: Engine, operator: Client) -> None:
+    alert = fired(engine)
+    Alert.objects.update(state="resolved", resolved_at=Now())
+    text = body(operator.post(f"/alerts/{alert.pk}/acknowledge", {"note": ""}, **HTMX), 422)
+    assert "is resolved; only a firing one can be" in text
+
+
+def test_a_silence_is_made_from_an_alert_and_ended(engine: Engine, operator: Client) -> None:
+    alert = fired(engine)
+    form = body(operator.get(f"/alerts/silence?object={alert.object}&rule={alert.rule_id}"))
+    assert f'value="{alert.object}"' in form
+    given = {
+        "objects_matching": alert.object,
+        "rule": alert.rule_id,
+        "duration_ms": 3_600_000,
+        "reason": "short",
+    }
+    text = body(operator.post("/alerts/silence", given, **HTMX), 422)
+    assert "Give a reason of at least 8 characters." in text
+    answer = operator.post("/alerts/silence", given | {"reason": "planned work"})
+    assert answer["Location"] == "/alerts/silences"
+    assert "Silenced until" in body(operator.get("/alerts"))
+    assert "(1) Alerts" not in body(operator.get("/alerts"))
+    assert "planned work" in body(operator.get("/alerts/silences"))
+    operator.post(f"/alerts/silences/{Silence.objects.get().pk}/end")
+    assert "Nothing is silenced" in body(operator.get("/alerts/silences"))
+
+
+def test_the_history_has_pages_and_filters(
+    engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.views.alerts.PAGE_ROWS", 1)
+    rule_of(Kind.HELD_BACK, threshold=0)
+    Rule.objects.create(name="second", kind="held_back", threshold=0, severity="info", clear_ms=0)
+    txn_id = hold_back(engine)
+    look(engine, 2)
+    finish(engine, txn_id)
+    look(engine, 2)
+    first = body(viewer.get("/alerts/history"))
+    assert 'rel="next"' in first
+    last = Alert.objects.latest("id").pk
+    assert "The history begins here" in body(viewer.get(f"/alerts/history?before={last}"))
+    assert "No resolved alert matches" in body(viewer.get("/alerts/history?rule=nothing"))
+    assert "second" in body(viewer.get("/alerts/history?rule=second"))
+    assert "Nobody was told" in body(viewer.get(f"/alerts/{last}"))
+    assert "resolved" in body(viewer.get("/alerts"))
+
+
+def test_an_alert_that_is_not_there_is_not_found(viewer: Client, operator: Client) -> None:
+    body(viewer.get("/alerts/999999"), 404)
+    body(operator.get(f"/alerts/{10**25}/acknowledge"), 404)
+
+
+def test_silent_workers_are_on_the_page(engine: Engine, operator: Client) -> None:
+    rule_of(Kind.WORKER_SILENT)
+    evaluate(engine)
+    pass_time(95)
+    text = body(operator.get("/alerts"))
+    assert "No worker evaluates the rules" in text
+    assert "1 min 35 s" in text
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_rule_of_every_kind_is_made_as_its_form_proposes(kind: Kind, admin: Client) -> None:
+    Rule.objects.all().delete()
+    page = admin.get(f"/alerts/rules/new?kind={kind}")
+    form = page.context["form"]
+    given = {name: form.initial.get(name, field.initial) for name, field in form.fields.items()}
+    answer = admin.post(f"/alerts/rules/new?kind={kind}", given | {"name": "mine", "enabled": "on"})
+    assert answer.status_code == 302, answer.content.decode()
+    rule, terms = Rule.objects.get(), KINDS[kind]
+    assert (rule.threshold, rule.for_ms, rule.severity) == (
+        terms.threshold,
+        terms.for_ms,
+        terms.severity,
+    )
+    assert (rule.clear_ms, rule.remind_ms, rule.enabled) == (15_000, 14_400_000, True)
+
+
+def test_a_rule_is_changed_and_deleted_by_administrators_alone(
+    admin: Client, operator: Client, viewer: Client
+) -> None:
+    rule = rule_of(Kind.HELD_BACK)
+    path = f"/alerts/rules/{rule.pk}"
+    given = {
+        "name": "renamed",
+        "topics": "public/*",
+        "threshold": "1.5",
+        "hold": "0",
+        "clear": "30",
+        "remind": "0",
+        "severity": "info",
+    }
+    for person in (operator, viewer):
+        assert "alert.manage" in body(person.post(path, given), 403)
+        assert 'title="Needs the permission alert.manage"' in body(person.get("/alerts/rules"))
+    assert "What should the rule measure?" in body(admin.get("/alerts/rules/new"))
+    refused = body(admin.post(path, given | {"remind": "0.001"}), 422)
+    assert "It must be 0 (never) or a minute at least." in refused
+    assert admin.post(path, given).status_code == 302
+    rule.refresh_from_db()
+    assert (rule.name, rule.threshold, rule.clear_ms, rule.enabled) == (
+        "renamed",
+        1500,
+        30_000,
+        False,
+    )
+    assert admin.post(f"{path}/delete").status_code == 302
+    assert not Rule.objects.exists()
+
+
+def test_a_webhooks_secret_is_on_one_page_once(admin: Client) -> None:
+    given = {
+        "name": "hook",
+        "url": "https://hooks.example.com/SECRET-PATH",
+        "min_severity": "warning",
+        "enabled": "on",
+    }
+    page = admin.post("/alerts/channels/new?kind=webhook", given)
+    text = body(page)
+    channel = Channel.objects.get()
+    assert channel.secret in text
+    assert page["Cache-Control"] == "no-store"
+    for address in ("/alerts/channels", f"/alerts/channels/{channel.pk}"):
+        shown = body(admin.get(address))
+        assert "https://hooks.example.com/…" in shown
+        assert "SECRET-PATH" not in shown
+        assert channel.secret not in shown
+    kept = admin.post(f"/alerts/channels/{channel.pk}", given | {"url": "", "name": "renamed"})
+    assert kept.status_code == 302
+    renewed = body(admin.post(f"/alerts/channels/{channel.pk}/secret"))
+    assert channel.secret not in renewed
+    assert Channel.objects.get().url == given["url"]
+    bad = body(admin.post(f"/alerts/channels/{channel.pk}", given | {"url": "ftp://x"}), 422)
+    assert "It must begin with https:// or http://." in bad
+
+
+def test_a_test_shows_its_cause_and_can_be_sent_again(admin: Client, operator: Client) -> None:
+    given = {"name": "hook", "url": "http://127.0.0.1:9/", "min_severity": "info", "enabled": "on"}
+    admin.post("/alerts/channels/new?kind=webhook", given)
+    path = f"/alerts/channels/{Channel.objects.get().pk}"
+    body(operator.get(path), 403)
+    assert admin.post(f"{path}/test").status_code == 302
+    text = body(admin.get(path))
+    assert "Given up" in text
+    assert "has a private address" in text
+    message = Message.objects.get()
+    assert admin.post(f"{path}/messages/{message.pk}/resend").status_code == 302
+    assert Message.objects.get().state == "queued"
+    body(admin.post(f"{path}/nothing"), 404)
+    assert admin.post(f"{path}/delete").status_code == 302
+    assert "Alerts are told nobody" in body(admin.get("/alerts/channels"))
+
+
+def test_recipients_stand_one_a_line(admin: Client) -> None:
+    given = {"name": "ops", "min_severity": "info", "enabled": "on"}
+    path = "/alerts/channels/new?kind=email"
+    bad = body(admin.post(path, given | {"recipients": "nobody"}), 422)
+    assert "is no e-mail address" in bad
+    answer = admin.post(path, given | {"recipients": "a@example.com\nb@example.com\n"})
+    assert answer.status_code == 302
+    assert Channel.objects.get().recipients == ["a@example.com", "b@example.com"]

@@ -1,0 +1,243 @@
+"""What people fill in about alerts. The rules and channels themselves check what makes sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from engine.model.errors import EngineError
+from txnconsole.alerts.channels import ChannelSettings
+from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
+from txnconsole.alerts.models import Channel, Rule
+from txnconsole.alerts.rules import RuleSettings
+from txnconsole.alerts.states import ChannelKind
+
+MIN_REASON = 8
+_SEVERITIES = [(one.value, one.value.capitalize()) for one in Severity]
+_HOUR_MS = 3_600_000
+_SPANS = [
+    (str(_HOUR_MS), "1 hour"),
+    (str(4 * _HOUR_MS), "4 hours"),
+    (str(24 * _HOUR_MS), "1 day"),
+    (str(7 * 24 * _HOUR_MS), "7 days"),
+]
+_UNITS = {
+    Unit.MILLISECONDS: "seconds",
+    Unit.PERCENT: "percent",
+    Unit.PER_MINUTE: "a minute",
+    Unit.COUNT: "a count",
+}
+
+
+def _field(**attributes: Any) -> dict[str, Any]:
+    return {"class": "field", **attributes}
+
+
+class AcknowledgeForm(forms.Form):
+    note = forms.CharField(
+        label="Note",
+        max_length=1000,
+        required=False,
+        widget=forms.Textarea(
+            attrs=_field(rows=3, placeholder="What is being done; shown beside the alert")
+        ),
+    )
+
+
+class _RuleField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    """Rules by their names."""
+
+    def label_from_instance(self, obj: Any) -> str:
+        return str(obj.name)
+
+
+class SilenceForm(forms.Form):
+    """Of one rule and a pattern of objects, for a while."""
+
+    objects_matching = forms.CharField(
+        label="Objects",
+        max_length=1000,
+        help_text="A pattern with * and ?, such as partition:public/default/*",
+        widget=forms.TextInput(attrs=_field(spellcheck="false", autocomplete="off")),
+    )
+    rule = _RuleField(
+        label="Rule",
+        queryset=Rule.objects.order_by("name"),
+        required=False,
+        empty_label="Any rule",
+        widget=forms.Select(attrs=_field()),
+    )
+    duration_ms = forms.TypedChoiceField(
+        label="For", choices=_SPANS, coerce=int, widget=forms.Select(attrs=_field())
+    )
+    reason = forms.CharField(
+        label="Reason",
+        min_length=MIN_REASON,
+        max_length=1000,
+        error_messages={
+            "required": f"Give a reason of at least {MIN_REASON} characters.",
+            "min_length": f"Give a reason of at least {MIN_REASON} characters.",
+        },
+        widget=forms.Textarea(
+            attrs=_field(rows=3, placeholder="Kept in the audit log with your name")
+        ),
+    )
+
+
+class RuleForm(forms.Form):
+    """A rule of a kind that is chosen before; spans are in seconds, reminders in hours."""
+
+    name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
+    topics = forms.CharField(
+        max_length=400,
+        initial="*",
+        help_text="A pattern with * and ?, such as public/default/*",
+        widget=forms.TextInput(attrs=_field(spellcheck="false", autocomplete="off")),
+    )
+    threshold = forms.FloatField(
+        min_value=0, widget=forms.NumberInput(attrs=_field(step="any", min="0"))
+    )
+    hold = forms.FloatField(
+        label="Fires when above it for (seconds)",
+        min_value=0,
+        initial=0,
+        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
+    )
+    clear = forms.FloatField(
+        label="Resolved when not above it for (seconds)",
+        min_value=0,
+        initial=15,
+        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
+    )
+    remind = forms.FloatField(
+        label="Remind every (hours; 0: never)",
+        min_value=0,
+        initial=4,
+        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
+    )
+    severity = forms.ChoiceField(choices=_SEVERITIES, widget=forms.Select(attrs=_field()))
+    enabled = forms.BooleanField(required=False, initial=True, label="Evaluate this rule")
+
+    def __init__(self, kind: Kind, *arguments: Any, rule: Rule | None = None, **more: Any) -> None:
+        self.kind = kind
+        self.terms = KINDS[kind]
+        more.setdefault("initial", _rule_initial(kind, rule))
+        super().__init__(*arguments, **more)
+        self.fields["threshold"].label = f"Threshold ({_UNITS[self.terms.unit]})"
+        if not self.terms.by_topic:
+            del self.fields["topics"]
+
+    def settings(self) -> RuleSettings:
+        """What a valid form asks for."""
+        given = self.cleaned_data
+        return RuleSettings(
+            name=given["name"],
+            kind=self.kind,
+            topics=given.get("topics", "*"),
+            threshold=given["threshold"] * _scale(self.kind),
+            for_ms=round(given["hold"] * 1000),
+            clear_ms=round(given["clear"] * 1000),
+            remind_ms=round(given["remind"] * _HOUR_MS),
+            severity=Severity(given["severity"]),
+            enabled=given["enabled"],
+        )
+
+
+def _rule_initial(kind: Kind, rule: Rule | None) -> dict[str, Any]:
+    if rule is None:
+        terms = KINDS[kind]
+        return {
+            "threshold": _plain(terms.threshold / _scale(kind)),
+            "hold": _plain(terms.for_ms / 1000),
+            "severity": terms.severity.value,
+        }
+    return {
+        "name": rule.name,
+        "topics": rule.topics,
+        "threshold": _plain(rule.threshold / _scale(kind)),
+        "hold": _plain(rule.for_ms / 1000),
+        "clear": _plain(rule.clear_ms / 1000),
+        "remind": _plain(rule.remind_ms / _HOUR_MS),
+        "severity": rule.severity,
+        "enabled": rule.enabled,
+    }
+
+
+def _scale(kind: Kind) -> float:
+    return 1000 if KINDS[kind].unit is Unit.MILLISECONDS else 1
+
+
+def _plain(number: float) -> float | int:
+    return int(number) if number == int(number) else number
+
+
+class ChannelForm(forms.Form):
+    """An e-mail channel or a webhook; one that exists keeps its address when none is given."""
+
+    name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
+    recipients = forms.CharField(
+        label="Recipients, one a line",
+        widget=forms.Textarea(attrs=_field(rows=4, spellcheck="false")),
+    )
+    url = forms.CharField(
+        label="Address",
+        max_length=2000,
+        widget=forms.TextInput(
+            attrs=_field(type="url", spellcheck="false", autocomplete="off", placeholder="https://")
+        ),
+    )
+    min_severity = forms.ChoiceField(
+        label="Takes alerts from this severity on",
+        choices=_SEVERITIES,
+        widget=forms.Select(attrs=_field()),
+    )
+    enabled = forms.BooleanField(required=False, initial=True, label="Send messages here")
+
+    def __init__(
+        self, kind: ChannelKind, *arguments: Any, channel: Channel | None = None, **more: Any
+    ) -> None:
+        self.kind = kind
+        if channel is not None:
+            more.setdefault(
+                "initial",
+                {
+                    "name": channel.name,
+                    "recipients": "\n".join(channel.recipients),
+                    "min_severity": channel.min_severity,
+                    "enabled": channel.enabled,
+                },
+            )
+        super().__init__(*arguments, **more)
+        del self.fields["url" if kind is ChannelKind.EMAIL else "recipients"]
+        if channel is not None and kind is ChannelKind.WEBHOOK:
+            self.fields["url"].required = False
+            self.fields["url"].help_text = "Leave it empty to keep the address that it has."
+
+    def settings(self) -> ChannelSettings:
+        """What a valid form asks for."""
+        given = self.cleaned_data
+        return ChannelSettings(
+            name=given["name"],
+            kind=self.kind,
+            recipients=tuple(given.get("recipients", "").split()),
+            url=given.get("url") or None,
+            min_severity=Severity(given["min_severity"]),
+            enabled=given["enabled"],
+        )
+
+
+#: The form's names of what rules call otherwise.
+_NAMES = {"for_ms": "hold", "clear_ms": "clear", "remind_ms": "remind"}
+
+
+def add_refusal(form: forms.Form, error: EngineError) -> None:
+    """Show why something was refused, beside the fields that it is about."""
+    told = False
+    for each in error.data.get("errors") or []:  # type: ignore[attr-defined]
+        name = _NAMES.get(each["field"], each["field"])
+        if name in form.fields:
+            form.add_error(name, f"It {each['message']}.")
+            told = True
+    if not told:
+        form.add_error(None, error.message)

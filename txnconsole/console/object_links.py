@@ -1,0 +1,48 @@
+"""The page of what the audit log and alerts are about, by the names that they use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from django.urls import NoReverseMatch, reverse
+
+from engine.model.errors import InvalidRequest
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+
+_TRANSACTION = re.compile(r"(?:transaction[: ])?(\d{1,5}:\d{1,18})", re.ASCII)
+
+
+def address_of(text: str) -> str | None:
+    """The console's page of an object such as ``partition:public/default/flights:0``; None when
+    it has none."""
+    found = _TRANSACTION.fullmatch(text)
+    if found is not None:
+        return reverse("console:transaction", args=[TxnID.parse(found[1])])
+    kind, _, name = text.partition(":")
+    try:
+        return _PAGES[kind](name) if kind in _PAGES else None
+    except (InvalidRequest, NoReverseMatch, ValueError):
+        return None
+
+
+def _partition(name: str) -> str:
+    partition = PartitionName.parse(name.removesuffix("/_txnlog"))
+    return reverse("console:log", args=[partition.topic, partition.number])
+
+
+def _subscription(name: str) -> str:
+    topic, _, subscription = name.rpartition("/")
+    return reverse("console:subscription", args=[TopicName.parse(topic), subscription])
+
+
+_PAGES: Mapping[str, Callable[[str], str]] = {
+    "partition": _partition,
+    "topic": lambda name: reverse("console:topic", args=[TopicName.parse(name)]),
+    "subscription": _subscription,
+    "coordinator": lambda _: reverse("console:coordinators"),
+    "transactions": lambda _: reverse("console:transactions"),
+    "alert": lambda name: reverse("console:alert", args=[int(name)]),
+    "alert_rule": lambda name: reverse("console:alert-rule", args=[int(name)]),
+}

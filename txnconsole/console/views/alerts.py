@@ -1,0 +1,207 @@
+"""What fires, what has fired, and what operators do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from engine.model.errors import EngineError
+from txnconsole.access.roles import Permission
+from txnconsole.alerts import handling, reading
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.models import Alert, Silence
+from txnconsole.alerts.silencing import open_silences
+from txnconsole.alerts.states import AlertState
+from txnconsole.audit.chain import Actor
+from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, add_refusal
+from txnconsole.console.live.alerts_feed import alerts_position
+from txnconsole.console.page import ConsoleRequest, page, show
+
+PAGE_ROWS = 50
+_PENDING_ROWS = 20
+
+
+@require_GET
+@page(Permission.ALERT_READ)
+def alerts(request: ConsoleRequest) -> HttpResponse:
+    """What fires, the worst first, and what is about to."""
+    firing = reading.firing(PAGE_ROWS)
+    pending = Alert.objects.filter(state=AlertState.PENDING).order_by("id")
+    resolved = Alert.objects.filter(state=AlertState.RESOLVED)
+    context = rights(request) | {
+        "channel": "alerts",
+        "position": alerts_position(),
+        "firing": firing,
+        "loud": sum(not one.silenced for one in firing),
+        "pending": pending[:_PENDING_ROWS],
+        "last": resolved.first() if not firing else None,
+        "evaluated_at": reading.last_evaluation(),
+        "now": database_now(),
+    }
+    return show(
+        request, "console/alerts/firing.html", context, region="console/alerts/_firing.html"
+    )
+
+
+@require_GET
+@page(Permission.ALERT_READ)
+def history(request: ConsoleRequest) -> HttpResponse:
+    """What has fired and is resolved, newest first."""
+    about = request.GET.get("object", "").strip()
+    rule = request.GET.get("rule", "").strip()
+    before = request.GET.get("before", "")
+    resolved = Alert.objects.filter(state=AlertState.RESOLVED)
+    if about:
+        resolved = resolved.filter(object=about)
+    if rule:
+        resolved = resolved.filter(rule_name=rule)
+    if before.isascii() and before.isdecimal() and len(before) < 19:
+        resolved = resolved.filter(pk__lt=int(before))
+    found = list(resolved[: PAGE_ROWS + 1])
+    query = request.GET.copy()
+    query.pop("before", None)
+    context = rights(request) | {
+        "alerts": found[:PAGE_ROWS],
+        "below": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,
+        "first": not before,
+        "about": about,
+        "rule": rule,
+        "query": query.urlencode(),
+    }
+    return show(request, "console/alerts/history.html", context)
+
+
+@require_GET
+@page(Permission.ALERT_READ)
+def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
+    """One alert: its course, who sees to it, and who was told."""
+    found = handling.find_alert(min(alert_id, 2**63 - 1))
+    notices = found.notices.select_related("channel", "message").order_by("id")
+    context = rights(request) | {
+        "channel": "alerts",
+        "position": alerts_position(),
+        "alert": found,
+        "is_firing": found.state == AlertState.FIRING,
+        "notices": notices[:PAGE_ROWS],
+        "now": database_now(),
+    }
+    return show(request, "console/alerts/alert.html", context, region="console/alerts/_alert.html")
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.ALERT_HANDLE)
+def acknowledge(request: ConsoleRequest, alert_id: int) -> HttpResponse:
+    """Say that somebody sees to a firing alert."""
+    found = handling.find_alert(min(alert_id, 2**63 - 1))
+    form = AcknowledgeForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            handling.acknowledge(actor(request), found.pk, form.cleaned_data["note"].strip())
+            return done(request, reverse("console:alert", args=[found.pk]))
+        except EngineError as error:
+            add_refusal(form, error)
+    return _dialog(
+        request,
+        form,
+        title="Acknowledge",
+        about=found,
+        text="Nobody is reminded of it any more. It goes on firing until it is resolved.",
+        verb="Acknowledge",
+        address=reverse("console:alert-acknowledge", args=[found.pk]),
+        back=reverse("console:alert", args=[found.pk]),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.ALERT_HANDLE)
+def silence(request: ConsoleRequest) -> HttpResponse:
+    """Tell nobody of some alerts for a while."""
+    form = SilenceForm(
+        request.POST or None,
+        initial={
+            "objects_matching": request.GET.get("object", "*"),
+            "rule": request.GET.get("rule", ""),
+        },
+    )
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            handling.silence(
+                actor(request),
+                rule_id=None if given["rule"] is None else given["rule"].pk,
+                objects_matching=given["objects_matching"],
+                duration_ms=given["duration_ms"],
+                reason=given["reason"],
+            )
+            return done(request, reverse("console:alert-silences"))
+        except EngineError as error:
+            add_refusal(form, error)
+    return _dialog(
+        request,
+        form,
+        title="Silence alerts",
+        about=None,
+        text="What matches goes on firing and is told nobody. What still fires when the silence"
+        " ends is told then.",
+        verb="Silence",
+        address=reverse("console:alert-silence"),
+        back=reverse("console:alert-silences"),
+    )
+
+
+@require_GET
+@page(Permission.ALERT_READ)
+def silences(request: ConsoleRequest) -> HttpResponse:
+    """Silences that hold, and those that are over."""
+    held = open_silences()
+    over = Silence.objects.exclude(pk__in=[one.pk for one in held])
+    context = rights(request) | {
+        "open": sorted(held, key=lambda one: one.until),
+        "over": over.select_related("rule")[:PAGE_ROWS],
+    }
+    return show(request, "console/alerts/silences.html", context)
+
+
+@require_POST
+@page(Permission.ALERT_HANDLE)
+def end_silence(request: ConsoleRequest, silence_id: int) -> HttpResponse:
+    """End a silence now."""
+    handling.end_silence(actor(request), min(silence_id, 2**63 - 1))
+    return HttpResponseRedirect(reverse("console:alert-silences"))
+
+
+def rights(request: ConsoleRequest) -> dict[str, Any]:
+    """What the sender may do about alerts."""
+    return {
+        "may_handle": request.principal.may(Permission.ALERT_HANDLE),
+        "may_manage": request.principal.may(Permission.ALERT_MANAGE),
+    }
+
+
+def actor(request: ConsoleRequest) -> Actor:
+    """The sender, as the audit log knows it."""
+    return Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
+
+
+def done(request: ConsoleRequest, address: str) -> HttpResponse:
+    """Close the dialog that the request came from; without a script, go to a page."""
+    if "HX-Request" in request.headers:
+        return HttpResponse(status=204, headers={"HX-Trigger": "alerted"})
+    return HttpResponseRedirect(address)
+
+
+def _dialog(
+    request: ConsoleRequest, form: forms.Form, *, about: Alert | None, **texts: str
+) -> HttpResponse:
+    context = {"form": form, "about": about, **texts}
+    return show(
+        request,
+        "console/alerts/dialog.html",
+        context,
+        region="console/alerts/_dialog.html",
+        status=422 if form.errors else 200,
+    )
