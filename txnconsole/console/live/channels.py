@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.model.errors import InvalidRequest
@@ -30,6 +30,15 @@ class Channel:
     make_feed: Callable[[], Feed]
 
 
+#: Channels of which there is one.
+_SINGLE: Mapping[str, tuple[Permission, Callable[[], Feed]]] = {
+    "overview": (Permission.TOPIC_READ, OverviewFeed),
+    "pipeline": (Permission.JOB_READ, PipelineFeed),
+    "alerts": (Permission.ALERT_READ, AlertsFeed),
+    "txns": (Permission.TRANSACTION_READ_ANY, TransactionsFeed),
+}
+
+
 def channel_named(text: str) -> Channel:
     """Find a channel.
 
@@ -37,14 +46,8 @@ def channel_named(text: str) -> Channel:
         InvalidRequest: the text names none.
     """
     kind, _, rest = text.partition(":")
-    if text == "pipeline":
-        return Channel(text, Permission.JOB_READ, PipelineFeed)
-    if text == "overview":
-        return Channel(text, Permission.TOPIC_READ, OverviewFeed)
-    if text == "alerts":
-        return Channel(text, Permission.ALERT_READ, AlertsFeed)
-    if text == "txns":
-        return Channel(text, Permission.TRANSACTION_READ_ANY, TransactionsFeed)
+    if text in _SINGLE:
+        return Channel(text, *_SINGLE[text])
     if kind == "txn":
         txn_id = TxnID.parse(rest)
         return Channel(
