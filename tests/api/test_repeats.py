@@ -173,3 +173,19 @@ def test_a_call_whose_first_is_still_under_way_is_told_to_come_back(
     assert early.headers["Retry-After"] == "1"
     assert post(program, "/transactions", {}, "k").content == answers[0].content
     assert opened(program) == 1
+
+
+def test_a_seek_that_is_repeated_takes_back_nothing_that_was_read_since(
+    program: Caller, topic: str
+) -> None:
+    subscription = f"/topics/{topic}/subscriptions/s"
+    program.put(subscription, {"type": "SHARED"})
+    program.produce("a", "b")
+    first = post(program, f"{subscription}/seek", {"earliest": True}, "k-1")
+    assert first.status == 200, first.content
+    received = program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"]
+    ids = [message["message_id"] for message in received]
+    program.post(f"{subscription}/ack", {"consumer": "c", "message_ids": ids})
+    again = post(program, f"{subscription}/seek", {"earliest": True}, "k-1")
+    assert (again.status, again.content) == (200, first.content)
+    assert program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"] == []

@@ -41,6 +41,11 @@ def _post(path: str, body: Mapping[str, Any], answer: type[Any], **options: Any)
     return Call(method="POST", path=path, body=encode(body, media_type), answer=answer, **options)
 
 
+def new_key() -> str:
+    """An ``Idempotency-Key``: whatever is sent again under it has one effect."""
+    return secrets.token_urlsafe(16)
+
+
 def topic_path(topic: str) -> str:
     """The path of ``tenant/namespace/topic``.
 
@@ -79,7 +84,7 @@ def open_transaction(
         "/transactions",
         body | _given(optional),
         TransactionInfo,
-        idempotency_key=secrets.token_urlsafe(16),
+        idempotency_key=new_key(),
     )
 
 
@@ -250,7 +255,8 @@ def seek(
         raise ValueError(f"Give one of {', '.join(places)}.")
     body = {name: _time(value) for name, value in place.items()}
     body |= _given({"partition": partition}) | {"force": force}
-    return _post(f"{_subscription_path(topic, subscription)}/seek", body, Nothing)
+    path = f"{_subscription_path(topic, subscription)}/seek"
+    return _post(path, body, Nothing, idempotency_key=new_key())
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

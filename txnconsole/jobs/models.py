@@ -67,6 +67,9 @@ class Job(models.Model):
                 name="job_unfinished",
                 condition=Q(state__in=["queued", "running"]),
             ),
+            models.Index(
+                fields=["ended_at"], name="job_ended", condition=Q(ended_at__isnull=False)
+            ),
             models.Index(fields=["state", "-id"], name="job_by_state"),
             models.Index(fields=["kind", "-id"], name="job_by_kind"),
             models.Index(fields=["who", "-id"], name="job_by_who"),

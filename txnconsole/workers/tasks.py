@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 from celery import Task, current_task
 from celery.signals import worker_ready
+from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from engine.model.errors import EngineError
@@ -12,7 +13,7 @@ from txnconsole.alerts import bundling, delivering, evaluating, trimming
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
-from txnconsole.jobs import driving
+from txnconsole.jobs import driving, retention
 from txnconsole.queue import heartbeat, wakeup
 from txnconsole.runs import launching
 from txnconsole.trends import sampling
@@ -127,6 +128,14 @@ def drop_kept_answers() -> None:
             break
     if dropped:
         _log.info("kept answers dropped", answers=dropped)
+
+
+@app.task(name="txnconsole.drop_ended_jobs")
+def drop_ended_jobs() -> None:
+    """Forget jobs that ended long ago, a few at a time: each has up to ten thousand items."""
+    dropped = retention.drop_ended(kept_days=settings.JOBS_KEPT_DAYS)
+    if dropped:
+        _log.info("ended jobs dropped", jobs=dropped)
 
 
 @app.task(name="txnconsole.sample_positions")

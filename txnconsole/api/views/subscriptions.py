@@ -126,7 +126,7 @@ class Position(SubscriptionEndpoint):
     @operation(
         "seekSubscription",
         Permission.SUBSCRIPTION_SEEK,
-        Shape(body=Seek, answer=SoughtSubscription),
+        Shape(keyed=True, body=Seek, answer=SoughtSubscription),
         summary="Go on from another place",
     )
     def post(self, call: Call[Seek, NoQuery]) -> SoughtSubscription:

@@ -64,7 +64,7 @@ def bulk_abort(
         "reason": reason,
         "expected_count": counted["count"] if expect is None else expect,
     }
-    job = session.send("POST", _PATH, body, idempotent=False)
+    job = session.send("POST", _PATH, body)
     if wait:
         session.say(f"Job {job['id']} has started; it goes on without this terminal.")
         job = follow(session, job)

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from txnconsole.client.calls import new_key
 from txnconsole.client.client import Client
 from txnconsole.client.txnctl.render import Column, Fields, fields_table, rows_table
 from txnconsole.client.wire import JSON, Call, encode
@@ -50,18 +51,16 @@ class Session:
         given = {name: value for name, value in query.items() if value not in (None, [], ())}
         return self.client.perform(Call(method="GET", path=path, query=given, answer=dict))
 
-    def send(
-        self, method: str, path: str, body: Mapping[str, Any], *, idempotent: bool = True
-    ) -> Json:
-        """Change something; members that are None are left out. What is not ``idempotent`` is not
-        sent again when no answer comes."""
+    def send(self, method: str, path: str, body: Mapping[str, Any]) -> Json:
+        """Change something; members that are None are left out. It is sent again when no answer
+        comes: what has no natural key has one of its own."""
         given = {name: value for name, value in body.items() if value is not None}
         call = Call(
             method=method,
             path=path,
             body=encode(given, JSON),
             answer=dict,
-            idempotent=idempotent,
+            idempotency_key=new_key() if method == "POST" else None,
         )
         return self.client.perform(call)
 
