@@ -32,8 +32,8 @@ from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
 from engine.model.errors import EngineError
 from engine.model.hanging import Patience
-from engine.model.message import Isolation
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.message import Isolation, MessageID
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -193,6 +193,18 @@ class Inspector:
             TransactionNotFound: there is none.
         """
         return participants.atomicity(self._reading, self._coordinator.get(txn_id))
+
+    def partitions_of(self, message_id: MessageID) -> list[PartitionName]:
+        """Where a message of that id can stand: one partition on each broker at most, because a
+        message id names no topic. Brokers that do not answer are left out."""
+        rows, _ = self._reading.on_each(
+            "partitions_of_ledger", ledger_id=message_id.ledger_id, number=message_id.partition
+        )
+        return [
+            PartitionName(TopicName.parse(row.topic), row.number)
+            for found in rows.values()
+            for row in found
+        ]
 
     def invariants(
         self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET

@@ -7,7 +7,9 @@ import { live } from "./live.js";
 import { startRegions } from "./regions.js";
 
 const THEMES = ["system", "light", "dark"];
-const GO = { o: "/", t: "/transactions", p: "/topics", s: "/subscriptions" };
+const GO = {
+  o: "/", t: "/transactions", p: "/topics", s: "/subscriptions", c: "/coordinators", a: "/alerts", l: "/audit", e: "/settings",
+};
 const GO_MS = 1200;
 
 /* Theme */
@@ -26,8 +28,7 @@ function showTheme() {
   button.title = `Theme: ${name}`;
 }
 
-function switchTheme() {
-  const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+function switchTheme(next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length]) {
   if (next === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = next;
   try {
@@ -38,6 +39,14 @@ function switchTheme() {
   }
   showTheme();
   document.dispatchEvent(new Event("theme"));
+  keepTheme(next);
+}
+
+/** With the user, so that it holds on every browser; a failure leaves it to this one. */
+function keepTheme(next) {
+  const headers = JSON.parse(document.body.getAttribute("hx-headers:inherited") ?? "{}");
+  if (document.documentElement.dataset.ownTheme === undefined) return;
+  fetch("/settings/theme", { method: "POST", headers, body: new URLSearchParams({ theme: next }) }).catch(() => {});
 }
 
 /* Live button */
@@ -92,17 +101,67 @@ function openAsPage(event) {
   if (target === one("#dialog") && address) location.assign(address);
 }
 
+/* Search box and command palette */
+
+const COMMANDS = [
+  ["Theme: light", () => switchTheme("light")],
+  ["Theme: dark", () => switchTheme("dark")],
+  ["Theme: as the system", () => switchTheme("system")],
+  ["Pause or resume live updates", () => live?.toggle()],
+  ["Keyboard shortcuts", () => one("#shortcuts").showModal()],
+  ["Sign out", () => one("form[action$='/logout']").requestSubmit()],
+];
+
+function commands(text) {
+  const wanted = text.toLowerCase();
+  return COMMANDS.filter(([title]) => title.toLowerCase().includes(wanted)).map(([title, run]) => ({
+    kind: "Do", title, detail: "", run: () => {
+      one("#palette").close();
+      run();
+    },
+  }));
+}
+
+const loaded = {};
+
+/** The finder of an input, made when it is first used. */
+async function finder(input, list, options) {
+  const { Finder } = await import("./finder.js");
+  return (loaded[input] ??= new Finder(one(input), one(list), options));
+}
+
+async function openPalette() {
+  one("#palette").showModal();
+  one("#palette-text").select();
+  (await finder("#palette-text", "#palette-finds", { commands })).ask();
+}
+
 /* Keyboard */
+
+/** Focuses the link or button of the next row of the page's tables. */
+function moveRow(step) {
+  const rows = all("main tbody tr").filter((row) => one("a, button", row) && row.offsetParent);
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const row = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step];
+  if (row) one("a, button", row).focus();
+}
 
 let goUntil = 0;
 
 function onKey(event) {
+  if ((event.metaKey || event.ctrlKey) && event.key === "k" && !one("dialog[open]")) {
+    event.preventDefault();
+    openPalette();
+    return;
+  }
   if (event.metaKey || event.ctrlKey || event.altKey) return;
   if (event.target.matches("input, textarea, select, [contenteditable]") || one("dialog[open]")) return;
   if (performance.now() < goUntil && GO[event.key]) location.assign(GO[event.key]);
   else if (event.key === "g") goUntil = performance.now() + GO_MS;
   else if (event.key === "/") one(".search input").focus();
   else if (event.key === "r") live?.toggle();
+  else if (event.key === "j") moveRow(1);
+  else if (event.key === "k") moveRow(-1);
   else if (event.key === "?") one("#shortcuts").showModal();
   else return;
   event.preventDefault();
@@ -122,7 +181,7 @@ async function copy(event) {
 
 showTheme();
 startRegions();
-one("[data-theme-switch]").addEventListener("click", switchTheme);
+one("[data-theme-switch]").addEventListener("click", () => switchTheme());
 one("[data-live]")?.addEventListener("click", () => live.toggle());
 live?.addEventListener("state", (event) => showLiveState(event.detail));
 live?.addEventListener("clock", showLive);
@@ -136,3 +195,13 @@ document.body.addEventListener("aborted", () => {
 document.addEventListener("click", closeFrom);
 document.addEventListener("click", copy);
 document.addEventListener("keydown", onKey);
+const box = one("#q");
+box?.addEventListener("focus", async () => {
+  const found = await finder("#q", "#finds");
+  if (box.value) found.ask();
+});
+box?.addEventListener("blur", () => loaded["#q"]?.close());
+one("[data-palette]")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  openPalette();
+});

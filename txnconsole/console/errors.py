@@ -6,6 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 
+from txnconsole.console.page import sought
+
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A request that Django itself refuses, such as one for an unknown host."""
@@ -16,7 +18,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """An address that no view serves."""
     del exception
-    return render(request, "404.html", status=404)
+    return render(request, "404.html", {"text": sought(request)}, status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

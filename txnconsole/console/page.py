@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlsplit
 
@@ -130,7 +131,13 @@ def failed(request: HttpRequest, error: EngineError) -> HttpResponse:
     else:
         status = 503 if error.retryable else 409
     template = "404.html" if status == 404 else "console/failed.html"
-    return render(request, template, {"error": error}, status=status)
+    context = {"error": error, "text": sought(request) if status == HTTPStatus.NOT_FOUND else ""}
+    return render(request, template, context, status=status)
+
+
+def sought(request: HttpRequest) -> str:
+    """What an address that leads nowhere was about, for the search box of its page."""
+    return "/".join(request.path.strip("/").split("/")[1:])[:200]
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:

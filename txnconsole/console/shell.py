@@ -42,6 +42,17 @@ _GROUPS = (
 _RANK = (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.PRODUCER, Role.CONSUMER)
 
 
+def pages_for(principal: Principal) -> list[tuple[str, str]]:
+    """Title and address of every page of the navigation that the principal may open."""
+    groups = (_PAGES, *(pages for _, pages in _GROUPS))
+    return [
+        (title, reverse(f"console:{name}"))
+        for pages in groups
+        for title, name, permission in pages
+        if principal.may(permission)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class NavLink:
     """One page in the navigation."""

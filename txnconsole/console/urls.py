@@ -50,6 +50,7 @@ urlpatterns = [
     path("login", session.Login.as_view(), name="login"),
     path("logout", session.Logout.as_view(), name="logout"),
     path("search", search.search, name="search"),
+    path("search/suggest", search.suggestions, name="search-suggest"),
     path("live", live.live, name="live"),
     path("transactions", include("txnconsole.console.transaction_urls")),
     path("topics/new", topic_changes.create, name="create-topic"),

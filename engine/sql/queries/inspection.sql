@@ -445,3 +445,8 @@ FROM (
     WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
     ORDER BY last_offset LIMIT %(look)s
 ) e ORDER BY e.last_offset
+
+-- partitions_of_ledger --
+-- Partitions of one number with a segment of that ledger; a ledger's number is unique on its broker.
+SELECT p.topic, p.number FROM broker.segment s JOIN broker.partition p USING (partition_id)
+WHERE s.ledger_id = %(ledger_id)s AND p.number = %(number)s LIMIT 5

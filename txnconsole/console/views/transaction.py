@@ -85,7 +85,8 @@ def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
             f" {txn_id.tc_id}:{stats.sequence}; everything up to {txn_id.tc_id}:"
             f"{stats.low_water_mark} has finished."
         )
-    return show(request, "404.html", {"error": TransactionNotFound(message)}, status=404)
+    context = {"error": TransactionNotFound(message), "text": str(txn_id)}
+    return show(request, "404.html", context, status=404)
 
 
 @require_GET

@@ -1,0 +1,105 @@
+// Suggestions under the search box, and the command palette (Ctrl or Cmd with K): one list, moved
+// through by arrows, for what the server finds and for what this page can do. Loaded when first used.
+
+import { announce, h } from "./dom.js";
+
+const PAUSE_MS = 120;
+let asked = 0;
+
+async function suggestions(text) {
+  const mine = (asked += 1);
+  const answer = await fetch(`/search/suggest?q=${encodeURIComponent(text)}`, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(String(answer.status));
+  const found = await answer.json();
+  return mine === asked ? found.items : null;
+}
+
+/** An input with a list below it; `commands(text)` are entries that run instead of leading away. */
+export class Finder {
+  #input;
+  #list;
+  #commands;
+  #timer = 0;
+  #active = -1;
+  #items = [];
+
+  constructor(input, list, { commands = () => [] } = {}) {
+    this.#input = input;
+    this.#list = list;
+    this.#commands = commands;
+    input.setAttribute("role", "combobox");
+    input.setAttribute("aria-controls", list.id);
+    input.setAttribute("aria-autocomplete", "list");
+    input.setAttribute("aria-expanded", "false");
+    input.addEventListener("input", () => this.ask());
+    input.addEventListener("keydown", (event) => this.#onKey(event));
+    list.addEventListener("pointerdown", (event) => event.preventDefault());
+    list.addEventListener("click", (event) => {
+      const row = event.target.closest("[role=option]");
+      if (row) this.#go(Number(row.dataset.index));
+    });
+  }
+
+  ask() {
+    clearTimeout(this.#timer);
+    const text = this.#input.value.trim();
+    this.#show(this.#commands(text));
+    this.#timer = setTimeout(() => this.#read(text), PAUSE_MS);
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+    asked += 1;
+    this.#show([]);
+  }
+
+  async #read(text) {
+    try {
+      const found = await suggestions(text);
+      if (!found) return;
+      const items = [...found, ...this.#commands(text)];
+      this.#show(items);
+      if (text) announce(items.length ? `${items.length} suggestions` : "Nothing found");
+    } catch {
+      // Typing goes on without suggestions; Enter asks the server anyway.
+      this.#show(this.#commands(text));
+    }
+  }
+
+  #show(items) {
+    this.#items = items;
+    this.#active = -1;
+    this.#input.removeAttribute("aria-activedescendant");
+    this.#input.setAttribute("aria-expanded", String(items.length > 0));
+    this.#list.hidden = !items.length;
+    this.#list.replaceChildren(...items.map((item, index) =>
+      h("li", { role: "option", id: `${this.#list.id}-${index}`, "data-index": index, "aria-selected": "false" },
+        h("span", { class: "kind" }, item.kind), h("b", { class: item.kind === "Page" || item.run ? "" : "mono" }, item.title), h("span", { class: "quiet" }, item.detail))));
+  }
+
+  #move(step) {
+    const { length } = this.#items;
+    if (!length) return;
+    this.#list.children[this.#active]?.setAttribute("aria-selected", "false");
+    this.#active = this.#active < 0 && step < 0 ? length - 1 : (this.#active + step + length) % length;
+    const row = this.#list.children[this.#active];
+    row.setAttribute("aria-selected", "true");
+    row.scrollIntoView({ block: "nearest" });
+    this.#input.setAttribute("aria-activedescendant", row.id);
+  }
+
+  #go(index) {
+    const item = this.#items[index];
+    if (item.run) item.run();
+    else location.assign(item.address);
+  }
+
+  #onKey(event) {
+    if (event.key === "ArrowDown") this.#move(1);
+    else if (event.key === "ArrowUp") this.#move(-1);
+    else if (event.key === "Enter" && this.#active >= 0) this.#go(this.#active);
+    else if (event.key === "Escape" && !this.#list.hidden && !this.#input.closest("dialog")) this.close();
+    else return;
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,102 @@
+"""The frame around every page in a real browser: search, palette, keys, settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browser.conftest import Producer, Watched
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_search_box_suggests_and_leads(watched: Watched, producer: Producer) -> None:
+    page = watched.page
+    producer.subscribe("reader")
+    page.goto("/audit")
+    page.keyboard.press("/")
+    box = page.get_by_role("combobox", name="Find a transaction")
+    expect(box).to_be_focused()
+    page.keyboard.type(producer.topic.split("/")[-1])
+    options = page.get_by_role("option")
+    expect(options).to_have_count(1)
+    expect(options.first).to_contain_text(producer.topic)
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Escape")
+    expect(options).to_have_count(0)
+    box.fill(f"{producer.topic}:0")
+    expect(options.first).to_contain_text("Partition")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{producer.log}")
+
+
+def test_the_palette_goes_anywhere_and_does_things(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Commands")
+    expect(palette.get_by_role("option").first).to_be_visible()
+    page.keyboard.type("dark")
+    expect(palette.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(palette).to_be_hidden()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("coord")
+    expect(palette.get_by_role("option").first).to_contain_text("Coordinators")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/coordinators")
+    # Kept with the user, not with this browser.
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.closest('tbody tr') !== null")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 800}}])
+def test_on_a_narrow_screen_all_pages_are_a_tap_away(
+    watched: Watched, options: dict[str, Any]
+) -> None:
+    page = watched.page
+    page.goto("/audit")
+    page.get_by_role("link", name="All pages").click()
+    page.get_by_role("option", name=re.compile("Settings")).click()
+    page.wait_for_url("**/settings/profile")
+
+
+def test_a_token_is_made_copied_and_revoked(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/settings/tokens")
+    page.get_by_label("viewer").check()
+    page.get_by_role("button", name="Create token").click()
+    expect(page.locator("#secret")).to_contain_text("txc_")
+    row = page.locator("tbody tr").first
+    expect(row).to_contain_text("Valid")
+    row.get_by_role("button", name="Revoke").click()
+    dialog = page.locator("#dialog")
+    dialog.get_by_label("Reason").fill("made in a test")
+    dialog.get_by_role("button", name="Revoke token").click()
+    expect(dialog).to_contain_text("is revoked")
+    dialog.get_by_role("link", name="Go on").click()
+    expect(page.locator("tbody tr").first).to_contain_text("Revoked")
+
+
+def test_times_are_written_in_the_zone_that_one_chooses(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/settings/profile")
+    page.get_by_label("Time zone").fill("Asia/Kolkata")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status").first).to_contain_text("Saved")
+    page.goto("/transactions")
+    expect(page.get_by_role("columnheader", name="Opened (Asia/Kolkata)")).to_be_visible()
+    page.goto("/settings/profile")
+    page.get_by_label("Time zone").fill("UTC")
+    page.get_by_role("button", name="Save").click()

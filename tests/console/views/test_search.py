@@ -1,0 +1,109 @@
+"""The search box: every way to name a thing leads to it; parts of names are looked for."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import TopicName
+from tests.console.conftest import TOPIC, Orders
+from txnconsole.console import finding
+
+LOG = f"/topics/{TOPIC}/partitions/0/log"
+
+
+def goes_to(client: Client, text: str) -> str:
+    answer = client.get("/search", {"q": text})
+    assert answer.status_code == 302, text
+    return str(answer["Location"])
+
+
+def test_every_form_of_a_transactions_id_leads_to_it(orders: Orders, viewer: Client) -> None:
+    txn_id = orders.open
+    most, least = txn_id.most_bits, txn_id.least_bits
+    for text in (
+        f"{txn_id}",
+        f"({txn_id.tc_id},{txn_id.sequence})",
+        f"{txn_id.tc_id},{txn_id.sequence}",
+        f"({most},{least})",
+        f"{most:016x}{least:016x}",
+        f"0x{most:016x}{least:016x}",
+    ):
+        assert goes_to(viewer, text) == f"/transactions/{txn_id}"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (f"{TOPIC}", f"/topics/{TOPIC}"),
+        (f"persistent://{TOPIC}", f"/topics/{TOPIC}"),
+        (f"{TOPIC}:0", LOG),
+        (f"{TOPIC}-partition-0", LOG),
+        (f"{TOPIC}:0@5", f"{LOG}?at=5"),
+        (f"{TOPIC}:0:5", f"{LOG}?at=5"),
+        (f"{TOPIC}/billing", f"/subscriptions/{TOPIC}/billing"),
+        ("bill", f"/subscriptions/{TOPIC}/billing"),
+        ("coordin", "/coordinators"),
+    ],
+)
+def test_names_lead_to_their_pages(orders: Orders, viewer: Client, text: str, address: str) -> None:
+    assert goes_to(viewer, text) == address
+
+
+def test_a_message_id_leads_to_its_place_in_the_log(
+    engine: Engine, orders: Orders, viewer: Client
+) -> None:
+    [message] = engine.log.browse(orders.partition, 6, 1).messages
+    assert goes_to(viewer, str(message.message_id)) == f"{LOG}?at=6"
+
+
+def test_of_several_names_all_are_listed(orders: Orders, viewer: Client) -> None:
+    text = viewer.get("/search", {"q": "b"}).content.decode()
+    assert f"/topics/{TOPIC}" in text
+    assert "billing" in text
+    assert "/subscriptions" in text
+
+
+def test_suggestions_are_the_same_as_json(orders: Orders, viewer: Client) -> None:
+    found = viewer.get("/search/suggest", {"q": "bill"}).json()
+    assert found["exact"] is False
+    assert found["items"] == [
+        {
+            "kind": "Subscription",
+            "title": "billing",
+            "detail": f"of {TOPIC}",
+            "address": f"/subscriptions/{TOPIC}/billing",
+        }
+    ]
+    assert viewer.get("/search/suggest", {"q": "3:17"}).json()["exact"] is True
+    pages = viewer.get("/search/suggest").json()["items"]
+    assert {"kind": "Page", "title": "Topics", "detail": "", "address": "/topics"} in pages
+
+
+def test_only_pages_that_one_may_open_are_suggested(
+    engine: Engine, viewer: Client, operator: Client
+) -> None:
+    for client, seen in ((viewer, False), (operator, True)):
+        items = client.get("/search/suggest", {"q": "audit"}).json()["items"]
+        assert bool(items) is seen
+
+
+def test_it_says_when_not_all_names_were_looked_through(
+    engine: Engine, orders: Orders, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.topics.create(TopicName("public", "default", "payments"), TopicSettings())
+    monkeypatch.setattr(finding, "LOOK_THROUGH", 1)
+    text = viewer.get("/search", {"q": "zzz"}).content.decode()
+    assert "were looked through" in text
+
+
+def test_what_is_not_found_stands_in_the_box(orders: Orders, viewer: Client) -> None:
+    for address, text in (
+        ("/transactions/3:999999", "3:999999"),
+        ("/topics/public/default/none", "public/default/none"),
+    ):
+        answer = viewer.get(address)
+        assert answer.status_code == 404
+        assert f'value="{text}"' in answer.content.decode()
