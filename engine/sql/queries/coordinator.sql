@@ -568,7 +568,8 @@ LEFT JOIN (
 ORDER BY c.tc_id
 
 -- live_ages --
--- How many are past their deadline, and for how long the oldest has been open, or decided.
+-- How many are past their deadline, and for how long the oldest has been open, or decided; of those
+-- that are decided no more than ten thousand are looked at.
 SELECT
     (SELECT count(*) FROM coordinator.transaction WHERE expires_at < statement_timestamp())
         AS overdue,
@@ -577,7 +578,10 @@ SELECT
         ORDER BY opened_at LIMIT 1
     )), 0)::float8 AS oldest_open_seconds,
     coalesce(extract(epoch FROM statement_timestamp() - (
-        SELECT min(decided_at) FROM coordinator.transaction WHERE next_attempt_at IS NOT NULL
+        SELECT min(d.decided_at) FROM (
+            SELECT decided_at FROM coordinator.transaction WHERE next_attempt_at IS NOT NULL
+            ORDER BY tc_id, next_attempt_at LIMIT 10000
+        ) d
     )), 0)::float8 AS oldest_decided_seconds
 
 -- broken_checks --
