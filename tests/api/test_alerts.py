@@ -93,6 +93,18 @@ def test_silent_workers_are_told_when_nobody_can_have_written_it_down(
     assert admin.get("/alerts?state=resolved").json["items"] == []
 
 
+def test_prometheus_is_told_what_fires_and_how_old_that_is(engine: Engine, admin: Caller) -> None:
+    rule = rule_of(Kind.HELD_BACK, threshold=0)
+    quiet = Rule.objects.create(name="quiet", kind="overdue", threshold=1, severity="info")
+    hold_back(engine)
+    look(engine, 2)
+    found = admin.get("/metrics", base="").content.decode()
+    assert f'alerts_firing{{rule="{rule.name}",severity="warning"}} 1.0' in found
+    assert f'alerts_firing{{rule="{quiet.name}",severity="info"}} 0.0' in found
+    [age] = [line for line in found.splitlines() if line.startswith("txnconsole_alerts_evaluation")]
+    assert 5 <= float(age.split()[1]) < 60
+
+
 def test_a_silence_holds_at_once_and_until_it_is_ended(
     engine: Engine, admin: Caller, operator: Caller
 ) -> None:

@@ -19,6 +19,7 @@ from rest_framework.views import APIView
 
 from txnconsole.access.requests import principal_behind
 from txnconsole.access.roles import Permission
+from txnconsole.alerts.metrics import AlertsCollector
 from txnconsole.api.decoding import JSON
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.structs.operations import Health, PartState, Readiness
@@ -71,7 +72,7 @@ class Metrics(Endpoint):
     schema = None
 
     def get(self, request: Request) -> HttpResponse:
-        return HttpResponse(exposition(), content_type=CONTENT_TYPE)
+        return HttpResponse(exposition(AlertsCollector()), content_type=CONTENT_TYPE)
 
 
 def _readiness() -> Readiness:

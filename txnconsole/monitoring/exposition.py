@@ -6,17 +6,18 @@ import os
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import REGISTRY
+from prometheus_client.registry import REGISTRY, Collector
 
 from txnconsole.monitoring.collector import ProductCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition() -> bytes:
-    """What has been counted, and how everything stands."""
+def exposition(*more: Collector) -> bytes:
+    """What has been counted, and how everything stands; and what other collectors tell."""
     registry = CollectorRegistry()
-    registry.register(ProductCollector())
+    for collector in (ProductCollector(), *more):
+        registry.register(collector)
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)

@@ -1,0 +1,48 @@
+"""What fires, for Prometheus: also that workers are silent, because the web side looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import structlog
+from django.db import InterfaceError, OperationalError
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from txnconsole.alerts import reading
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.models import Rule
+
+_log = structlog.get_logger(__name__)
+
+
+class AlertsCollector(Collector):
+    """Alerts at the moment of asking; absent when their database does not answer."""
+
+    def collect(self) -> Iterable[Metric]:
+        firing = GaugeMetricFamily(
+            "txnconsole_alerts_firing",
+            "Alerts that fire and are not silenced.",
+            labels=["rule", "severity"],
+        )
+        age = GaugeMetricFamily(
+            "txnconsole_alerts_evaluation_age_seconds",
+            "Seconds since a worker last went through all rules.",
+        )
+        try:
+            counts = Counter(dict.fromkeys(Rule.objects.values_list("name", "severity"), 0))
+            counts.update(
+                (one.rule, str(one.severity)) for one in reading.firing() if not one.silenced
+            )
+            evaluated = reading.last_evaluation()
+            now = database_now()
+        except (OperationalError, InterfaceError) as error:
+            _log.warning("alerts not told", error=type(error).__name__)
+            return ()
+        for pair, count in counts.items():
+            firing.add_metric(list(pair), count)
+        if evaluated is not None:
+            age.add_metric([], (now - evaluated).total_seconds())
+        return firing, age
