@@ -37,6 +37,7 @@ class SubscriptionSummary:
     holders: tuple[TxnID, ...]
     held: int
     dead_letters: int
+    parked: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,4 +207,5 @@ def _summary(rows: Iterable[Row]) -> SubscriptionSummary:
         holders=tuple(sorted({TxnID.parse(text) for row in rows for text in row.holders})),
         held=sum(row.held for row in rows),
         dead_letters=sum(row.dead_letters for row in rows),
+        parked=sum(row.parked for row in rows),
     )

@@ -170,14 +170,16 @@ class Explainer:
                     {"txn_id": str(txn_id), "ack_type": row.ack_type},
                 )
                 return
-        if view.one("dead_letter_at", **key, offset=offset) is not None:
+        if (letter := view.one("dead_letter_at", **key, offset=offset)) is not None:
+            parked = f" It is parked, and tried again: {letter.cause}" if letter.cause else ""
             yield Reason(
                 ReasonCode.DEAD_LETTER,
                 f"It was given back more than {record.max_redeliveries} times and is on its way to"
-                f" {record.dead_letter_topic}; no consumer is given it any more.",
+                f" {record.dead_letter_topic}; no consumer is given it any more.{parked}",
                 {
                     "max_redeliveries": record.max_redeliveries,
                     "dead_letter_topic": record.dead_letter_topic,
+                    "cause": letter.cause,
                 },
             )
             return

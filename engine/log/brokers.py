@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from engine.model.errors import (
+    BrokerUnavailable,
     EngineError,
     PartitionNotFound,
     PartitionUnavailable,
@@ -43,7 +44,7 @@ class Brokers:
                 name,
                 url,
                 files=_STATEMENTS,
-                unavailable=PartitionUnavailable,
+                unavailable=BrokerUnavailable,
                 pool_size=settings.pool_size,
             )
             for name, url in urls.items()

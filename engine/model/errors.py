@@ -104,6 +104,10 @@ class PartitionUnavailable(EngineError):
     retryable = True
 
 
+class BrokerUnavailable(PartitionUnavailable):
+    """The partition's broker cannot be reached; try again."""
+
+
 class InvalidPartitionState(EngineError):
     """The partition's state does not allow this; ``current_state`` tells it."""
 

@@ -6,11 +6,16 @@ Then it is produced to the dead-letter topic in the order of these ids, under a 
 stands for the subscription in this partition, so that a repetition is a duplicate; then it is
 acknowledged here and its record deleted, both at once. A crash in between leaves the record, and
 the sweep goes on with it.
+
+One that its topic refuses for good, being larger than a message may be by now, is parked with the
+cause: those behind it go on, nobody gets it, and the sweep tries it again after a while, under a
+producer name of its own, since later ones have passed it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 import structlog
@@ -20,7 +25,9 @@ from engine.log.entries import entries_of, messages_of
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
 from engine.model.errors import (
+    BrokerUnavailable,
     EngineError,
+    PartitionUnavailable,
     PayloadTooLarge,
     SequenceOutOfOrder,
     SubscriptionNotFound,
@@ -36,6 +43,8 @@ from engine.subscription.state import Change, State
 logger = structlog.get_logger(__name__)
 
 _AT_ONCE = 500
+#: When a parked letter is tried again.
+_PARKED_FOR = timedelta(minutes=10)
 
 
 def dying(record: Row, state: State) -> Ranges:
@@ -80,43 +89,69 @@ class DeadLetters:
                 partition_id=partition_id,
                 limit=_AT_ONCE,
             )
-        return self._move(place, rows) if rows else 0
+        try:
+            return self._move(place, rows, set()) if rows else 0
+        except EngineError as error:
+            logger.warning("dead letters wait", subscription=str(place.name), code=error.code)
+            return 0
 
     def sweep(self) -> int:
         """Go on with every move that was interrupted; the workers call this every few seconds. One
         that cannot go on, because its dead-letter topic is gone or a partition offline, delays only
-        itself.
+        itself. A broker that is away is asked once, however many letters are on their way there.
 
         Returns:
             How many messages have arrived.
         """
-        return self._brokers.on_each(self._sweep_on)
+        away: set[str] = set()
+        return self._brokers.on_each(lambda database: self._sweep_on(database, away))
 
-    def _sweep_on(self, database: Database) -> int:
+    def _sweep_on(self, database: Database, away: set[str]) -> int:
         with database.session() as session:
             waiting = session.all("dead_letter_cursors")
+            parked = session.all("parked_dead_letters", limit=_AT_ONCE)
         moved = 0
         for row in waiting:
-            name = SubscriptionName(TopicName.parse(row.topic), row.name)
-            try:
-                place = self._cursors.place(database, self._topics.get(name.topic), name)
-            except (TopicNotFound, SubscriptionNotFound):
-                continue  # being deleted, and with it what is to be moved
-            moved += self.move(place, row.partition_id)
+            place = self._place(database, row)
+            if place is not None:
+                with database.session() as session:
+                    rows = session.all(
+                        "dead_letters_of",
+                        subscription_id=place.subscription_id,
+                        partition_id=row.partition_id,
+                        limit=_AT_ONCE,
+                    )
+                moved += self._move(place, rows, away)
+        for row in parked:
+            place = self._place(database, row)
+            if place is not None:
+                moved += self._move(place, [row], away)
         return moved
 
-    def _move(self, place: Place, rows: list[Row]) -> int:
+    def _place(self, database: Database, row: Row) -> Place | None:
+        """Where a letter comes from; None while that is being deleted, and the letter with it."""
+        name = SubscriptionName(TopicName.parse(row.topic), row.name)
+        try:
+            return self._cursors.place(database, self._topics.get(name.topic), name)
+        except (TopicNotFound, SubscriptionNotFound):
+            return None
+
+    def _move(self, place: Place, rows: Sequence[Row], away: set[str]) -> int:
         """Move letters of one partition in the order of their sequence ids; answers how many have
-        arrived."""
+        arrived.
+
+        Args:
+            away: brokers that are known to be; those that turn out to be come in addition.
+        """
         arrived: list[int] = []
         try:
-            try:
-                for row in rows:
-                    self._produce(place, row)
+            for row in rows:
+                try:
+                    self._produce(place, row, away)
+                except PayloadTooLarge as refused:
+                    self._park(place, row, refused.message)
+                else:
                     arrived.append(row.message_offset)
-            finally:
-                if arrived:
-                    self._settle(place, rows[0].partition_id, Ranges.of_offsets(arrived))
         except EngineError as error:
             logger.warning(
                 "dead letters wait",
@@ -125,9 +160,35 @@ class DeadLetters:
                 code=error.code,
                 reason=error.message,
             )
+        finally:
+            if arrived:
+                self._settle(place, rows[0].partition_id, Ranges.of_offsets(arrived))
         return len(arrived)
 
-    def _produce(self, place: Place, row: Row) -> None:
+    def _park(self, place: Place, row: Row, cause: str) -> None:
+        with place.database.session() as session:
+            session.run(
+                "park_dead_letter",
+                subscription_id=row.subscription_id,
+                partition_id=row.partition_id,
+                sequence_id=row.sequence_id,
+                cause=cause,
+                pause=_PARKED_FOR,
+            )
+        logger.error(
+            "dead letter parked",
+            subscription=str(place.name),
+            partition=row.number,
+            offset=row.message_offset,
+            dead_letter_topic=row.dead_letter_topic,
+            cause=cause,
+        )
+
+    def _produce(self, place: Place, row: Row, away: set[str]) -> None:
+        target = self._partition_for(row)
+        broker = self._topics.get(target.topic).brokers[target.number]
+        if broker in away:
+            raise PartitionUnavailable(f"{broker} is away.")
         with place.database.session() as session:
             message = _read(session, row)
         if message is None:
@@ -144,12 +205,15 @@ class DeadLetters:
             },
             event_time=message.event_time,
         )
-        target = self._partition_for(row)
         try:
-            self._append(target, letter, row, source)
-        except PayloadTooLarge:
-            bare = msgspec.structs.replace(letter, properties=message.properties)
-            self._append(target, bare, row, source)
+            try:
+                self._append(target, letter, row, source)
+            except PayloadTooLarge:
+                bare = msgspec.structs.replace(letter, properties=message.properties)
+                self._append(target, bare, row, source)
+        except BrokerUnavailable:
+            away.add(broker)
+            raise
 
     def _partition_for(self, row: Row) -> PartitionName:
         """Where a letter goes: as was recorded, unless the topic has been made anew with fewer
@@ -163,6 +227,8 @@ class DeadLetters:
     def _append(self, target: PartitionName, letter: NewMessage, row: Row, source: str) -> None:
         # The subscription's id too: one of the same name that comes after it begins anew.
         producer = f"dead-letters/{source}/{row.name}/{row.subscription_id}"
+        if row.cause is not None:
+            producer = f"{producer}/{row.sequence_id}"
         try:
             self._log.append(target, [letter], producer_name=producer, sequence_id=row.sequence_id)
         except SequenceOutOfOrder:

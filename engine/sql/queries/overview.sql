@@ -67,7 +67,7 @@ WITH page AS MATERIALIZED (
     WHERE (topic COLLATE "C", name COLLATE "C") > (%(topic)s::text, %(name)s::text)
     ORDER BY topic COLLATE "C", name COLLATE "C" LIMIT %(limit)s
 )
-SELECT s.*, c.*, a.*, b.dead_letters
+SELECT s.*, c.*, a.*, b.dead_letters, b.parked
 FROM page s
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(greatest(0, f.stable - greatest(c.mark_delete, p.log_start_offset - 1))
@@ -99,7 +99,7 @@ CROSS JOIN LATERAL (
     WHERE a.subscription_id = s.subscription_id
 ) a
 CROSS JOIN LATERAL (
-    SELECT count(*) AS dead_letters FROM broker.dead_letter b
+    SELECT count(*) AS dead_letters, count(b.cause) AS parked FROM broker.dead_letter b
     WHERE b.subscription_id = s.subscription_id
 ) b
 ORDER BY s.topic COLLATE "C", s.name COLLATE "C"

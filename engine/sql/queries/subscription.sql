@@ -102,26 +102,39 @@ SELECT broker.store_cursors(
 -- Cursors with messages on their way to a dead-letter topic, by steps from one to the next: however
 -- many messages of one wait, the others have their turn.
 WITH RECURSIVE waiting AS (
-    (SELECT subscription_id, partition_id FROM broker.dead_letter
-        ORDER BY subscription_id, partition_id LIMIT 1)
+    (SELECT waiting_of, partition_id FROM broker.dead_letter WHERE waiting_of IS NOT NULL
+        ORDER BY waiting_of, partition_id LIMIT 1)
     UNION ALL
-    SELECT next.subscription_id, next.partition_id
+    SELECT next.waiting_of, next.partition_id
     FROM waiting w, LATERAL (
-        SELECT b.subscription_id, b.partition_id FROM broker.dead_letter b
-        WHERE (b.subscription_id, b.partition_id) > (w.subscription_id, w.partition_id)
-        ORDER BY b.subscription_id, b.partition_id LIMIT 1
+        SELECT b.waiting_of, b.partition_id FROM broker.dead_letter b
+        WHERE (b.waiting_of, b.partition_id) > (w.waiting_of, w.partition_id)
+        ORDER BY b.waiting_of, b.partition_id LIMIT 1
     ) next
 )
-SELECT w.subscription_id, w.partition_id, s.topic, s.name
-FROM waiting w JOIN broker.subscription s USING (subscription_id)
+SELECT s.subscription_id, w.partition_id, s.topic, s.name
+FROM waiting w JOIN broker.subscription s ON s.subscription_id = w.waiting_of
 
 -- dead_letters_of --
 SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
 FROM broker.dead_letter b
 JOIN broker.subscription s USING (subscription_id)
 JOIN broker.partition p USING (partition_id)
-WHERE b.subscription_id = %(subscription_id)s AND b.partition_id = %(partition_id)s
+WHERE b.waiting_of = %(subscription_id)s AND b.partition_id = %(partition_id)s
 ORDER BY b.sequence_id LIMIT %(limit)s
+
+-- parked_dead_letters --
+-- Those that are to be tried again.
+SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
+FROM broker.dead_letter b
+JOIN broker.subscription s USING (subscription_id)
+JOIN broker.partition p USING (partition_id)
+WHERE b.retry_at <= statement_timestamp() ORDER BY b.retry_at LIMIT %(limit)s
+
+-- park_dead_letter --
+UPDATE broker.dead_letter SET cause = %(cause)s, retry_at = clock_timestamp() + %(pause)s::interval
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+AND sequence_id = %(sequence_id)s
 
 -- seek_bounds --
 -- What a partition keeps, and the last offset that stood in it at a moment.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine import Engine
@@ -221,3 +223,78 @@ def test_a_topic_that_does_not_deduplicate_takes_no_dead_letters(engine: Engine)
     engine.topics.create(DEAD, TopicSettings(deduplication=False))
     with pytest.raises(InvalidRequest):
         subscribe(engine, max_redeliveries=1, dead_letter_topic=DEAD)
+
+
+def limited(engine: Engine, max_message_bytes: int) -> None:
+    """Let a deployment choose another limit."""
+    engine.log._settings = replace(engine.settings, max_message_bytes=max_message_bytes)
+
+
+def test_a_letter_that_has_become_too_large_is_parked_and_those_behind_it_go_on(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "x" * 300, "small", redeliveries=0)
+    interrupted(engine, monkeypatch, SUBSCRIPTION)
+    limited(engine, 200)
+    assert engine.move_dead_letters() == 1
+    assert [letter.payload for letter in letters(engine)] == [b"small"]
+    assert received(engine) == []
+    [summary] = engine.inspect.lists.subscriptions(limit=9, cursor=None)[0].items
+    assert (summary.dead_letters, summary.parked) == (1, 1)
+    first = engine.inspect.explain(P0, 0, subscription=SUBSCRIPTION)
+    assert "the limit is 200" in str(first)
+    limited(engine, 1000)
+    assert engine.move_dead_letters() == 0  # not yet
+    for _ in range(2):
+        broker_sql(engine, "UPDATE broker.dead_letter SET retry_at = 'epoch'")
+        engine.move_dead_letters()
+    assert sorted(len(letter.payload) for letter in letters(engine)) == [5, 300]
+    assert broker_sql(engine, "SELECT FROM broker.dead_letter") == []
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert cursor.backlog == 0
+
+
+def test_a_parked_letter_is_moved_once_whatever_happens_in_between(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "x" * 300, redeliveries=0)
+    interrupted(engine, monkeypatch, SUBSCRIPTION)
+    limited(engine, 200)
+    assert engine.move_dead_letters() == 0
+    limited(engine, 1000)
+    broker_sql(engine, "UPDATE broker.dead_letter SET retry_at = 'epoch'")
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._dead_letters, "_settle", dies)
+        with pytest.raises(RuntimeError):
+            engine.move_dead_letters()
+    assert engine.move_dead_letters() == 1
+    assert len(letters(engine)) == 1
+
+
+def test_a_broker_that_is_away_costs_a_sweep_one_refusal(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "a", redeliveries=0)
+    home, dead = engine.topics.get(TOPIC).brokers[0], engine.topics.get(DEAD).brokers
+    if dead[0] == home:  # their letters are to go to the other broker
+        engine.topics.delete(DEAD)
+        engine.topics.create(TopicName("public", "default", "shift"), TopicSettings())
+        engine.topics.create(DEAD, TopicSettings(partitions=2))
+    assert engine.topics.get(DEAD, fresh=True).brokers[0] != home
+    names = [SubscriptionName(TOPIC, f"s{number}") for number in range(3)]
+    for name in names:
+        subscribe(engine, name, max_redeliveries=0, dead_letter_topic=DEAD)
+    interrupted(engine, monkeypatch, SUBSCRIPTION, *names)
+    away = engine.topics.get(DEAD).brokers[0]
+    with unreachable(engine, away):
+        pool = engine._brokers.get(away)._pool
+        asked: list[object] = []
+        connect = pool.getconn
+        monkeypatch.setattr(pool, "getconn", lambda *a, **k: (asked.append(a), connect(*a, **k))[1])
+        assert engine._dead_letters._sweep_on(engine._brokers.get(home), set()) == 0
+        assert len(asked) == 1
+    assert engine.move_dead_letters() == 4
