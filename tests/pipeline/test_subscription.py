@@ -82,7 +82,7 @@ class Follow:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_output_and_acknowledgements_are_one_and_survive_a_lost_checkpoint(
     spark: SparkSession,
     client: Client,

@@ -126,12 +126,14 @@ ORDER BY e.last_offset
 -- readable --
 -- What became readable in [lower, upper), in that order: data outside transactions at its own offset,
 -- a committed transaction's at its marker. Entries below log_start are gone for everybody.
+-- What tells plain entries is written so that entry_readable_idx, which knows one end of a range
+-- only, cannot be taken for it; so are the markers of the next statement.
 SELECT e.* FROM (
     SELECT
         p.first_offset, p.last_offset, p.first_offset AS entry_id, NULL::bigint AS readable_at,
         p.ledger_id, p.tc_id, p.sequence, p.sequence_id, p.publish_time, p.producer_name, {body}
     FROM broker.entry p
-    WHERE p.partition_id = %(log_id)s AND p.kind = 'D' AND p.tc_id IS NULL
+    WHERE p.partition_id = %(log_id)s AND p.kind = 'D' AND coalesce(p.tc_id, -1) = -1
     AND p.last_offset >= %(lower)s AND p.first_offset < %(upper)s
     AND p.last_offset <= coalesce((
         SELECT b.last_offset FROM broker.entry b
@@ -208,7 +210,7 @@ SELECT e.* FROM (
             ORDER BY b.last_offset LIMIT 1
         ), m.last_offset))
     ) t
-    WHERE m.partition_id = %(log_id)s AND m.kind = 'C' AND m.txn_messages > 0
+    WHERE m.partition_id = %(log_id)s AND m.kind::text = 'C' AND m.txn_messages > 0
     AND m.last_offset >= %(lower)s AND m.first_offset < %(upper)s
     AND m.last_offset <= coalesce((
         SELECT b.last_offset FROM broker.entry b
