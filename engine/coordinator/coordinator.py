@@ -273,6 +273,17 @@ class Coordinator:
             row = session.one("newest_log_id")
         return int(row.log_id) if row else 0
 
+    def timeout_wheel(self, tc_id: int, bounds: Sequence[float]) -> tuple[int, ...]:
+        """How many open transactions of a coordinator have less time left than the first of the
+        ascending ``bounds`` (seconds), how many between each and the next, and how many more than
+        the last."""
+        with self._database.session() as session:
+            found = session.all("timeout_wheel", tc_id=tc_id, bounds=list(bounds))
+        slots = [0] * (len(bounds) + 1)
+        for row in found:
+            slots[row.slot] = row.count
+        return tuple(slots)
+
     def ends_between(
         self, since: datetime, until: datetime, width: timedelta
     ) -> tuple[EndsOfSpan, ...]:

@@ -64,7 +64,7 @@ def _throughput() -> dict[str, Any]:
         hovermode="x unified",
         margin=_MARGIN,
         xaxis=_TIME,
-        yaxis={"nticks": 4, "rangemode": "tozero", "tickformat": "~s", "fixedrange": True},
+        yaxis={"nticks": 4, "rangemode": "tozero", "tickformat": ",.3~g", "fixedrange": True},
     )
     return _json(figure)
 

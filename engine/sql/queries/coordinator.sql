@@ -458,6 +458,15 @@ LEFT JOIN (
 WHERE c.tc_id > %(after)s
 ORDER BY c.tc_id LIMIT %(limit)s
 
+-- timeout_wheel --
+-- A coordinator's open transactions by how many of the bounds (seconds) their time left has passed.
+SELECT width_bucket(
+        extract(epoch FROM expires_at - clock_timestamp())::float8, %(bounds)s::float8[]
+    ) AS slot,
+    count(*) AS count
+FROM coordinator.transaction
+WHERE live_tc_id = %(tc_id)s AND expires_at IS NOT NULL GROUP BY 1
+
 -- ends_between --
 -- What ended in a while, by status, width and how long it took, in steps of a root of two. It reads
 -- what ended then and nothing else.

@@ -73,6 +73,7 @@ PAGES = (
     PageRow(name="subscriptions", address="/subscriptions"),
     PageRow(name="subscription", address="/subscriptions/{topic}/{subscription}"),
     PageRow(name="coordinators", address="/coordinators"),
+    PageRow(name="coordinator", address="/coordinators/0"),
     PageRow(name="pipeline", address="/pipeline"),
     PageRow(name="run-audit", address="/pipeline/start/audit"),
     PageRow(name="alerts", address="/alerts"),

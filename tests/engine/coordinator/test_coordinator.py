@@ -385,6 +385,15 @@ def test_the_newest_log_id_grows_with_every_change(engine: Engine) -> None:
     assert before < middle < engine.coordinator.newest_log_id()
 
 
+def test_the_timeout_wheel_counts_what_is_open_by_the_time_left(engine: Engine) -> None:
+    for timeout_ms in (5_000, 30_000, 30_000, 600_000):
+        engine.coordinator.open(owner="a", tc_id=1, timeout_ms=timeout_ms)
+    commit(engine, engine.coordinator.open(owner="a", tc_id=1).txn_id)
+    engine.coordinator.open(owner="a", tc_id=2, timeout_ms=5_000)
+    assert engine.coordinator.timeout_wheel(1, [0, 10, 60]) == (0, 1, 2, 1)
+    assert engine.coordinator.timeout_wheel(3, [0, 10, 60]) == (0, 0, 0, 0)
+
+
 def test_what_ended_is_counted_by_span_outcome_and_duration(engine: Engine) -> None:
     width = timedelta(seconds=10)
     before = engine.coordinator.get(open_txn(engine)).now

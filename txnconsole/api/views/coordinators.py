@@ -17,8 +17,8 @@ from txnconsole.api.structs.coordinators import (
     ScaledCoordinators,
 )
 from txnconsole.api.structs.fields import PageQuery
-from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations.coordinators import scale
 
 
 class AllCoordinators(Endpoint):
@@ -49,11 +49,7 @@ class NumberOfCoordinators(Endpoint):
         """Every process uses the new ones within a second. The number never shrinks: a smaller one
         answers 400 and changes nothing, the same one 200."""
         reason = (call.body.reason or "").strip()
-        change = Change(self.actor(), "coordinator.scale", "coordinators", reason=reason)
-        with recorded(change) as recording:
-            before = engine().scale_coordinators(call.body.count)
-            recording.before = {"count": before}
-            recording.after = {"count": call.body.count}
+        before = scale(self.actor(), call.body.count, reason)
         return ScaledCoordinators(count=call.body.count, before=before)
 
 

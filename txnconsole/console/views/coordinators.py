@@ -1,20 +1,136 @@
-"""The coordinators."""
+"""The coordinators, one of them, and how many there are."""
 
 from __future__ import annotations
 
-from django.http import HttpResponse
+from typing import Any
 
+from django import forms
+from django.http import HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
+
+from engine.model.errors import CoordinatorNotFound
+from engine.model.transaction import CoordinatorStats, TransactionFilter, TransactionOrder
+from engine.model.txn_id import MAX_TC_ID
+from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
+from txnconsole.console.live.feed import digest
 from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.reads import region
 from txnconsole.console.summary import read_summary
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import coordinators as operations
+
+#: Seconds left, ascending; the words of the slots below, between and above them.
+_BOUNDS = (0.0, 10.0, 60.0, 300.0, 900.0, 3600.0)
+_SLOTS = ("Overdue", "< 10 s", "< 1 min", "< 5 min", "< 15 min", "< 1 h", "more")
+_OLDEST = 20
+_MAX_COORDINATORS = MAX_TC_ID + 1
 
 
+class ScaleForm(ReasonForm):
+    """How many coordinators there are to be."""
+
+    count = forms.IntegerField(
+        min_value=1,
+        max_value=_MAX_COORDINATORS,
+        label="Coordinators",
+        help_text="The number can only grow: their transactions belong to them for ever.",
+        widget=forms.NumberInput(attrs={"class": "field"}),
+    )
+
+
+@require_GET
 @page(Permission.COORDINATOR_READ)
 def coordinators(request: ConsoleRequest) -> HttpResponse:
     """Each coordinator's sequence, low water mark and load."""
     summary = read_summary(engine())
-    context = {"channel": "overview", "position": summary.position, "summary": summary}
+    context = {
+        "channel": "overview",
+        "position": summary.position,
+        "summary": summary,
+        "may_scale": request.principal.may(Permission.COORDINATOR_SCALE),
+    }
     return show(
         request, "console/coordinators.html", context, region="console/partials/coordinators.html"
     )
+
+
+@require_GET
+@page(Permission.COORDINATOR_READ)
+def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
+    """One coordinator: its marks, when its open transactions run out, and the oldest of them."""
+    stats = _stats(tc_id)
+    source = engine().coordinator
+    context: dict[str, Any] = {
+        "channel": "txns",
+        "position": digest(None),
+        "stats": stats,
+        "behind": stats.sequence - stats.low_water_mark,
+        "wheel": region(lambda: _wheel(tc_id)),
+        "oldest": region(
+            lambda: (
+                source.list(
+                    TransactionFilter(statuses=(TxnStatus.OPEN,), tc_id=tc_id),
+                    order=TransactionOrder.OLDEST,
+                    limit=_OLDEST,
+                ).items
+            )
+        ),
+        "finishing": region(
+            lambda: (
+                source.list(
+                    TransactionFilter(
+                        statuses=(TxnStatus.COMMITTING, TxnStatus.ABORTING), tc_id=tc_id
+                    ),
+                    order=TransactionOrder.OLDEST,
+                    limit=_OLDEST,
+                ).items
+            )
+        ),
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+    }
+    return show(
+        request, "console/coordinator.html", context, region="console/partials/coordinator.html"
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.COORDINATOR_SCALE)
+def scale(request: ConsoleRequest) -> HttpResponse:
+    """Make more coordinators while everything runs."""
+    now = len(engine().coordinator.stats())
+    confirmation = Confirmation(
+        title="Make more coordinators",
+        effects=[
+            f"There are {now} now. Every process uses the new ones within a second.",
+            "New transactions are spread over all of them; open ones stay where they are.",
+            "It cannot be undone: the number never shrinks.",
+        ],
+        verb="Scale",
+        keep=f"Keep {now}",
+        address=reverse("console:coordinators-scale"),
+        back=reverse("console:coordinators"),
+    )
+
+    def change(form: ScaleForm) -> Outcome:
+        count: int = form.cleaned_data["count"]
+        before = operations.scale(actor_of(request), count, form.cleaned_data["reason"])
+        return Outcome(title=f"{count} coordinators", lines=[f"There were {before}."])
+
+    return ask(request, confirmation, ScaleForm, change, initial={"count": now + 1})
+
+
+def _stats(tc_id: int) -> CoordinatorStats:
+    for stats in engine().coordinator.stats(after=min(tc_id, MAX_TC_ID) - 1, limit=1):
+        if stats.tc_id == tc_id:
+            return stats
+    raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
+
+
+def _wheel(tc_id: int) -> list[tuple[str, int, float]]:
+    """Word, number and share of the largest, for each slot."""
+    counts = engine().coordinator.timeout_wheel(tc_id, _BOUNDS)
+    most = max(1, *counts)
+    return [(word, count, count / most) for word, count in zip(_SLOTS, counts, strict=True)]

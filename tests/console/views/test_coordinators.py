@@ -1,0 +1,48 @@
+"""The coordinators: how far each is, what runs out there, and making more of them."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from tests.console.conftest import Orders, signed_in
+from txnconsole.audit.models import AuditEntry
+
+SCALE = {"count": 6, "reason": "more programs from Monday"}
+
+
+def test_a_coordinator_shows_its_marks_and_its_oldest_transactions(
+    orders: Orders, viewer: Client
+) -> None:
+    text = viewer.get("/coordinators/3").content.decode()
+    assert "Coordinator 3 (1 open)" in text
+    assert f"/transactions/{orders.open}" in text
+    assert "Nothing waits for a worker" in text
+    assert "Needs the permission transaction.abort_any" in text
+    assert viewer.get("/coordinators/9").status_code == 404
+
+
+def test_its_region_is_read_again_by_itself(orders: Orders, viewer: Client) -> None:
+    part = viewer.get("/coordinators/3", headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in part
+    assert "When the open ones run out" in part
+
+
+def test_an_admin_makes_more_with_a_reason(engine: Engine, db: None) -> None:
+    admin = signed_in("admin")
+    assert admin.post("/coordinators/scale", {"count": 6}).status_code == 422
+    assert admin.post("/coordinators/scale", SCALE).status_code == 200
+    assert len(engine.coordinator.stats()) == 6
+    entry = AuditEntry.objects.filter(action="coordinator.scale").get()
+    assert (entry.reason, entry.result) == (SCALE["reason"], "done")
+    fewer = admin.post("/coordinators/scale", SCALE | {"count": 2})
+    assert fewer.status_code == 409
+    assert len(engine.coordinator.stats()) == 6
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_others_are_told_what_they_lack(engine: Engine, db: None, role: str) -> None:
+    client = signed_in(role)
+    assert "coordinator.scale" in client.get("/coordinators").content.decode()
+    assert client.post("/coordinators/scale", SCALE).status_code == 403
