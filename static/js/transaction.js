@@ -2,7 +2,6 @@
 
 import { colour, CONFIG, dressed, font, onTheme } from "./chart.js";
 import { one, setText } from "./dom.js";
-import { count } from "./format.js";
 import { live } from "./live.js";
 import "./shell.js";
 
@@ -21,7 +20,7 @@ function draw() {
   layout.datarevision = revision += 1;
   for (const trace of figure.data) {
     if (trace.meta === "marks") {
-      trace.marker.line.color = colour("ink");
+      trace.marker.color = trace.marker.line.color = colour("ink");
       continue;
     }
     const name = trace.meta.toLowerCase();
@@ -30,9 +29,10 @@ function draw() {
     trace.marker.line = { color: colour(`${name}-${name.endsWith("ing") ? "ink" : "fill"}`), width: open ? 1.5 : 1 };
     trace.marker.pattern.fgcolor = colour("surface");
   }
+  one("svg[width='1']", chart)?.remove();
   Plotly.react(chart, figure.data, layout, CONFIG);
   chart.removeAttribute("aria-busy");
-  const words = figure.data.flatMap((trace) => trace.y.map((lane, at) => `${lane} ${trace.customdata[at]} ${count(Math.round(trace.x[at]))} ms`));
+  const words = figure.data.flatMap((trace) => trace.y.map((lane, at) => `${lane} ${trace.customdata[at]}`));
   setText(one("#timeline-text"), words.join("; "));
 }
 

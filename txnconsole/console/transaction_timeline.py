@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from engine.inspect.timeline import PartitionTimes, SubscriptionTimes, Timeline
+from engine.inspect.timeline import PARTICIPANTS, PartitionTimes, SubscriptionTimes, Timeline
 from engine.model.txn_status import END, TxnStatus, action_of
 from txnconsole.console.log_figures import empty_figure, span_bar
 from txnconsole.console.phases import phases_of
+from txnconsole.console.templatetags.console import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,33 +123,49 @@ def _carrying_out(status: TxnStatus) -> TxnStatus:
     return TxnStatus.COMMITTING if status is TxnStatus.COMMITTED else TxnStatus.ABORTING
 
 
+def chart_height(rows: int) -> int:
+    """Pixels that a chart of so many lanes takes; the page keeps them free while it loads."""
+    return 56 + 30 * min(rows, PARTICIPANTS + 1)
+
+
 def figure(timeline: Timeline, rows: list[Lane]) -> dict[str, Any]:
-    """The lanes as a plotly figure: a bar trace for each state, marks as points. Times are in
-    milliseconds after the opening, so that a transaction of 40 ms can be drawn as well."""
-    opened = timeline.transaction.opened_at
+    """The lanes as a plotly figure: a bar trace for each state, marks as points. Times count from
+    the opening in a unit that suits, so that a transaction of 40 ms can be drawn as well."""
+    txn = timeline.transaction
     drawn = template()
-    if opened is None:
+    if txn.opened_at is None:
         return drawn
+    opened = txn.opened_at
+    unit, suffix = _unit((txn.ended_at or txn.now) - opened)
     bars = {trace["meta"]: trace for trace in drawn["data"]}
     for lane in rows:
         for span in lane.spans:
-            trace = bars[str(span.status)]
+            trace, took = bars[str(span.status)], span.until - span.since
             trace["y"].append(lane.name)
-            trace["base"].append(_ms(span.since, opened))
-            trace["x"].append(_ms(span.until, span.since))
-            trace["customdata"].append(span.what)
+            trace["base"].append(round((span.since - opened) / unit, 4))
+            trace["x"].append(round(took / unit, 4))
+            trace["customdata"].append(f"{span.what} for {_written(took)}")
         for mark in lane.marks:
             trace = bars["marks"]
             trace["y"].append(lane.name)
-            trace["x"].append(_ms(mark.at, opened))
-            trace["customdata"].append(mark.what)
+            trace["x"].append(round((mark.at - opened) / unit, 4))
+            trace["customdata"].append(f"{mark.what} after {_written(mark.at - opened)}")
     drawn["lanes"] = [lane.name for lane in rows]
-    drawn["layout"]["height"] = 56 + 30 * len(rows)
+    drawn["layout"]["height"] = chart_height(len(rows))
+    drawn["layout"]["xaxis"]["ticksuffix"] = f" {suffix}"
     return drawn
 
 
-def _ms(moment: datetime, since: datetime) -> float:
-    return round((moment - since).total_seconds() * 1000, 3)
+def _unit(life: timedelta) -> tuple[timedelta, str]:
+    if life < timedelta(seconds=5):
+        return timedelta(milliseconds=1), "ms"
+    if life < timedelta(minutes=5):
+        return timedelta(seconds=1), "s"
+    return timedelta(minutes=1), "min"
+
+
+def _written(took: timedelta) -> str:
+    return duration(took / timedelta(milliseconds=1))
 
 
 def template() -> dict[str, Any]:
@@ -167,20 +184,25 @@ def _template() -> str:
     for status in TxnStatus:
         drawn.add_bar(
             **span_bar(status),
-            hovertemplate="%{y}: %{customdata}<br>for %{x:,.0f} ms, from %{base:,.0f} ms on"
-            "<extra></extra>",
+            hovertemplate="%{y}<br>%{customdata}<extra></extra>",
         )
     drawn.add_scatter(
         mode="markers",
         meta="marks",
         marker={"symbol": "line-ns-open", "size": 13, "line": {"width": 2}},
-        hovertemplate="%{y}: %{customdata}<br>after %{x:,.0f} ms<extra></extra>",
+        hovertemplate="%{y}<br>%{customdata}<extra></extra>",
     )
     drawn.update_layout(
         barmode="overlay",
         hovermode="closest",
         margin={"l": 10, "r": 16, "t": 8, "b": 34},
-        xaxis={"ticksuffix": " ms", "tickformat": ",~r", "nticks": 8, "rangemode": "tozero"},
-        yaxis={"type": "category", "fixedrange": True, "showgrid": False, "automargin": True},
+        xaxis={"tickformat": ",~r", "nticks": 8, "rangemode": "tozero"},
+        yaxis={
+            "type": "category",
+            "fixedrange": True,
+            "showgrid": False,
+            "automargin": True,
+            "ticklabelstandoff": 8,
+        },
     )
     return str(drawn.to_json())

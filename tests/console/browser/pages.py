@@ -36,8 +36,18 @@ class PageRow:
 
 PAGES = (
     PageRow(name="overview", address="/", ready="#throughput .main-svg", charts=True),
-    PageRow(name="transactions", address="/transactions"),
-    PageRow(name="transaction", address="/transactions/{txn}"),
+    PageRow(name="transactions", address="/transactions?q=state:open", ready=".viewlist"),
+    PageRow(name="transactions-query", address="/transactions?q=stat:open", status=400),
+    PageRow(
+        name="transaction",
+        address="/transactions/{txn}",
+        ready="#timeline .main-svg",
+        charts=True,
+    ),
+    PageRow(name="bulk-abort", address="/transactions/bulk/new?id={txn}", ready="#dialog-title"),
+    PageRow(name="bulk-aborts", address="/transactions/bulk"),
+    PageRow(name="hanging", address="/transactions/hanging?late=1"),
+    PageRow(name="timeouts", address="/transactions/timeouts"),
     PageRow(name="abort", address="/transactions/{txn}/abort", ready="#dialog-title"),
     PageRow(name="topics", address="/topics"),
     PageRow(name="topic", address="/topics/{topic}"),

@@ -20,6 +20,7 @@ from txnconsole.console.live.job_feed import job_position
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import starting
+from txnconsole.jobs.bulk_abort import BULK_ABORT
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
 
 #: Above so many the number is typed, so that nobody aborts hundreds by habit.
@@ -141,7 +142,7 @@ def _dialog(
 def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
     """The jobs, newest first."""
     before = request.GET.get("before", "")
-    jobs = Job.objects.order_by("-id")
+    jobs = Job.objects.filter(kind=BULK_ABORT).order_by("-id")
     if before.isdecimal() and len(before) < 19:
         jobs = jobs.filter(id__lt=int(before))
     found = list(jobs[: PAGE_JOBS + 1])

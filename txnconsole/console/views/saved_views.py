@@ -71,7 +71,7 @@ def _shown(
         "own": own,
         "counted": COUNTED,
         "view_error": error,
-        "view_name": name,
+        "view_name": name if error else "",
         "max_name": keeping.MAX_NAME,
     }
     return show(

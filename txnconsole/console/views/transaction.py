@@ -21,7 +21,7 @@ from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, sho
 from txnconsole.console.payload import preview
 from txnconsole.console.phases import phases_of
 from txnconsole.console.reads import region
-from txnconsole.console.transaction_timeline import figure, lanes
+from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
 
 _FINAL = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
@@ -50,11 +50,15 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "log": region(lambda: engine().coordinator.log(txn_id)),
         "low_water_mark": coordinator[0].low_water_mark if coordinator else None,
         "impact": _impact(found),
+        "chart_height": chart_height(
+            1 + len(found.partitions) + len({one.subscription for one in found.subscriptions})
+        ),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
         "may_retry": request.principal.may(Permission.TRANSACTION_RETRY),
         "may_audit": request.principal.may(Permission.AUDIT_READ),
     }
-    part = "parts" if request.GET.get("part") == "parts" else "head"
+    part = request.GET.get("part")
+    part = part if part in {"parts", "log"} else "head"
     return show(
         request,
         "console/transaction.html",

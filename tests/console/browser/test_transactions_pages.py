@@ -1,0 +1,114 @@
+"""The transaction side of the console, as an operator walks through it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.console.browser.conftest import Producer, Watched
+from tests.server import Served
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+SCREENS = Path(__file__).parents[3] / "build" / "screens"
+REASON = "a dead deployment left these"
+
+
+def picture(page: Page, name: str) -> None:
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENS / f"{name}.png", full_page=True)
+
+
+def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: Producer) -> None:
+    page = watched.page
+    opened = [producer.begin() for _ in range(22)]
+    for txn_id in opened:
+        producer.produce("left", txn_id=txn_id)
+    page.goto("/transactions")
+    page.keyboard.press("f")
+    query = page.get_by_role("combobox", name="Query")
+    expect(query).to_be_focused()
+    query.press_sequentially("sta")
+    expect(page.get_by_role("option")).to_have_count(1)
+    query.press("ArrowDown")
+    query.press("Enter")
+    expect(query).to_have_value("state:")
+    query.press("ArrowDown")
+    picture(page, "transactions-completion")
+    query.press("Enter")
+    query.press_sequentially(f"topic:{producer.topic}")
+    query.press("Escape")
+    query.press("Enter")
+    expect(page.locator("tr[data-txn]")).to_have_count(22)
+    assert f"q=state%3Aopen+topic%3A{producer.topic.replace('/', '%2F')}" in page.url
+    expect(page.locator(f'tr[data-txn="{opened[0]}"]')).to_contain_text("22")
+
+    page.get_by_label("Name this view").or_(page.locator("#view-name")).fill("my batch")
+    page.get_by_role("button", name="Keep view").click()
+    expect(page.locator(".viewlist .own")).to_contain_text("my batch")
+
+    page.locator("[data-select-page]").check()
+    expect(page.locator("[data-selected]")).to_have_text("22 selected")
+    picture(page, "transactions-selected")
+    page.locator("#selectbar").get_by_role("button", name="Abort").click()
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("Abort 22 transactions?")
+    expect(dialog).to_contain_text("The stable position of 1 partition moves")
+    dialog.get_by_role("button", name="Abort 22 transactions").click()
+    expect(dialog).to_contain_text("Type 22, the number of transactions.")
+    [refused] = watched.take_complaints()  # The browser's own word for a 422.
+    assert "422" in refused
+    picture(page, "bulk-abort-dialog")
+    dialog.get_by_label("Type 22").fill("22")
+    dialog.get_by_label("Reason").fill(REASON)
+    dialog.get_by_role("button", name="Abort 22 transactions").click()
+    page.wait_for_url(re.compile(r"/transactions/bulk/\d+$"))
+    expect(page.locator("#region")).to_contain_text("Done", timeout=20_000)
+    expect(page.locator(".figures")).to_contain_text("Aborted22")
+    picture(page, "bulk-job")
+
+    page.goto("/transactions")
+    own = page.locator(".viewlist .own")
+    own.get_by_role("button", name="Delete the view my batch").click()
+    expect(own).to_have_count(0)
+
+
+def test_a_transaction_tells_its_whole_story(
+    watched: Watched, producer: Producer, server: Served
+) -> None:
+    page = watched.page
+    producer.subscribe("worker")
+    source = producer.begin()
+    producer.produce("one", "two", txn_id=source)
+    producer.end(source, "commit")
+    work = producer.begin()
+    with server.client("consumer,producer", user="flights-feed") as client:
+        address = f"/topics/{producer.topic}/subscriptions/worker"
+        taken = client.post(
+            f"{address}/receive", json={"consumer": "c1", "max_messages": 2, "wait_ms": 5_000}
+        )
+        ids = [each["message_id"] for each in taken.raise_for_status().json()["messages"]]
+        assert ids
+        client.post(
+            f"{address}/ack", json={"consumer": "c1", "message_ids": ids, "txn_id": work}
+        ).raise_for_status()
+    producer.produce("result", txn_id=work)
+    page.goto(f"/transactions/{source}")
+    expect(page.locator("#lineage").get_by_role("link", name=work)).to_be_visible()
+    page.goto(f"/transactions/{work}")
+    expect(page.locator("#timeline .main-svg").first).to_be_visible()
+    lineage = page.locator("#lineage")
+    expect(lineage.get_by_role("link", name=source)).to_be_visible()
+    expect(page.locator("#atomicity")).to_contain_text("All agree")
+    expect(page.locator("#messages")).to_contain_text("k-result")
+    picture(page, "transaction-open")
+    producer.end(work, "commit")
+    expect(page.locator("#region")).to_contain_text("Committed", timeout=15_000)
+    page.get_by_text("Show as table").click()
+    page.reload()
+    expect(page.locator("#timeline .main-svg").first).to_be_visible()
+    page.get_by_text("Show as table").click()
+    expect(page.locator(".astable")).to_contain_text("Marker")
+    picture(page, "transaction-story")
