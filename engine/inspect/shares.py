@@ -38,11 +38,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEffect:
-    """What ending several transactions would do in a partition."""
+    """What ending several transactions would do in a partition. ``hidden``: offsets that are hidden
+    from readers there now, whoever's."""
 
     partition: PartitionName
     transactions: int
     messages: int
+    hidden: int
     stable_position: int
     stable_position_after: int
 
@@ -177,6 +179,7 @@ def _effect(row: Row) -> PartitionEffect:
         partition=PartitionName(TopicName.parse(row.topic), row.number),
         transactions=row.transactions,
         messages=row.messages,
+        hidden=row.hidden,
         stable_position=row.stable_position,
         stable_position_after=row.stable_position_after,
     )

@@ -18,7 +18,7 @@ function showNewer(figures) {
   const newer = issued ? figures.issued - Number(issued) : 0;
   if (!(newer > 0)) return;
   setText(one("[data-newer]"), count(newer));
-  one("#newer").hidden = false;
+  one("#newer")?.removeAttribute("hidden");
 }
 
 /** Replaces the rows that could still change by what they are now. */

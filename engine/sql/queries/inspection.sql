@@ -346,6 +346,7 @@ WITH mine AS MATERIALIZED (
     FROM mine GROUP BY log_id, partition_id, topic, number
 )
 SELECT t.topic, t.number, t.transactions, t.messages,
+    coalesce(l.next_offset - l.first_ongoing_offset, 0) AS hidden,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     CASE WHEN l.first_ongoing_offset IS NULL THEN l.next_offset
         ELSE coalesce(n.first_offset, l.next_offset) END - 1 AS stable_position_after

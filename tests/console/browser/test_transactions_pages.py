@@ -23,7 +23,7 @@ def picture(page: Page, name: str) -> None:
 
 def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: Producer) -> None:
     page = watched.page
-    opened = [producer.begin() for _ in range(22)]
+    opened = [producer.begin() for _ in range(42)]
     for txn_id in opened:
         producer.produce("left", txn_id=txn_id)
     page.goto("/transactions")
@@ -41,32 +41,35 @@ def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: 
     query.press_sequentially(f"topic:{producer.topic}")
     query.press("Escape")
     query.press("Enter")
-    expect(page.locator("tr[data-txn]")).to_have_count(22)
+    expect(page.locator("tr[data-txn]")).to_have_count(40)
     assert f"q=state%3Aopen+topic%3A{producer.topic.replace('/', '%2F')}" in page.url
-    expect(page.locator(f'tr[data-txn="{opened[0]}"]')).to_contain_text("22")
+    page.get_by_role("link", name="Age").click()
+    expect(page.locator(f'tr[data-txn="{opened[0]}"]')).to_contain_text("42")
 
     page.get_by_label("Name this view").or_(page.locator("#view-name")).fill("my batch")
     page.get_by_role("button", name="Keep view").click()
     expect(page.locator(".viewlist .own")).to_contain_text("my batch")
 
     page.locator("[data-select-page]").check()
-    expect(page.locator("[data-selected]")).to_have_text("22 selected")
+    expect(page.locator("[data-selected]")).to_have_text("40 selected")
+    page.get_by_role("button", name="Select all 42 open that match").click()
+    expect(page.locator("[data-selected]")).to_have_text("All 42 open matching selected")
     picture(page, "transactions-selected")
     page.locator("#selectbar").get_by_role("button", name="Abort").click()
     dialog = page.locator("#dialog")
-    expect(dialog).to_contain_text("Abort 22 transactions?")
+    expect(dialog).to_contain_text("Abort 42 transactions?")
     expect(dialog).to_contain_text("The stable position of 1 partition moves")
-    dialog.get_by_role("button", name="Abort 22 transactions").click()
-    expect(dialog).to_contain_text("Type 22, the number of transactions.")
+    dialog.get_by_role("button", name="Abort 42 transactions").click()
+    expect(dialog).to_contain_text("Type 42, the number of transactions.")
     [refused] = watched.take_complaints()  # The browser's own word for a 422.
     assert "422" in refused
     picture(page, "bulk-abort-dialog")
-    dialog.get_by_label("Type 22").fill("22")
+    dialog.get_by_label("Type 42").fill("42")
     dialog.get_by_label("Reason").fill(REASON)
-    dialog.get_by_role("button", name="Abort 22 transactions").click()
+    dialog.get_by_role("button", name="Abort 42 transactions").click()
     page.wait_for_url(re.compile(r"/transactions/bulk/\d+$"))
     expect(page.locator("#region")).to_contain_text("Done", timeout=20_000)
-    expect(page.locator(".figures")).to_contain_text("Aborted22")
+    expect(page.locator(".figures")).to_contain_text("Aborted42")
     picture(page, "bulk-job")
 
     page.goto("/transactions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from engine.inspect.impact import Impact, PartitionImpact
+from engine.inspect.impact import Impact
 from engine.model.agreement import Discord, Says
 from engine.model.hanging import HangingClass
 from engine.model.timeout_advice import Fit
@@ -51,12 +51,6 @@ _FITS = {
     Fit.TOO_SHORT: "Too short",
     Fit.TOO_FEW: "Too few to tell",
 }
-
-
-@register.filter
-def freed(impact: PartitionImpact) -> int:
-    """How many offsets readers go on by when a transaction ends."""
-    return impact.stable_position_after - impact.stable_position
 
 
 @register.filter

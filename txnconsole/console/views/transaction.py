@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
 from engine.inspect.contents import Contents
+from engine.inspect.shares import JointEffect, Share
 from engine.model.errors import InvalidRequest, TransactionNotFound
 from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import PartitionName
-from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction, TxnStatus
+from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.audit_log import audit_page
 from txnconsole.console.live.transaction_feeds import transaction_position
 from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
 from txnconsole.console.payload import preview
 from txnconsole.console.phases import phases_of
-from txnconsole.console.reads import region
+from txnconsole.console.reads import Region, region
 from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
 
@@ -37,19 +36,19 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         found = engine().inspect.transaction(txn_id)
     except TransactionNotFound:
         return _never_issued(request, txn_id)
-    share = region(lambda: engine().inspect.transactions.shares([txn_id]).get(txn_id)).value
-    coordinator = region(lambda: engine().coordinator.stats(after=txn_id.tc_id - 1, limit=1)).value
+    is_final = found.status in _FINAL
+    effect = None if is_final else _effect(found)
     context = {
         "transaction": found,
-        "share": share,
-        "is_final": found.status in _FINAL,
+        "share": _share(found, effect),
+        "is_final": is_final,
         # A transaction that has ended changes no more.
-        "channel": None if found.status in _FINAL else f"txn:{txn_id}",
+        "channel": None if is_final else f"txn:{txn_id}",
         "position": transaction_position(found),
         "phases": phases_of(found),
         "log": region(lambda: engine().coordinator.log(txn_id)),
-        "low_water_mark": coordinator[0].low_water_mark if coordinator else None,
-        "impact": _impact(found),
+        "low_water_mark": _low_water_mark(txn_id) if found.archived else None,
+        "effect": effect if found.status is TxnStatus.OPEN else None,
         "chart_height": chart_height(
             1 + len(found.partitions) + len({one.subscription for one in found.subscriptions})
         ),
@@ -67,10 +66,38 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     )
 
 
-def _impact(found: Transaction) -> Any:
-    if found.status is not TxnStatus.OPEN:
+def _effect(found: Transaction) -> Region[JointEffect]:
+    """What its end would move; one question to each broker, however many partitions it has."""
+    return region(lambda: engine().inspect.transactions.joint_effect([found.txn_id]))
+
+
+def _share(found: Transaction, effect: Region[JointEffect] | None) -> Share | None:
+    """What it takes part in and holds: what has ended is recorded, the rest its brokers tell."""
+    held = (
+        effect.value
+        if effect
+        else JointEffect(partitions=(), acks=0, complete=True, unavailable={})
+    )
+    if held is None or not held.complete:
         return None
-    return region(lambda: engine().inspect.impact(found.txn_id, TxnAction.ABORT))
+    recorded = sum(
+        part.messages or 0
+        for part in found.partitions
+        if part.state is not ParticipantState.PENDING
+    )
+    acked = sum(part.acked_messages or 0 for part in found.subscriptions)
+    return Share(
+        partitions=len(found.partitions),
+        subscriptions=len({part.subscription for part in found.subscriptions}),
+        messages=recorded + held.messages,
+        acks=acked + held.acks,
+        holds_back=sum(part.hidden for part in held.moving),
+    )
+
+
+def _low_water_mark(txn_id: TxnID) -> int | None:
+    found = region(lambda: engine().coordinator.stats(after=txn_id.tc_id - 1, limit=1)).value
+    return found[0].low_water_mark if found else None
 
 
 def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:

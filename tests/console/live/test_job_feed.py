@@ -1,0 +1,51 @@
+"""The channel of a background job."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connections
+
+from engine.model.errors import InvalidRequest
+from txnconsole.access.roles import Permission
+from txnconsole.audit.chain import Actor
+from txnconsole.console.live.channels import channel_named
+from txnconsole.console.live.job_feed import JobFeed
+from txnconsole.jobs import starting
+from txnconsole.jobs.errors import JobNotFound
+
+
+@pytest.fixture
+def kept_connections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The feed gives its connections back; the test's own, in one transaction, must stay."""
+    closed: list[str] = []
+    monkeypatch.setattr(type(connections), "close_all", lambda _: closed.append("closed"))
+    return closed
+
+
+def test_a_change_is_told_once_and_no_connection_is_kept(
+    db: None, kept_connections: list[str]
+) -> None:
+    job = starting.start("bulk_abort", Actor("ann"), "x", parameters={}, objects=["a", "b"])
+    feed = JobFeed(job.pk)
+    first, second = feed.read(), feed.read()
+    assert first.change == {"changed": True}
+    assert (second.change, second.position) == (None, first.position)
+    starting.cancel(job.pk, "ann")
+    assert feed.read().change == {"changed": True}
+    assert len(kept_connections) == 3
+
+
+def test_a_job_that_is_not_there_fails_and_keeps_no_connection(
+    db: None, kept_connections: list[str]
+) -> None:
+    with pytest.raises(JobNotFound):
+        JobFeed(99).read()
+    assert kept_connections == ["closed"]
+
+
+def test_the_channel_of_a_job_is_for_those_who_may_read_jobs() -> None:
+    channel = channel_named("job:7")
+    assert (channel.name, channel.permission) == ("job:7", Permission.JOB_READ)
+    for text in ("job:", "job:x", "job:-1", f"job:{'9' * 30}"):
+        with pytest.raises(InvalidRequest):
+            channel_named(text)
