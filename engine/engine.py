@@ -81,7 +81,7 @@ class Engine:
         self._brokers = Brokers(broker_urls, self.settings)
         self.topics = Topics(self._database, self._brokers)
         self._snapshots = Snapshots(self._brokers, self.settings)
-        self._retention = Retention(self._brokers)
+        self._retention = Retention(self._brokers, self.settings)
         self._sidecars = SidecarLogs(self._brokers)
         self.log = PartitionLogs(
             self.topics,

@@ -22,6 +22,12 @@ class EngineSettings:
     #: each coordinator; after that their outcome (engine/coordinator/archive.py).
     archive_after_ms: int = 7 * 24 * 3_600_000
     archive_keep: int = 1_000_000
+    #: A group's decision answers its repetition for so long: longer than any sink may be down and
+    #: then go on from its old checkpoint.
+    groups_kept_ms: int = 90 * 24 * 3_600_000
+    #: A producer outside transactions is known for so long after the last of its batches that
+    #: retention has dropped: what it sends again later than that is appended again.
+    producers_kept_ms: int = 30 * 24 * 3_600_000
     max_message_bytes: int = 5 * 1024 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
     max_batch_messages: int = 65_536

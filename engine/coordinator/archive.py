@@ -39,6 +39,13 @@ class Archive:
             )
         return int(row.moved) if row else 0
 
+    def forget_groups(self, limit: int = 1000) -> int:
+        """Forget at most ``limit`` group ends that were decided ``groups_kept_ms`` ago; answers how
+        many. From then on a group of the same key is another one: it is decided anew, and its
+        transactions answer for themselves."""
+        with self._database.session() as session:
+            return session.run("forget_groups", kept_ms=self._settings.groups_kept_ms, limit=limit)
+
 
 def find_archived(
     session: Session, txn_ids: Iterable[TxnID], *, owner: str | None = None

@@ -17,6 +17,7 @@ from engine.log.brokers import Brokers
 from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import SNAPSHOT_TOPIC
 from engine.postgres.database import Database, Row, Session
+from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
 
@@ -31,8 +32,9 @@ _SEGMENTS = 200
 class Retention:
     """Drops the oldest segments of topics with a retention, and what else nobody needs."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, settings: EngineSettings) -> None:
         self._brokers = brokers
+        self._settings = settings
 
     def sweep(self) -> int:
         """Drop what is due on every broker; one that cannot be reached delays only itself.
@@ -52,6 +54,7 @@ class Retention:
                 _expire(database, row)
             session.run("advance_cursors", limit=STEP)
             session.run("trim_pending_ack_log", limit=STEP)
+            session.run("forget_producers", kept_ms=self._settings.producers_kept_ms, limit=STEP)
             compacted = sum(
                 _compact(database, session, row.partition_id)
                 for row in session.all("system_partitions", topic=SNAPSHOT_TOPIC)

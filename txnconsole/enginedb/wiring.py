@@ -12,6 +12,7 @@ from engine import Engine, EngineSettings
 
 _lock = threading.Lock()
 _engine: Engine | None = None
+_DAY_MS = 86_400_000
 #: Engines of the parent process. Keeping them alive keeps a child from closing their connections.
 _inherited: list[Engine] = []
 
@@ -30,6 +31,8 @@ def engine() -> Engine:
                         max_open_per_owner=settings.MAX_OPEN_PER_OWNER,
                         archive_after_ms=settings.ARCHIVE_AFTER_MS,
                         archive_keep=settings.ARCHIVE_KEEP,
+                        groups_kept_ms=settings.GROUPS_KEPT_DAYS * _DAY_MS,
+                        producers_kept_ms=settings.PRODUCERS_KEPT_DAYS * _DAY_MS,
                         unsafe_databases=settings.UNSAFE_DATABASES,
                     ),
                 )

@@ -107,6 +107,9 @@ def archive() -> None:
             break
     if moved:
         _log.info("archived", transactions=moved)
+    forgotten = engine().archive.forget_groups(limit=_BATCH)
+    if forgotten:
+        _log.info("group ends forgotten", groups=forgotten)
 
 
 @app.task(name="txnconsole.move_dead_letters")

@@ -236,6 +236,14 @@ VALUES (%(group_key)s, %(guard)s, %(owner)s, %(committed)s, %(aborted)s)
 ON CONFLICT DO NOTHING
 RETURNING group_key
 
+-- forget_groups --
+DELETE FROM coordinator.txn_group g USING (
+    SELECT group_key FROM coordinator.txn_group
+    WHERE decided_at < statement_timestamp() - %(kept_ms)s::bigint * interval '1 millisecond'
+    ORDER BY decided_at LIMIT %(limit)s
+) old
+WHERE g.group_key = old.group_key
+
 -- decide_many --
 -- Headers are locked before (lock_headers). IS TRUE keeps the planner off the indexes of OPEN ones,
 -- all of which it would walk, and on the primary key.

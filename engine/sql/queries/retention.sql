@@ -48,7 +48,8 @@ FROM aged WHERE expired ORDER BY partition_id, last_offset LIMIT %(limit)s
 -- Keeps the newest batch that each producer has in the part of the log that is going.
 INSERT INTO broker.producer AS p
 SELECT DISTINCT ON (e.producer_name)
-    e.partition_id, e.producer_name, e.sequence_id, e.ledger_id, e.first_offset, e.last_offset
+    e.partition_id, e.producer_name, e.sequence_id, e.ledger_id, e.first_offset, e.last_offset,
+    e.publish_time
 FROM broker.entry e
 WHERE e.partition_id = %(partition_id)s AND e.last_offset < %(log_start_offset)s
 AND e.last_offset >= (
@@ -58,8 +59,18 @@ AND e.tc_id IS NULL AND e.producer_name IS NOT NULL
 ORDER BY e.producer_name, e.sequence_id DESC
 ON CONFLICT (partition_id, producer_name) DO UPDATE SET
     sequence_id = excluded.sequence_id, ledger_id = excluded.ledger_id,
-    first_offset = excluded.first_offset, last_offset = excluded.last_offset
+    first_offset = excluded.first_offset, last_offset = excluded.last_offset,
+    published_at = excluded.published_at
 WHERE excluded.sequence_id > p.sequence_id
+
+-- forget_producers --
+-- Of which nothing has been dropped for so long; what they have in the log tells of them still.
+DELETE FROM broker.producer p USING (
+    SELECT partition_id, producer_name FROM broker.producer
+    WHERE published_at < statement_timestamp() - %(kept_ms)s::bigint * interval '1 millisecond'
+    ORDER BY published_at LIMIT %(limit)s
+) old
+WHERE p.partition_id = old.partition_id AND p.producer_name = old.producer_name
 
 -- hold_partition --
 -- The record's lock, which comes before the head's; inserts below the partition go on.

@@ -15,7 +15,7 @@ from engine.model.errors import (
 )
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
-from tests.engine.support import abort, commit, finalize, open_txn
+from tests.engine.support import abort, commit, coordinator_sql, finalize, open_txn
 
 COMMITTING, ABORTING, OPEN = TxnStatus.COMMITTING, TxnStatus.ABORTING, TxnStatus.OPEN
 
@@ -152,3 +152,35 @@ def test_many_aborted_at_once_meet_no_deadlock(engine: Engine) -> None:
     for txn_id in txn_ids:
         decided = [entry.new_status for entry in engine.coordinator.log(txn_id)]
         assert decided.count(ABORTING) == 1
+
+
+def test_groups_are_forgotten_long_after_their_decision_and_their_transactions_are_not(
+    engine: Engine,
+) -> None:
+    a, b = open_txn(engine), open_txn(engine)
+    engine.groups.end("sink/1", "q", commit=[a])
+    engine.groups.end("sink/2", "q", commit=[b])
+    finalize(engine)
+    kept = engine.settings.groups_kept_ms
+    for group, more in (("sink/1", 1), ("sink/2", -60_000)):
+        coordinator_sql(
+            engine,
+            "UPDATE coordinator.txn_group SET decided_at = clock_timestamp()"
+            " - %s * interval '1 millisecond' WHERE group_key = %s",
+            kept + more,
+            group,
+        )
+    assert engine.archive.forget_groups() == 1
+    assert engine.archive.forget_groups() == 0
+    assert engine.groups.end("sink/2", "q", commit=[b]).duplicate
+    again = engine.groups.end("sink/1", "q", commit=[a])
+    assert (again.duplicate, again.statuses) == (False, {a: TxnStatus.COMMITTED})
+    with pytest.raises(InvalidTxnStatus):
+        engine.groups.end("sink/3", "q", abort=[a])
+
+
+def test_groups_are_forgotten_in_bounded_steps(engine: Engine) -> None:
+    for number in range(3):
+        engine.groups.end(f"sink/{number}", "q", commit=[open_txn(engine)])
+    coordinator_sql(engine, "UPDATE coordinator.txn_group SET decided_at = 'epoch'")
+    assert [engine.archive.forget_groups(limit=2) for _ in range(3)] == [2, 1, 0]

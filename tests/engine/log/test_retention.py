@@ -491,3 +491,29 @@ def test_a_topic_deleted_by_force_aborts_that_part_of_its_transactions(engine: E
     assert states[str(other)] == ("committed", None)
     assert states[f"{TOPIC}:0"] == ("aborted", "topic deleted by force; this part is aborted")
     assert fetched(engine, other) == ["stays"]
+
+
+def test_a_producer_is_forgotten_when_its_last_batch_is_long_gone(engine: Engine) -> None:
+    make_topic(engine, segment_max_messages=1, retention_ms=60_000)
+    for name in ("gone", "back"):
+        engine.produce(P0, batch(name), producer_name=name, sequence_id=5)
+    engine.produce(P0, batch("x"))
+    age(engine, seconds=61)
+    engine.apply_retention()
+    assert engine.produce(P0, batch("gone"), producer_name="gone", sequence_id=5).duplicate
+    engine.produce(P0, batch("back"), producer_name="back", sequence_id=6)
+    known = broker_sql(engine, "SELECT producer_name FROM broker.producer ORDER BY 1")
+    assert known == [("back",), ("gone",)]
+    broker_sql(
+        engine,
+        "UPDATE broker.producer SET published_at = clock_timestamp()"
+        " - %s * interval '1 millisecond'",
+        engine.settings.producers_kept_ms + 1,
+    )
+    engine.apply_retention()
+    assert broker_sql(engine, "SELECT FROM broker.producer") == []
+    # What is in the log tells of a producer still.
+    assert engine.produce(P0, batch("back"), producer_name="back", sequence_id=6).duplicate
+    with pytest.raises(SequenceOutOfOrder):
+        engine.produce(P0, batch("back"), producer_name="back", sequence_id=5)
+    assert not engine.produce(P0, batch("gone"), producer_name="gone", sequence_id=5).duplicate
