@@ -12,8 +12,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from txnconsole.client import Client, calls
+from txnconsole.client import Client, NewMessage, TransactionConflict, calls
 from txnconsole.pipeline.offsets import Place
+from txnconsole.pipeline.sink import Attempt, Batch, Sink, abort, commit
 from txnconsole.pipeline.subscription import (
     Claim,
     Subscription,
@@ -54,6 +55,82 @@ def test_a_subscription_that_has_no_one_place_is_refused(
     client.consumer(topic, "own", name="c").ack("0:1:0:0")
     with pytest.raises(SubscriptionUnfit, match="subscription of its own"):
         own.start(client)
+
+
+def _wrote(client: Client, sink: Sink, batch: Batch, payload: bytes) -> list[str]:
+    """One attempt at a batch; its transaction."""
+    attempt = Attempt(client, sink, batch)
+    attempt.add(NewMessage(payload=payload))
+    attempt.finish()
+    assert attempt.txn_id is not None
+    return [attempt.txn_id]
+
+
+def test_a_batch_and_what_it_has_read_are_decided_once(
+    client: Client, new_topic: NewTopic, produce: Produce, committed: Committed
+) -> None:
+    source, target = new_topic(2), new_topic(1)
+    client.create_subscription(source, "copy", type="EXCLUSIVE", initial_position="earliest")
+    subscription = Subscription(source, "copy")
+    sink = Sink(f"copy-{uuid.uuid4().hex}", target, 60)
+    produce(source, [b"a", b"b"])
+
+    def claims(end: int) -> list[Claim]:
+        return [Claim(subscription, {Place(source, 0): end, Place(source, 1): 0})]
+
+    first = Batch("0", "query", "run 1")
+    commit(client, sink, first, _wrote(client, sink, first, b"A"), claims(2))
+    assert _positions(client, source) == [1, -1]
+    assert subscription.start(client) == {Place(source, 0): 2, Place(source, 1): 0}
+
+    # The same batch once more, as after a crash of the driver: nothing is written or acknowledged.
+    commit(client, sink, first, _wrote(client, sink, first, b"A"), claims(2))
+    assert committed(target) == [b"A"]
+
+    # A driver that dies between acknowledging and the decision leaves a claim, which its successor
+    # ends before it makes its own; until then nobody can say where the subscription stands.
+    dead = client.transaction(client=sink.client, timeout=60)
+    client.consumer(source, "copy", name=sink.client).ack_cumulative("0:2:0:0", txn=dead)
+    with pytest.raises(SubscriptionUnfit, match="once its transactions have ended"):
+        subscription.start(client)
+    second = Batch("1", "query", "run 2")
+    commit(client, sink, second, _wrote(client, sink, second, b"B"), claims(3))
+    assert committed(target) == [b"A", b"B"]
+    assert _positions(client, source) == [2, -1]
+    assert client.transactions.get(dead.txn_id).status == "ABORTED"
+
+
+def test_somebody_elses_claim_keeps_a_batch_from_being_decided(
+    client: Client, new_topic: NewTopic, produce: Produce, committed: Committed
+) -> None:
+    source, target = new_topic(1), new_topic(1)
+    client.create_subscription(source, "copy", type="FAILOVER", initial_position="earliest")
+    sink = Sink(f"copy-{uuid.uuid4().hex}", target, 60)
+    produce(source, [b"a", b"b"])
+    other = client.transaction(client="another program")
+    client.consumer(source, "copy", name=sink.client).ack("0:0:0:0", txn=other)
+    batch = Batch("0", "query", "run")
+    winners = _wrote(client, sink, batch, b"A")
+    claims = [Claim(Subscription(source, "copy"), {Place(source, 0): 2})]
+    with pytest.raises(TransactionConflict):
+        commit(client, sink, batch, winners, claims)
+    abort(client, sink, batch.number)
+    assert committed(target) == []
+    assert not list(client.transactions.list(client=sink.client, status="OPEN"))
+    other.abort(wait=20)
+
+
+def test_a_new_run_aborts_what_an_earlier_one_has_left_before_it_writes(
+    client: Client, new_topic: NewTopic, committed: Committed
+) -> None:
+    target = new_topic(1)
+    sink = Sink(f"janitor-{uuid.uuid4().hex}", target, 60)
+    [dead] = _wrote(client, sink, Batch("7", "query", "run 1"), b"dead")
+    second = Batch("7", "query", "run 2")
+    attempts = [_wrote(client, sink, second, b"one"), _wrote(client, sink, second, b"two")]
+    assert client.transactions.get(dead).status in ("ABORTING", "ABORTED")
+    commit(client, sink, second, [txn_id for [txn_id] in attempts])
+    assert sorted(committed(target)) == [b"one", b"two"]
 
 
 class Follow:
