@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission, Role
+from txnconsole.alerts.reading import firing_count
 
 #: Title, address name, permission; in the order of the navigation.
 _PAGES = (
@@ -61,6 +62,8 @@ class NavLink:
     icon: str
     address: str
     current: bool
+    #: What wants to be seen there, e.g. alerts that fire.
+    count: int = 0
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
@@ -92,5 +95,6 @@ def _links(
             here = (
                 request.path == address if name == "overview" else request.path.startswith(address)
             )
-            links.append(NavLink(title, name, address, here))
+            count = firing_count() if name == "alerts" else 0
+            links.append(NavLink(title, name, address, here, count))
     return links

@@ -15,23 +15,22 @@ from txnconsole.console.views import (
     transactions,
 )
 
-_ONE = "/<txn:txn_id>"
+_ONE = "<txn:txn_id>"
 
 urlpatterns = [
-    path("", transactions.transactions, name="transactions"),
-    path("/rows", transactions.rows, name="transaction-rows"),
-    path("/count", transactions.count, name="transactions-count"),
-    path("/suggestions", transactions.suggestions, name="transaction-suggestions"),
-    path("/export.<str:form>", transaction_exports.export, name="transactions-export"),
-    path("/views", saved_views.counted, name="transaction-views"),
-    path("/views/keep", saved_views.keep, name="keep-view"),
-    path("/views/<int:view_id>/forget", saved_views.forget, name="forget-view"),
-    path("/bulk", bulk_aborts.bulk_aborts, name="bulk-aborts"),
-    path("/bulk/new", bulk_aborts.bulk_abort_dialog, name="bulk-abort"),
-    path("/bulk/<int:job_id>", bulk_aborts.bulk_job, name="bulk-job"),
-    path("/bulk/<int:job_id>/cancel", bulk_aborts.cancel_job, name="cancel-job"),
-    path("/hanging", hanging.hanging, name="hanging"),
-    path("/timeouts", timeouts.timeouts, name="timeouts"),
+    path("rows", transactions.rows, name="transaction-rows"),
+    path("count", transactions.count, name="transactions-count"),
+    path("suggestions", transactions.suggestions, name="transaction-suggestions"),
+    path("export.<str:form>", transaction_exports.export, name="transactions-export"),
+    path("views", saved_views.counted, name="transaction-views"),
+    path("views/keep", saved_views.keep, name="keep-view"),
+    path("views/<int:view_id>/forget", saved_views.forget, name="forget-view"),
+    path("bulk", bulk_aborts.bulk_aborts, name="bulk-aborts"),
+    path("bulk/new", bulk_aborts.bulk_abort_dialog, name="bulk-abort"),
+    path("bulk/<int:job_id>", bulk_aborts.bulk_job, name="bulk-job"),
+    path("bulk/<int:job_id>/cancel", bulk_aborts.cancel_job, name="cancel-job"),
+    path("hanging", hanging.hanging, name="hanging"),
+    path("timeouts", timeouts.timeouts, name="timeouts"),
     path(_ONE, transaction.transaction, name="transaction"),
     path(f"{_ONE}/abort", abort.abort, name="abort"),
     path(f"{_ONE}/retry", hanging.retry, name="retry-transaction"),

@@ -31,6 +31,7 @@ from txnconsole.console.views import (
     tokens,
     topic_changes,
     topics,
+    transactions,
     users,
 )
 
@@ -52,7 +53,8 @@ urlpatterns = [
     path("search", search.search, name="search"),
     path("search/suggest", search.suggestions, name="search-suggest"),
     path("live", live.live, name="live"),
-    path("transactions", include("txnconsole.console.transaction_urls")),
+    path("transactions", transactions.transactions, name="transactions"),
+    path("transactions/", include("txnconsole.console.transaction_urls")),
     path("topics/new", topic_changes.create, name="create-topic"),
     path("topics/<topic:topic>/delete", topic_changes.delete, name="delete-topic"),
     path("topics", topics.topics, name="topics"),

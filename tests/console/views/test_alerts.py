@@ -240,3 +240,11 @@ def test_recipients_stand_one_a_line(admin: Client) -> None:
     answer = admin.post(path, given | {"recipients": "a@example.com\nb@example.com\n"})
     assert answer.status_code == 302
     assert Channel.objects.get().recipients == ["a@example.com", "b@example.com"]
+
+
+def test_every_page_says_in_the_navigation_how_many_alerts_fire(
+    engine: Engine, viewer: Client
+) -> None:
+    assert 'class="count num"' not in body(viewer.get("/topics"))
+    fired(engine)
+    assert '<b class="count num">1<' in body(viewer.get("/topics"))
