@@ -91,11 +91,11 @@ bench-archive: setup ## The archive of ended transactions at 10^6 of each kind
 bench-pipeline: setup ## Spark beside COPY out of PostgreSQL and the engine's own produce
 	@$(PY) -m benchmarks.pipeline
 
-docs: setup ## Write the REST contract of the code to build/openapi.json
+docs: setup screenshots ## Write the REST contract to build/openapi.json, take the screenshots anew
 	@mkdir -p build
 	@SECRET_KEY=documentation-only $(PY) manage.py spectacular --format openapi-json --file build/openapi.json
 
-screenshots: setup ## Take the documentation's screenshots from the product that runs here
+screenshots: setup ## Take the documentation's screenshots from a product of its own with the demo
 	@$(PY) -m docs.screenshots
 
 clean: ## Remove what can be made again; data (.data) and .venv stay

@@ -39,13 +39,24 @@ _GROUPS = (
         ),
     ),
 )
+#: Pages that are reached from others, or by their names through the search box and the palette.
+_ELSEWHERE = (
+    ("Hanging transactions", "hanging", Permission.TRANSACTION_READ_ANY),
+    ("Timeout advice", "timeouts", Permission.TRANSACTION_READ_ANY),
+    ("Bulk aborts", "bulk-aborts", Permission.JOB_READ),
+    ("Why is a message not seen", "explain", Permission.MESSAGE_READ),
+    ("Alert rules", "alert-rules", Permission.ALERT_READ),
+    ("Tokens", "settings-tokens", Permission.TOKEN_OWN),
+    ("Users", "settings-users", Permission.ACCESS_MANAGE),
+    ("Limits and retention", "settings-limits", Permission.OPERATION_READ),
+)
 #: From the role that may most to the one that may least.
 _RANK = (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.PRODUCER, Role.CONSUMER)
 
 
 def pages_for(principal: Principal) -> list[tuple[str, str]]:
-    """Title and address of every page of the navigation that the principal may open."""
-    groups = (_PAGES, *(pages for _, pages in _GROUPS))
+    """Title and address of every page without a subject that the principal may open."""
+    groups = (_PAGES, *(pages for _, pages in _GROUPS), _ELSEWHERE)
     return [
         (title, reverse(f"console:{name}"))
         for pages in groups
