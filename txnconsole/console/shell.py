@@ -44,7 +44,7 @@ _ELSEWHERE = (
     ("Hanging transactions", "hanging", Permission.TRANSACTION_READ_ANY),
     ("Timeout advice", "timeouts", Permission.TRANSACTION_READ_ANY),
     ("Bulk aborts", "bulk-aborts", Permission.JOB_READ),
-    ("Why is a message not seen", "explain", Permission.MESSAGE_READ),
+    ("Why is a message not seen", "explain", Permission.TOPIC_READ),
     ("Alert rules", "alert-rules", Permission.ALERT_READ),
     ("Tokens", "settings-tokens", Permission.TOKEN_OWN),
     ("Users", "settings-users", Permission.ACCESS_MANAGE),
