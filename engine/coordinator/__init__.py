@@ -8,16 +8,19 @@ Invariants
     Ids are taken under the coordinator's row: none appears below one that has been seen.
     Participants are added only while OPEN, under a share lock of the header, so that an end sees
     all of them.
+    An end is counted in the SQL transaction that records it, so it is counted once (figures.py).
     An ended transaction is in its tables or in the archive (archive.py), never in both or neither.
     The number of coordinators only grows (scaling.py).
 
 Lock order
-    coordinator row, transaction headers ascending by id, group. Never held while a broker is asked.
+    coordinator row, transaction headers ascending by id, group, figures ascending by name and
+    label. Never held while a broker is asked.
 
 What a crash leaves behind
     OPEN transactions keep their deadline and expire by it. COMMITTING and ABORTING ones are found
     by the next sweep and driven on; each participant's end is idempotent (semantics §3). A worker
-    that starts does both at once (recovery.py).
+    that starts does both at once (recovery.py). What a process has collected to count and not yet
+    written, at most five seconds of it, is lost.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Coordinators and brokers are separate databases, possibly on separate servers; n
 ever spans two of them (design/semantics.md §1).
 
 Lock order, the same everywhere; within a kind, ascending by id:
-coordinator row, transaction header | partition head (partition_live), cursor, dispatch.
+coordinator row, transaction header, figure | partition head (partition_live), cursor, dispatch.
 The two sides of the bar are in different databases and never held for one another.
 """
 
