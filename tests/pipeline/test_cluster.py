@@ -18,7 +18,7 @@ from tests.server import Served, eventually
 from txnconsole.client import Client
 from txnconsole.pipeline.java import find_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
 
 _ROOT = Path(__file__).parents[2]
 _SPARK = Path(pyspark.__file__).parent
