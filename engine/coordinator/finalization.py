@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from engine.buffer import marker
+from engine.buffer.ending import end_txns
 from engine.coordinator import figures
 from engine.coordinator.end_traces import EndTraces
 from engine.log.brokers import Brokers, Location
@@ -242,7 +242,7 @@ class Finalizer:
         partition_id = next((row.partition_id for row in found if row.number == number), None)
         if partition_id is None:
             return [self._missing(row, command) for row, command in members]
-        results = marker.end_txns(
+        results = end_txns(
             session, partition_id, [command for _, command in members], orders.low_water_marks
         )
         return _answers(members, results)

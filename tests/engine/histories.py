@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from engine import Engine
-from engine.buffer import marker
+from engine.buffer.ending import end_txns
 from engine.model.message import EntryKind
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
@@ -127,7 +127,7 @@ class Partition:
     def end(self, step: End) -> str | None:
         command = EndCommand(txn_id=step.txn_id, action=step.action)
         [result] = self.location.database.retrying(
-            lambda session: marker.end_txns(session, self.location.partition_id, [command], {})
+            lambda session: end_txns(session, self.location.partition_id, [command], {})
         )
         self.model.end(step)
         return result.error

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from engine import Engine
-from engine.buffer import marker
+from engine.buffer.ending import end_txns
 from engine.model.errors import InvalidTxnStatus, SequenceOutOfOrder, TransactionNotFound
 from engine.model.message import EntryKind, Isolation, Visibility
 from engine.model.subscription import CursorStatus
@@ -96,7 +96,7 @@ def ended(
     """EndTxnOnPartition as a coordinator sends it."""
     location = engine.log.locate(P0)
     return location.database.retrying(
-        lambda session: marker.end_txns(
+        lambda session: end_txns(
             session,
             location.partition_id,
             [EndCommand(txn_id=txn_id, action=action) for txn_id, action in commands],

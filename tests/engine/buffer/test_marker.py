@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from engine import Engine
-from engine.buffer import marker
+from engine.buffer.ending import end_txns
 from engine.model.errors import InvalidTxnStatus
 from engine.model.message import EntryKind
 from engine.model.transaction import EndCommand, EndResult
@@ -30,7 +30,7 @@ def ended(
     """EndTxnOnPartition of coordinator 0."""
     location = engine.log.locate(P0)
     return location.database.retrying(
-        lambda session: marker.end_txns(
+        lambda session: end_txns(
             session,
             location.partition_id,
             [EndCommand(txn_id=txn_id, action=action) for txn_id, action in commands],
@@ -232,7 +232,7 @@ def test_the_low_water_mark_aborts_all_orphans_of_its_coordinator_and_no_other(
     ended(engine, (TxnID(0, 9), COMMIT))
     location = engine.log.locate(P0)
     location.database.retrying(
-        lambda session: marker.end_txns(
+        lambda session: end_txns(
             session, location.partition_id, [EndCommand(txn_id=OTHER, action=COMMIT)], {}
         )
     )

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from engine import Engine
-from engine.buffer import marker
+from engine.buffer.ending import end_txns
 from engine.model.errors import InvalidTxnStatus, TransactionConflict
 from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
@@ -126,7 +126,7 @@ def locked(engine: Engine) -> str:
 def end_on_partition(engine: Engine, txn_id: TxnID, action: TxnAction) -> object:
     location = engine.log.locate(P0)
     return location.database.retrying(
-        lambda session: marker.end_txns(
+        lambda session: end_txns(
             session, location.partition_id, [EndCommand(txn_id=txn_id, action=action)], {}
         )
     )

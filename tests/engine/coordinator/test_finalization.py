@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from engine import Engine
-from engine.buffer import marker
+from engine.buffer.ending import end_txns
 from engine.coordinator.finalization import Finalized
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, ParticipantState
@@ -296,7 +296,7 @@ def test_a_late_worker_writes_no_second_marker(engine: Engine) -> None:
     before = engine.log.status(P0)
     location = engine.log.locate(P0)
     [result] = location.database.retrying(
-        lambda session: marker.end_txns(
+        lambda session: end_txns(
             session, location.partition_id, [EndCommand(txn_id=slow, action=COMMIT)], {}
         )
     )
@@ -311,7 +311,7 @@ def test_an_opposite_end_is_never_recorded_as_done(engine: Engine) -> None:
     engine.produce(P0, batch("a"), txn_id=txn)
     location = engine.log.locate(P0)
     location.database.retrying(
-        lambda session: marker.end_txns(
+        lambda session: end_txns(
             session, location.partition_id, [EndCommand(txn_id=txn, action=ABORT)], {}
         )
     )

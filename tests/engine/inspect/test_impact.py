@@ -7,11 +7,13 @@ import pytest
 from engine import Engine
 from engine.inspect import reading
 from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
+from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
     P0,
+    SUBSCRIPTION,
     abort,
     batch,
     broker_sql,
@@ -21,6 +23,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     overdue,
+    subscribe,
     unreachable,
 )
 
@@ -160,3 +163,31 @@ def test_an_impact_on_a_broker_that_is_gone_is_not_guessed(engine: Engine) -> No
         pytest.raises(PartitionUnavailable),
     ):
         engine.inspect.impact(txn, COMMIT)
+
+
+def test_a_cumulative_claim_counts_what_readers_get_of_it(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.EXCLUSIVE)
+    engine.produce(P0, batch("a", "b"))
+    gone, done, txn = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch("x", "y"), txn_id=gone)
+    engine.produce(P0, batch("c"), txn_id=done)
+    abort(engine, gone)
+    commit(engine, done)
+    received = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [received[0].message_id])
+    engine.acknowledge(
+        SUBSCRIPTION,
+        "c1",
+        [received[-1].message_id],
+        ack_type=AckType.CUMULATIVE,
+        txn_id=txn,
+    )
+    [impact] = engine.inspect.impact(txn, COMMIT).subscriptions
+    assert (impact.acks_final, impact.acks_given_back) == (2, 0)  # b and c; a is, x and y are not
+    [impact] = engine.inspect.impact(txn, ABORT).subscriptions
+    assert (impact.acks_final, impact.acks_given_back) == (0, 2)
+    report = engine.inspect.invariants(P0)
+    assert [one for one in report.checks if not one.passed] == []
+    commit(engine, txn)
+    assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog == 0

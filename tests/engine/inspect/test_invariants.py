@@ -12,6 +12,7 @@ from engine import Engine
 from engine.inspect import invariants
 from engine.inspect.checks import Check
 from engine.model.errors import InvalidRequest, PartitionUnavailable
+from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
@@ -393,3 +394,31 @@ def test_a_broker_that_is_gone_is_told_from_one_that_is_broken(engine: Engine) -
         assert engine.inspect.check_invariants() == 0
     told = {one.name: one.passed for one in report.checks}
     assert told == {"low_water_mark": None, "ids_increase": True, "one_outcome": None}
+
+
+def test_cumulative_claims_are_checked_like_others(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.FAILOVER)
+    engine.produce(P0, batch(*"abcdef"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    first, second = open_txn(engine), open_txn(engine)
+    for last in (1, 3):
+        engine.acknowledge(
+            SUBSCRIPTION,
+            "c1",
+            [messages[last].message_id],
+            ack_type=AckType.CUMULATIVE,
+            txn_id=first,
+        )
+    engine.acknowledge(SUBSCRIPTION, "c1", [messages[4].message_id], txn_id=first)
+    engine.acknowledge(SUBSCRIPTION, "c1", [messages[5].message_id], txn_id=second)
+    report = engine.inspect.invariants(P0)
+    assert [one for one in report.checks if not one.passed] == []
+    broker_sql(
+        engine, "UPDATE broker.pending_ack SET ranges = '{[2,6)}' WHERE ack_type = 'CUMULATIVE'"
+    )
+    found = {one.name: one.counter_examples for one in engine.inspect.invariants(P0).checks}
+    [twice] = found["pending_once"]
+    assert (twice["txn_id"], twice["pending_twice"]) in ((str(second), "5-5"), (str(first), "5-5"))
+    [untold] = found["pending_ack_log"]
+    assert (untold["ack_type"], untold["by_the_log"]) == ("CUMULATIVE", "0-3")

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from engine import Engine
-from engine.buffer import marker
+from engine.buffer.ending import end_txns
 from engine.model.errors import InvalidTxnStatus
 from engine.model.message import Isolation
 from engine.model.partition import Fetched
@@ -126,7 +126,7 @@ class RandomPartition:
     def _end(self, *batches: Sequence[EndCommand], marks: dict[int, int] | None = None) -> None:
         for commands in batches:
             self.location.database.retrying(
-                lambda session, commands=commands: marker.end_txns(  # type: ignore[misc]
+                lambda session, commands=commands: end_txns(  # type: ignore[misc]
                     session, self.location.partition_id, commands, marks or {}
                 )
             )
