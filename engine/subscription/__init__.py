@@ -14,7 +14,10 @@ Lock order
 
 What a crash leaves behind
     Cursors, pending acks and their log are records. Deliveries in flight and redelivery counts are
-    UNLOGGED: what was in flight is delivered again.
+    UNLOGGED: what was in flight is delivered again. A transactional acknowledgement over several
+    brokers that breaks off leaves tentative claims: the transaction's end gives them back, unless
+    its coordinator has confirmed the call. A dead letter's record, parked or not, is gone on with
+    by the sweep.
 """
 
 from __future__ import annotations
