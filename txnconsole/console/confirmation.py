@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from django import forms
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 
 from engine.model.errors import EngineError
 from txnconsole.audit.chain import Actor
@@ -62,7 +62,8 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a change has done. ``goes_to``: where its object is now, when not where it was."""
+    """What a change has done. ``goes_to``: where the browser goes on at once, because its object is
+    not where it was."""
 
     title: str
     lines: Sequence[str] = ()
@@ -93,6 +94,8 @@ def ask(
     except EngineError as error:
         form.add_error(None, error.message)
         return _show(request, confirmation, form, status=503 if error.retryable else 409)
+    if outcome.goes_to is not None:
+        return _go(request, outcome.goes_to)
     response = show(
         request,
         "console/done.html",
@@ -101,6 +104,13 @@ def ask(
     )
     response["HX-Trigger"] = "changed"
     return response
+
+
+def _go(request: ConsoleRequest, address: str) -> HttpResponse:
+    """The object is elsewhere, or nowhere, now: the page below the dialog would not find it."""
+    if "HX-Request" in request.headers:
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)
 
 
 def _show(

@@ -10,6 +10,8 @@ from engine.model.partition import PositionSample
 
 #: The chart's drawing area; the page stretches it.
 WIDTH, HEIGHT = 1000, 200
+#: A chart goes at least so far back.
+_LEAST = timedelta(minutes=1)
 
 
 def sparkline(values: Sequence[float], *, width: int = 120, height: int = 22) -> str:
@@ -50,7 +52,9 @@ def position_chart(
     points.append((now, last, stable))
     lowest = min(point[2] for point in points)
     highest = max(point[1] for point in points)
-    since = now - back
+    # What stood before the first sample is not known: the chart begins there.
+    since = max(now - back, min(samples[0].at, now - _LEAST))
+    back = now - since
     spread = max(1, highest - lowest)
 
     def x(at: datetime) -> float:

@@ -79,7 +79,11 @@ PAGES = (
     PageRow(name="invariants", address="/invariants"),
     PageRow(name="create-topic", address="/topics/new", ready="#dialog-title"),
     PageRow(name="delete-topic", address="/topics/{topic}/delete", ready="#dialog-title"),
-    PageRow(name="seek", address="/subscriptions/{topic}/{subscription}/seek"),
+    PageRow(
+        name="seek",
+        address="/subscriptions/{topic}/{subscription}/seek",
+        ready="#dialog-title",
+    ),
     PageRow(name="subscriptions", address="/subscriptions"),
     PageRow(name="subscription", address="/subscriptions/{topic}/{subscription}"),
     PageRow(name="coordinators", address="/coordinators"),

@@ -71,8 +71,7 @@ def test_an_administrator_creates_a_topic_with_a_reason(engine: Engine, admin: C
     assert "Create a topic" in words(admin, "/topics/new")
     assert admin.post("/topics/new", NEW).status_code == 422
     answer = admin.post("/topics/new", {**NEW, "reason": REASON})
-    assert answer.status_code == 200
-    assert "/topics/public/default/new" in answer.content.decode()
+    assert (answer.status_code, answer["Location"]) == (302, "/topics/public/default/new")
     settings = engine.topics.get(TopicName.parse(NEW["topic"])).settings
     assert (settings.partitions, settings.buffer) == (3, BufferKind.SIDECAR)
     assert (settings.retention_ms, settings.deduplication) == (48 * 3_600_000, False)
@@ -112,13 +111,14 @@ def test_a_topic_is_deleted_under_its_name_and_when_nobody_holds_it(
     held = admin.post(here, {"name": str(TOPIC), "reason": REASON})
     assert held.status_code == 409
     assert str(orders.open) in held.content.decode()
-    done = admin.post(here, {"name": str(TOPIC), "reason": REASON, "force": "on"})
-    assert done.status_code == 200
-    assert f"Aborted: {orders.open}" in done.content.decode()
+    body = {"name": str(TOPIC), "reason": REASON, "force": "on"}
+    done = admin.post(here, body, headers={"HX-Request": "true"})
+    assert (done.status_code, done["HX-Redirect"]) == (204, "/topics")
     with pytest.raises(TopicNotFound):
         engine.topics.get(TOPIC, fresh=True)
     results = [each.result for each in AuditEntry.objects.order_by("-sequence")[:2]]
     assert results == ["done", "TopicInUse"]
+    assert str(orders.open) in AuditEntry.objects.order_by("-sequence")[0].after
 
 
 def test_topics_are_changed_by_administrators_only(orders: Orders, operator: Client) -> None:

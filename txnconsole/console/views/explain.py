@@ -65,7 +65,7 @@ class ExplainForm(forms.Form):
 def explain(request: ConsoleRequest) -> HttpResponse:
     """The form, and below it the answer: the address holds the whole question."""
     asked = "message" in request.GET
-    initial = {"partition": request.GET.get("partition", "")}
+    initial = {name: request.GET.get(name, "") for name in ("partition", "subscription")}
     form = ExplainForm(request.GET) if asked else ExplainForm(initial=initial)
     context: dict[str, Any] = {"form": form, "channel": "overview" if asked else None}
     if asked and form.is_valid():

@@ -109,11 +109,8 @@ def create(request: ConsoleRequest) -> HttpResponse:
     def change(form: CreateForm) -> Outcome:
         name: TopicName = form.cleaned_data["topic"]
         reason = form.cleaned_data["reason"]
-        _, created = operations.put(actor, name, form.settings(), reason)
-        here = reverse("console:topic", args=[name])
-        if not created:
-            return Outcome(title=f"{name} exists with these settings", goes_to=here)
-        return Outcome(title=f"{name} is created", goes_to=here)
+        operations.put(actor, name, form.settings(), reason)
+        return Outcome(title=f"{name} is there", goes_to=reverse("console:topic", args=[name]))
 
     initial: dict[str, object] = {
         "topic": "public/default/",
@@ -150,8 +147,7 @@ def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
         data = form.cleaned_data
         if data["name"].strip() != str(topic):
             raise InvalidRequest(f"The name to write is {topic}.")
-        parts = operations.delete(actor, topic, force=data["force"], reason=data["reason"])
-        lines = [f"Aborted: {part.txn_id} in {part.participant}." for part in parts[:20]]
-        return Outcome(title=f"{topic} is deleted", lines=lines, goes_to=reverse("console:topics"))
+        operations.delete(actor, topic, force=data["force"], reason=data["reason"])
+        return Outcome(title=f"{topic} is deleted", goes_to=reverse("console:topics"))
 
     return ask(request, confirmation, DeleteForm, change)
