@@ -117,17 +117,13 @@ def view(reading: Reading, topic: Topic, name: str, numbers: range, limit: int) 
     found: list[CursorState] = []
     held: list[tuple[int, PendingAck]] = []
     unavailable: dict[str, str] = {}
+    key: dict[str, object] = {"topic_id": topic.topic_id, "name": name}
     for database in reading.brokers.of_topic(topic):
         try:
-            with database.reading() as session:
-                record = session.one("get_subscription", topic_id=topic.topic_id, name=name)
-                if record is None:
-                    continue
-                key = {"subscription_id": record.subscription_id}
-                rows = session.all(
-                    "cursors_between", **key, lower=numbers.start, upper=numbers.stop
-                )
-                pending = session.all("held_by_transactions", **key, limit=limit + 1)
+            rows, pending = database.snapshot(
+                ("cursors_between", key | {"lower": numbers.start, "upper": numbers.stop}),
+                ("held_by_transactions", key | {"limit": limit + 1}),
+            )
         except EngineError as error:
             unavailable[database.name] = error.message
             continue

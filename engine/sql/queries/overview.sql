@@ -171,18 +171,21 @@ SELECT p.number, p.online, c.mark_delete, c.acked, d.state, p.log_start_offset,
     (SELECT coalesce(array_agg(b.message_offset), '{}') FROM broker.dead_letter b
         WHERE b.subscription_id = c.subscription_id AND b.partition_id = c.partition_id
     ) AS dead
-FROM broker.cursor c
+FROM broker.subscription s
+JOIN broker.cursor c USING (subscription_id)
 JOIN broker.partition p USING (partition_id)
 LEFT JOIN broker.partition_live l USING (partition_id)
 LEFT JOIN broker.dispatch d
     ON d.subscription_id = c.subscription_id AND d.partition_id = c.partition_id
-WHERE c.subscription_id = %(subscription_id)s
+WHERE s.topic_id = %(topic_id)s AND s.name = %(name)s
 AND p.number >= %(lower)s AND p.number < %(upper)s
 ORDER BY p.number
 
 -- held_by_transactions --
 -- What transactions hold of a subscription on this broker.
 SELECT p.number, a.tc_id, a.sequence, a.ack_type, a.ranges
-FROM broker.pending_ack a JOIN broker.partition p USING (partition_id)
-WHERE a.subscription_id = %(subscription_id)s
+FROM broker.subscription s
+JOIN broker.pending_ack a USING (subscription_id)
+JOIN broker.partition p USING (partition_id)
+WHERE s.topic_id = %(topic_id)s AND s.name = %(name)s
 ORDER BY a.partition_id, a.tc_id, a.sequence, a.ack_type LIMIT %(limit)s

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from django.test import Client
 
@@ -27,24 +25,8 @@ def broken(engine: Engine, orders: Orders, monkeypatch: pytest.MonkeyPatch) -> O
             raise PartitionUnavailable(DOWN)
         return real(self, partition)
 
-    def statuses(*_: Any) -> None:
-        raise PartitionUnavailable(DOWN)
-
     monkeypatch.setattr(PartitionLogs, "status", status)
-    monkeypatch.setattr(PartitionLogs, "statuses", statuses)
     return orders
-
-
-def test_a_topic_shows_the_partitions_that_answer(broken: Orders, viewer: Client) -> None:
-    answer = viewer.get(f"/topics/{TOPIC}")
-    text = answer.content.decode()
-    assert answer.status_code == 200
-    assert DOWN in text
-    assert "5 of 8 offsets readable" in text
-
-
-def test_the_list_of_topics_says_what_it_leaves_out(broken: Orders, viewer: Client) -> None:
-    assert "without 1 unreachable" in viewer.get("/topics").content.decode()
 
 
 def test_the_log_of_an_unreachable_partition_is_503(broken: Orders, viewer: Client) -> None:

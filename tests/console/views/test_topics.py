@@ -43,7 +43,7 @@ def test_a_list_asks_as_much_for_many_as_for_one(
 def test_the_list_names_the_partition_that_hides_most(orders: Orders, viewer: Client) -> None:
     text = words(viewer, "/topics")
     assert f"3 partition 0 , {orders.open}" in text
-    assert f"{TOPIC} 2 marker 8 0" in text
+    assert re.search(rf"{TOPIC} 2 marker 8 (quiet|[\d.]+) 3 partition 0", text)
 
 
 def test_a_topic_with_many_partitions_has_pages(engine: Engine, viewer: Client) -> None:
