@@ -94,6 +94,7 @@ urlpatterns = [
     path("pipeline/<int:run_id>", pipeline.run, name="run"),
     path("pipeline/<int:run_id>/repeat", pipeline.repeat, name="repeat-run"),
     path("pipeline/<int:run_id>/cancel", pipeline.cancel, name="cancel-run"),
+    path("pipeline/figures", pipeline.figures, name="figures"),
     path("pipeline/start/<str:kind>", pipeline.start, name="start-run"),
     path("alerts", alerts.alerts, name="alerts"),
     path("alerts/history", alerts.history, name="alert-history"),

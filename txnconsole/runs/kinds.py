@@ -10,6 +10,10 @@ from engine.model.errors import InvalidRequest
 
 _TOPIC = re.compile(r"[\w.~%-]+/[\w.~%-]+/[\w.~%-]+")
 _PATTERN = re.compile(r"[\w.~%/*?\[\]!-]+")
+_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+_OFFSETS = re.compile(r'earliest|latest|\{\s*("\d+"\s*:\s*\d+\s*,?\s*)*\}', re.ASCII)
+_HOURS = re.compile(r"[1-9]\d{0,3}", re.ASCII)
+_YES_NO = re.compile("yes|no")
 _LENGTH = 2000
 
 
@@ -88,7 +92,40 @@ _AUDIT = Kind(
     (Parameter("topics", "a pattern over topics such as public/default/*", _PATTERN),),
 )
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT,)}
+_REPLAY = Kind(
+    "replay",
+    "txnconsole.pipeline.jobs.replay",
+    "Produces a range of a topic again, filtered or transformed, into another, exactly once.",
+    (
+        Parameter("name", "this replay's own name; the same name goes on", _NAME, required=True),
+        Parameter(
+            "source",
+            "the topic to read: tenant/namespace/topic",
+            _TOPIC,
+            required=True,
+            topics=True,
+        ),
+        Parameter(
+            "target", "the topic to write; it must exist", _TOPIC, required=True, topics=True
+        ),
+        Parameter("start", 'earliest, latest or JSON such as {"0": 120}', _OFFSETS),
+        Parameter("to", 'where it ends, exclusive: latest or JSON such as {"0": 120}', _OFFSETS),
+        Parameter("where", "which messages: Spark SQL over a message's columns"),
+        Parameter("payload", "Spark SQL that makes the new payload"),
+        Parameter("key", "Spark SQL that makes the new key"),
+        Parameter("keep_partitions", "yes: the partitions of the same numbers", _YES_NO),
+    ),
+    writes=True,
+)
+
+_METRICS = Kind(
+    "metrics",
+    "txnconsole.pipeline.jobs.metrics",
+    "Computes throughput, abort ratios, latencies and who held readers back, a minute at a time.",
+    (Parameter("hours", "how many hours back, the present one included (2)", _HOURS),),
+)
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT, _METRICS, _REPLAY)}
 
 
 def kind_named(name: str) -> Kind:

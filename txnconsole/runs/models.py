@@ -80,3 +80,42 @@ class PipelineRun(models.Model):
 
     def __str__(self) -> str:
         return f"run {self.pk}: {self.kind} by {self.who}"
+
+
+class Figure(models.Model):
+    """What happened in a minute or an hour (``resolution``) at a topic, coordinator, client or
+    owner (``dimension``, ``name``). Written by the job ``metrics`` alone, a range at a time;
+    sketches are Spark's KLL sketches of latencies in milliseconds, percentiles are theirs."""
+
+    resolution = models.CharField(max_length=8)
+    at = models.DateTimeField()
+    dimension = models.CharField(max_length=16)
+    name = models.TextField()
+    messages = models.BigIntegerField()
+    batches = models.BigIntegerField()
+    bytes = models.BigIntegerField()
+    committed = models.BigIntegerField()
+    aborted = models.BigIntegerField()
+    #: For how long the owner's transactions held readers back, over all partitions.
+    held_ms = models.BigIntegerField()
+    begin_commit = models.BinaryField(null=True)
+    commit_visible = models.BinaryField(null=True)
+    begin_commit_p50 = models.BigIntegerField(null=True)
+    begin_commit_p95 = models.BigIntegerField(null=True)
+    begin_commit_p99 = models.BigIntegerField(null=True)
+    commit_visible_p50 = models.BigIntegerField(null=True)
+    commit_visible_p95 = models.BigIntegerField(null=True)
+    commit_visible_p99 = models.BigIntegerField(null=True)
+
+    class Meta:
+        ordering: ClassVar = ["-at", "dimension", "name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["resolution", "dimension", "name", "at"], name="one_figure_each"
+            )
+        ]
+        #: A range is replaced as a whole; and the newest are shown.
+        indexes: ClassVar = [models.Index(fields=["at"], name="figure_at")]
+
+    def __str__(self) -> str:
+        return f"{self.dimension} {self.name} in the {self.resolution} {self.at}"

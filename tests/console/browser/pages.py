@@ -89,6 +89,7 @@ PAGES = (
     PageRow(name="coordinators", address="/coordinators"),
     PageRow(name="coordinator", address="/coordinators/0"),
     PageRow(name="pipeline", address="/pipeline"),
+    PageRow(name="figures", address="/pipeline/figures?by=owner"),
     PageRow(name="run-audit", address="/pipeline/start/audit"),
     PageRow(name="alerts", address="/alerts"),
     PageRow(name="alert-history", address="/alerts/history"),

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from django.db.models.functions import Now
 from django.test import Client
 
 from engine import Engine
 from txnconsole.audit.models import AuditEntry
-from txnconsole.runs.models import PipelineRun, RunState
+from txnconsole.runs.models import Figure, PipelineRun, RunState
 
 pytestmark = pytest.mark.usefixtures("valkey_url")
 
@@ -102,3 +104,18 @@ def test_runs_are_filtered_and_paged(engine: Engine, viewer: Client) -> None:
     assert older.count('id="run-') == 2
     assert viewer.get("/pipeline?state=failed").content.decode().count('id="run-') == 1
     assert viewer.get("/pipeline/999999").status_code == 404
+
+
+def test_figures_are_shown_by_what_they_are_about(engine: Engine, viewer: Client) -> None:
+    assert "No figures" in viewer.get("/pipeline/figures").content.decode()
+    sums = {"messages": 0, "batches": 0, "bytes": 0, "committed": 3, "aborted": 1}
+    for name, held in (("ann", 61_000), ("<b>eve", 1_000)):
+        given = {"dimension": "owner", "name": name, "held_ms": held, "resolution": "hour"}
+        Figure.objects.create(at=datetime(2026, 1, 31, 12, tzinfo=UTC), **sums, **given)
+    page = viewer.get("/pipeline/figures?by=owner&per=hour").content.decode()
+    assert "&lt;b&gt;eve" in page
+    assert "1 min 01 s" in page
+    assert "25.0 %" in page
+    assert 'value="100"' in page
+    assert "ann" not in viewer.get("/pipeline/figures?by=owner&name=eve").content.decode()
+    assert viewer.get("/pipeline/figures?by=nonsense&per=x").status_code == 200

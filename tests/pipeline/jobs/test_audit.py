@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.server import Served, eventually
 from txnconsole.pipeline.jobs import audit
+from txnconsole.pipeline.jobs.run import WRONG_OPTIONS, Run, outcome
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(500)]
 
 
 def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
@@ -25,7 +27,7 @@ def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
             run.update(operator.get(f"/pipeline/runs/{run['id']}").raise_for_status().json())
             return run["state"] not in ("queued", "running")
 
-        assert eventually(ended, seconds=300), run
+        assert eventually(ended, seconds=400), run
     assert (run["state"], run["found"], run["error"]) == ("done", False, ""), run["log_tail"]
     assert run["result"]["holds"] is True
     assert run["result"]["partitions"] == 2
@@ -34,10 +36,11 @@ def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
     assert run["stage"] == "compared"
 
 
-def test_without_databases_the_command_says_what_to_set(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_databases_the_command_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.delenv("BROKER_DATABASE_URLS", raising=False)
-    assert audit.main([]) == 2
-    assert "Set DATABASE_URL and BROKER_DATABASE_URLS" in capsys.readouterr().err
+    options = audit._parse([])
+    with capture_logs() as lines:
+        run = Run("audit", supervised=False)
+        assert outcome(run, lambda run: audit._work(options, run)) == WRONG_OPTIONS
+    assert "Set DATABASE_URL and BROKER_DATABASE_URLS" in lines[-1]["error"]

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from engine.model.errors import EngineError
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor
+from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, read_figures
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.pipeline_page import (
     pretty,
@@ -54,6 +55,25 @@ def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
     """One run: how far it is, what it was asked for, what came of it."""
     context = {"channel": "pipeline", "position": read_position()} | _shown(request, run_id)
     return show(request, "console/run.html", context, region="console/partials/run.html")
+
+
+@require_GET
+@page(Permission.JOB_READ)
+def figures(request: ConsoleRequest) -> HttpResponse:
+    """What the job ``metrics`` has computed, by one dimension."""
+    by, per = request.GET.get("by", ""), request.GET.get("per", "")
+    by = by if by in DIMENSIONS else DIMENSIONS[0]
+    per = per if per in RESOLUTIONS else RESOLUTIONS[0]
+    name = request.GET.get("name", "").strip()
+    context = {
+        "by": by,
+        "per": per,
+        "name": name,
+        "dimensions": DIMENSIONS,
+        "resolutions": RESOLUTIONS,
+        "figures": read_figures(dimension=by, resolution=per, name=name),
+    }
+    return show(request, "console/figures.html", context)
 
 
 @require_http_methods(["GET", "POST"])

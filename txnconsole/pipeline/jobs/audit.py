@@ -55,7 +55,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _work(options: argparse.Namespace, run: Run) -> int:
     databases = None if options.of_copy else _databases()
-    with spark_for(JOB, short_job=False) as spark, _directory(options.copy) as copy:
+    # A machine for long work takes twice the time to start.
+    short = options.topics != "*"
+    with spark_for(JOB, short_job=short) as spark, _directory(options.copy) as copy:
         if databases is None:
             report = audit(spark, LogCopy.at(spark, options.of_copy), run.stage)
         else:

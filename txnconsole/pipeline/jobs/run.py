@@ -83,7 +83,7 @@ class Run:
 
 
 def run_job(job: str, work: Callable[[Run], int]) -> int:
-    """Run a job's work and turn what it raises into an exit status and one line; the status."""
+    """Make this process the job's, and do its work; returns the exit status."""
     logs.configure(level="info", human=sys.stderr.isatty())
     run = Run.of_environment(job)
     signal.signal(signal.SIGTERM, _terminate)
@@ -91,6 +91,11 @@ def run_job(job: str, work: Callable[[Run], int]) -> int:
         threading.Thread(
             target=end_at_end_of, args=(sys.stdin.buffer, _end_this), daemon=True
         ).start()
+    return outcome(run, work)
+
+
+def outcome(run: Run, work: Callable[[Run], int]) -> int:
+    """Do a job's work, and turn what it raises into an exit status and one line."""
     try:
         return work(run)
     except WrongOptions as error:

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
+
+from txnconsole.client import Client
+from txnconsole.pipeline.jobs import replay
+from txnconsole.pipeline.jobs.replay import Plan, Progress
+from txnconsole.pipeline.offsets import Place
+from txnconsole.pipeline.jobs.run import WRONG_OPTIONS, Run, WrongOptions, outcome
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(420)]
+
+
+def _plan(**changes: object) -> Plan:
+    given = {
+        "source": "a/b/c",
+        "target": "a/b/d",
+        "where": "",
+        "payload": "",
+        "key": "",
+        "keep_partitions": False,
+        "start": {"0": 0, "1": 0},
+        "end": {"0": 100, "1": 30},
+        "batch_messages": 50,
+    }
+    return Plan(**given | changes)  # type: ignore[arg-type]
+
+
+def test_the_batches_of_a_plan_cover_its_range_once() -> None:
+    batches = list(_plan().batches())
+    zero, one = Place("a/b/c", 0), Place("a/b/c", 1)
+    assert batches[0][0] == {zero: 0, one: 0}
+    assert batches[-1][1] == {zero: 100, one: 30}
+    assert [end for _, end in batches[:-1]] == [start for start, _ in batches[1:]]
+    assert all(sum(end.values()) - sum(start.values()) <= 50 for start, end in batches)
+    assert list(_plan(end={"0": 0, "1": 0}).batches()) == []
+
+
+def test_a_plan_is_kept_with_its_end_and_another_under_its_name_is_refused(tmp_path: Path) -> None:
+    progress = Progress(tmp_path / "again")
+    assert progress.plan(_plan()) == _plan()
+    moved = _plan(end={"0": 500, "1": 500})
+    assert progress.plan(moved) == _plan()
+    with pytest.raises(WrongOptions, match="another replay, whose where is ''"):
+        progress.plan(_plan(where="offset > 5"))
+    assert progress.done == 0
+    progress.note(2)
+    assert progress.done == 2
+    assert _plan().guard != moved.guard
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession,
+    credentials: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., int]:
+    """The command on the tests' Spark."""
+
+    @contextlib.contextmanager
+    def shared(_job: str) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(replay, "spark_for", shared)
+    monkeypatch.setenv("TXNCONSOLE_URL", credentials["url"])
+    monkeypatch.setenv("TXNCONSOLE_TOKEN", credentials["token"])
+
+    def run(*arguments: str, progress: str = "progress") -> int:
+        where = [f"--progress={tmp_path / progress}", "--batch-messages=40"]
+        options = replay._parse([*arguments, *where])
+        run = Run("replay", supervised=False)
+        return outcome(run, lambda run: replay._work(options, run))
+
+    return run
+
+
+def test_a_range_is_replayed_once_in_its_order_however_often_it_is_run(
+    command: Callable[..., int],
+    client: Client,
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+    *,
+    committed: Callable[[str], list[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = new_topic(2), new_topic(2)
+    produce(source, [b"%d" % n for n in range(60)])
+    produce(source, [b"never"] * 5, commit=False)
+    produce(source, [b"%d" % n for n in range(100, 130)], partition=1)
+    options = (
+        "--name=dr",
+        f"--source={source}",
+        f"--target={target}",
+        "--where=cast(cast(payload as string) as int) % 2 = 0",
+        "--payload=concat('n', cast(payload as string))",
+        "--keep-partitions=yes",
+    )
+    # The run dies after its second batch is decided, before that is noted.
+    note = Progress.note
+
+    def die(self: Progress, batches: int) -> None:
+        if batches == 2:
+            raise OSError("the disk is gone")
+        note(self, batches)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "note", die)
+        assert command(*options) == 1
+    assert command(*options) == 0
+    expected = [b"n%d" % n for n in [*range(0, 60, 2), *range(100, 130, 2)]]
+    assert committed(target) == expected
+    # Its progress is lost: every batch is found to be decided.
+    assert command(*options, progress="lost") == 0
+    assert committed(target) == expected
+    # The source has grown, so that a replay without its plan would be another.
+    produce(source, [b"132"])
+    assert command(*options, progress="lost again") == 1
+    assert committed(target) == expected
+    assert command(*options) == 0
+    assert committed(target) == expected
+    assert not list(client.transactions.list(client="spark:replay-dr", status="OPEN"))
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("--where=reflect('java.lang.System', 'exit')", "reflect"),
+        ("--where=no_such_column = 1", "no_such_column"),
+        ("--payload=offset", "payload must be binary or string"),
+        ('--to={"0": 99}', "above the stable end"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_written(
+    option: str,
+    named: str,
+    command: Callable[..., int],
+    new_topic: Callable[[int], str],
+) -> None:
+    options = ("--name=wrong", f"--source={new_topic(1)}", f"--target={new_topic(1)}")
+    with capture_logs() as lines:
+        assert command(*options, option) == WRONG_OPTIONS
+    assert named in lines[-1]["error"]

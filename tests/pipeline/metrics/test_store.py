@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import psycopg
+import pytest
+from pyspark.sql import Row
+
+from tests.support.databases import Databases
+from txnconsole.pipeline.metrics.figures import COLUMNS
+from txnconsole.pipeline.metrics.store import replace_figures
+from txnconsole.runs.models import Figure
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOUR = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def _row(minute: int, **values: object) -> Row:
+    sums = dict.fromkeys(("messages", "batches", "bytes", "committed", "aborted", "held_ms"), 0)
+    given: Mapping[str, Any] = {
+        "resolution": "minute",
+        "at": HOUR + timedelta(minutes=minute),
+        "dimension": "topic",
+        "name": "a/b/c",
+    }
+    return cast("Row", dict.fromkeys(COLUMNS) | sums | given | values)
+
+
+def _known() -> dict[int, int]:
+    return {(figure.at - HOUR).total_seconds() // 60: figure.messages for figure in _all()}
+
+
+def _all() -> list[Figure]:
+    return list(Figure.objects.order_by("at"))
+
+
+def test_a_range_that_is_computed_again_is_replaced_and_what_is_around_it_stays(
+    databases: Databases,
+) -> None:
+    url = databases.coordinator_url
+    sketch = bytearray(b"\x00\xff\n")
+    rows = [_row(minute, messages=minute, begin_commit=sketch) for minute in range(5)]
+    assert replace_figures(url, rows, HOUR, HOUR + timedelta(hours=1)) == 5
+    assert bytes(_all()[0].begin_commit) == bytes(sketch)
+    since, until = HOUR + timedelta(minutes=1), HOUR + timedelta(minutes=4)
+    for _ in range(2):
+        assert replace_figures(url, [_row(2, messages=20)], since, until) == 1
+    assert _known() == {0: 0, 2: 20, 4: 4}
+
+
+def test_a_run_that_fails_leaves_what_was_known(databases: Databases) -> None:
+    url = databases.coordinator_url
+    until = HOUR + timedelta(hours=1)
+    replace_figures(url, [_row(1, messages=1)], HOUR, until)
+    with pytest.raises(psycopg.Error):
+        replace_figures(url, [_row(1), _row(1)], HOUR, until)
+    assert _known() == {1: 1}

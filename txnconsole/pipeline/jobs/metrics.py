@@ -1,0 +1,92 @@
+"""Figures a minute into a table that the console reads (txnconsole.pipeline.metrics).
+
+Run it with ``python -m txnconsole.pipeline.jobs.metrics``; it reads ``BROKER_DATABASE_URLS`` and
+reads and writes ``DATABASE_URL``. A run computes whole hours, the present one included, and puts
+them in the place of what was known of them: it may be run again at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from txnconsole.pipeline.broker import statements
+from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
+from txnconsole.pipeline.broker.raw_log import raw
+from txnconsole.pipeline.broker.snapshot import Snapshot
+from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, run_job, spark_for
+from txnconsole.pipeline.metrics.figures import minute_figures
+from txnconsole.pipeline.metrics.store import replace_figures
+from txnconsole.pipeline.options import positive
+
+JOB = "metrics"
+_HOUR = timedelta(hours=1)
+_RELATIONS = ("entries", "headers", "participants")
+_PARTS = 2
+
+
+def compute(
+    spark: SparkSession,
+    databases: Databases,
+    run: Run,
+    *,
+    hours: int,
+    topics: str = "*",
+) -> int:
+    """Compute the newest hours and replace their figures; how many rows they have."""
+    until = _now(databases).astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
+    since = until - hours * _HOUR
+    with Snapshot.take(databases) as snapshot:
+        run.stage("compute", 0, _PARTS)
+        relations = {name: raw(spark, snapshot, name, topics=topics) for name in _RELATIONS}
+        rows = minute_figures(spark, relations, since, until).collect()
+    run.stage("store", 1, _PARTS)
+    written = replace_figures(databases.urls[COORDINATOR], rows, since, until)
+    run.stage("stored", _PARTS, _PARTS)
+    run.figures(rows_out=written, since=since.isoformat(), until=until.isoformat())
+    return written
+
+
+def _now(databases: Databases) -> datetime:
+    with databases.planning(COORDINATOR) as session:
+        [(now,)] = session.execute(statements.named("now")).fetchall()
+    moment: datetime = now
+    return moment
+
+
+def _work(options: argparse.Namespace, run: Run) -> int:
+    databases = Databases.of({})
+    if COORDINATOR not in databases.urls or not databases.brokers:
+        raise WrongOptions("Set DATABASE_URL and BROKER_DATABASE_URLS: the databases are read.")
+    with spark_for(JOB) as spark:
+        written = compute(spark, databases, run, hours=options.hours)
+    run.result({"rows": written})
+    return DONE
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m txnconsole.pipeline.jobs.metrics",
+        description="Compute figures a minute and put them in the place of what was known.",
+    )
+    parser.add_argument(
+        "--hours",
+        type=lambda text: positive("--hours", text),
+        default=2,
+        help="how many hours back, the present one included (%(default)s)",
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    options = _parse(arguments)
+    return run_job(JOB, lambda run: _work(options, run))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

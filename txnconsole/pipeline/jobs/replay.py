@@ -1,0 +1,297 @@
+"""Produce a range of a topic again, filtered or transformed, into another topic, exactly once.
+
+Run it with ``python -m txnconsole.pipeline.jobs.replay``; ``--help`` lists its options. A replay
+has a name, under which each of its batches is decided once (txnconsole.pipeline.sink): a run that
+was killed is started again with the same options and goes on, and what has been written stays. What
+it does is fixed when it first starts, in a plan beside its progress; another replay needs another
+name.
+
+Messages of one source partition are written by one task of a batch, in their order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+
+from txnconsole.pipeline.expressions import check_expression
+from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, brief, run_job, spark_for
+from txnconsole.pipeline.messages import MESSAGE_SCHEMA, check_writable
+from txnconsole.pipeline.offsets import (
+    EARLIEST,
+    LATEST,
+    Offsets,
+    advance,
+    from_json,
+    parse_offsets,
+    to_json,
+    to_json_text,
+)
+from txnconsole.pipeline.options import Connection, positive
+from txnconsole.pipeline.reader import TopicRead
+from txnconsole.pipeline.sink import Sink, abort_leftovers
+
+JOB = "replay"
+_BATCH_MESSAGES = 50_000
+_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+_TIMEOUT_SECONDS = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a replay does, for good. Offsets are the next to read, by partition as JSON has it."""
+
+    source: str
+    target: str
+    where: str
+    payload: str
+    key: str
+    keep_partitions: bool
+    start: dict[str, int]
+    end: dict[str, int]
+    batch_messages: int
+
+    @property
+    def guard(self) -> str:
+        """Differs when anything else does: one name is never two replays."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:32]
+
+    def batches(self) -> Iterator[tuple[Offsets, Offsets]]:
+        """The ranges that are decided one by one; the same whenever they are asked for."""
+        start = from_json(self.start, self.source)
+        end = from_json(self.end, self.source)
+        while start != end:
+            reached = advance(start, end, self.batch_messages)
+            yield start, reached
+            start = reached
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a replay's plan and progress are kept: nothing that exactly-once depends on, since a
+    batch that is written again is found to be decided. Without it a replay begins anew, and its
+    name is refused when the range's end is another by then."""
+
+    directory: Path
+
+    def plan(self, wanted: Plan) -> Plan:
+        """The plan as it was first made.
+
+        Raises:
+            WrongOptions: the name belongs to a replay that does something else.
+        """
+        file = self.directory / "plan.json"
+        if not file.exists():
+            self._write(file, json.dumps(asdict(wanted), indent=2))
+            return wanted
+        kept = Plan(**json.loads(file.read_text()))
+        for field, value in asdict(wanted).items():
+            # The ends of a range that was given as "latest" have moved since.
+            if field not in ("start", "end") and getattr(kept, field) != value:
+                raise WrongOptions(
+                    f"{self.directory.name} is the name of another replay, whose {field} is"
+                    f" {getattr(kept, field)!r}. Give this one another --name."
+                )
+        return kept
+
+    @property
+    def done(self) -> int:
+        file = self.directory / "done"
+        return int(file.read_text()) if file.exists() else 0
+
+    def note(self, batches: int) -> None:
+        self._write(self.directory / "done", str(batches))
+
+    def _write(self, file: Path, text: str) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(file)
+
+
+def replayed(messages: DataFrame, plan: Plan) -> DataFrame:
+    """The messages to be written; the pure core."""
+    if plan.where:
+        messages = messages.where(check_expression(plan.where))
+    columns = {
+        "key": sf.expr(check_expression(plan.key)).cast("string") if plan.key else sf.col("key"),
+        "payload": sf.expr(check_expression(plan.payload)) if plan.payload else sf.col("payload"),
+    }
+    shown = ["key", "payload", "properties", "event_time"]
+    ordered = messages.repartition("partition").sortWithinPartitions("partition", "offset")
+    if plan.keep_partitions:
+        shown.append("partition")
+    return ordered.withColumns(columns).select(*shown)
+
+
+class Replay:
+    """One replay on one server."""
+
+    def __init__(self, connection: Connection, name: str, plan: Plan, progress: Progress) -> None:
+        self._server = {"url": connection.url, "token": connection.token}
+        self._client = connection.client()
+        self._name = f"replay-{name}"
+        self._plan = plan
+        self._progress = progress
+
+    def run(self, spark: SparkSession, run: Run) -> int:
+        """Do all batches that are not done; how many messages were written by this run."""
+        sink = Sink(self._name, self._plan.target, _TIMEOUT_SECONDS)
+        abort_leftovers(self._client, sink)
+        batches = list(self._plan.batches())
+        read = written = 0
+        for number, (start, end) in enumerate(batches):
+            run.stage("replay", number, len(batches))
+            if number < self._progress.done:
+                continue
+            written += self._batch(spark, number, start, end)
+            read += sum(end.values()) - sum(start.values())
+            self._progress.note(number + 1)
+            run.figures(offsets_in=read, rows_out=written)
+        run.stage("replay", len(batches), len(batches))
+        return written
+
+    def _batch(self, spark: SparkSession, number: int, start: Offsets, end: Offsets) -> int:
+        messages = (
+            spark.read.format("txnconsole")
+            .options(**self._server, topic=self._plan.source)
+            .option("startingOffsets", json.dumps(to_json(start, self._plan.source)))
+            .option("endingOffsets", json.dumps(to_json(end, self._plan.source)))
+            .load()
+        )
+        counted = Observation()
+        out = replayed(messages, self._plan).observe(counted, sf.count(sf.lit(1)).alias("rows"))
+        (
+            out.write.format("txnconsole")
+            .options(**self._server, topic=self._plan.target)
+            .options(sink=self._name, batch=str(number), guard=self._plan.guard)
+            .mode("append")
+            .save()
+        )
+        return int(counted.get["rows"])
+
+
+def _plan(options: argparse.Namespace, connection: Connection) -> tuple[Plan, dict[str, int]]:
+    """What is asked for, and where the source's partitions are stable now (exclusive)."""
+    given = {"topic": options.source, "startingOffsets": options.start, "endingOffsets": options.to}
+    read = TopicRead.of({"url": connection.url, "token": connection.token} | given)
+    positions = read.access.positions()
+    stable = {place: position.end for place, position in positions.items()}
+    start = parse_offsets(read.starting, read.topic, positions)
+    end = parse_offsets(read.ending, read.topic, positions)
+    if beyond := [place for place in end if end[place] > stable[place]]:
+        raise WrongOptions(f"--to is above the stable end of {to_json_text(stable, beyond)}.")
+    start = {place: min(offset, end[place]) for place, offset in start.items()}
+    plan = Plan(
+        source=options.source,
+        target=options.target,
+        where=check_expression(options.where),
+        payload=check_expression(options.payload),
+        key=check_expression(options.key),
+        keep_partitions=options.keep_partitions == "yes",
+        start=to_json(start, read.topic),
+        end=to_json(end, read.topic),
+        batch_messages=options.batch_messages,
+    )
+    return plan, to_json(stable, read.topic)
+
+
+def _check_columns(spark: SparkSession, plan: Plan) -> None:
+    """Have Spark refuse a wrong expression before anything is written.
+
+    Raises:
+        WrongOptions: it names no column of a message, or is of a type that cannot be written.
+    """
+    try:
+        check_writable(replayed(spark.createDataFrame([], MESSAGE_SCHEMA), plan).schema)
+    except (AnalysisException, ParseException, ValueError) as error:
+        raise WrongOptions(brief(error)) from error
+
+
+def _work(options: argparse.Namespace, run: Run) -> int:
+    if not _NAME.fullmatch(options.name):
+        raise WrongOptions("--name is of letters, digits, dots and dashes, a hundred at most.")
+    if options.source == options.target:
+        raise WrongOptions("A replay into its own source would not end: name another --target.")
+    try:
+        given = {"url": options.url, "token": options.token}
+        connection = Connection.of({key: value for key, value in given.items() if value})
+        wanted, stable = _plan(options, connection)
+    except ValueError as error:
+        raise WrongOptions(str(error)) from error
+    progress = Progress(options.progress / options.name)
+    with spark_for(JOB) as spark:
+        _check_columns(spark, wanted)
+        plan = progress.plan(wanted)
+        run.figures(
+            offsets={
+                f"{plan.source}:{number}": {
+                    "from": plan.start[number],
+                    "to": plan.end[number],
+                    "stable": stable[number] - 1,
+                }
+                for number in plan.end
+            }
+        )
+        written = Replay(connection, options.name, plan, progress).run(spark, run)
+    run.result({"target": plan.target, "rows_out": written, "start": plan.start, "end": plan.end})
+    return DONE
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m txnconsole.pipeline.jobs.replay",
+        description="Produce a range of a topic again into another topic, exactly once.",
+    )
+    data = Path(os.environ.get("TXNCONSOLE_DATA") or ".data")
+    offsets = 'earliest, latest or JSON such as {"0": 120}'
+    parser.add_argument("--url", help="the server's address; default: TXNCONSOLE_URL")
+    parser.add_argument("--token", help="default, and better: TXNCONSOLE_TOKEN")
+    parser.add_argument("--name", required=True, help="this replay's own; the same goes on")
+    parser.add_argument("--source", required=True, help="the topic to read")
+    parser.add_argument("--target", required=True, help="the topic to write; it must exist")
+    parser.add_argument("--start", default=EARLIEST, help=f"{offsets} (%(default)s)")
+    parser.add_argument("--to", default=LATEST, help=f"{offsets}, exclusive (%(default)s)")
+    parser.add_argument("--where", default="", help="which messages: Spark SQL over their columns")
+    parser.add_argument("--payload", default="", help="Spark SQL that makes the new payload")
+    parser.add_argument("--key", default="", help="Spark SQL that makes the new key")
+    parser.add_argument(
+        "--keep-partitions",
+        choices=("yes", "no"),
+        default="no",
+        help="into the partitions of the same numbers, not by key (%(default)s)",
+    )
+    parser.add_argument(
+        "--batch-messages",
+        type=lambda text: positive("--batch-messages", text),
+        default=_BATCH_MESSAGES,
+        help="offsets that are decided at once (%(default)s)",
+    )
+    parser.add_argument(
+        "--progress",
+        type=Path,
+        default=data / "pipeline" / "replay",
+        help="directory of plans and progress (%(default)s)",
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    options = _parse(arguments)
+    return run_job(JOB, lambda run: _work(options, run))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

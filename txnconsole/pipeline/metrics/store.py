@@ -1,0 +1,43 @@
+"""Where figures go: one table beside the coordinators' (``txnconsole.runs.models.Figure``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+from pyspark.sql import Row
+
+from txnconsole.pipeline.metrics.figures import COLUMNS
+
+_TABLE = sql.Identifier("public", "runs_figure")
+#: Two runs over one range wait for each other; the later one stands.
+_LOCK = 7_105_113_205_023
+
+
+def replace_figures(url: str, rows: Iterable[Row], since: datetime, until: datetime) -> int:
+    """Put rows in the place of all that are known of [since, until), at once or not at all.
+
+    Returns:
+        How many rows there are now.
+
+    Raises:
+        psycopg.Error: the database cannot be reached, or its role may not write there.
+    """
+    columns = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
+    written = 0
+    with psycopg.connect(url) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        cursor.execute(
+            sql.SQL("DELETE FROM {} WHERE at >= %s AND at < %s").format(_TABLE), [since, until]
+        )
+        with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(_TABLE, columns)) as copy:
+            for row in rows:
+                copy.write_row([_value(row[column]) for column in COLUMNS])
+                written += 1
+    return written
+
+
+def _value(value: object) -> object:
+    return bytes(value) if isinstance(value, bytearray) else value
