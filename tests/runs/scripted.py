@@ -28,7 +28,9 @@ def main() -> int:
     match options.do:
         case "finish":
             sys.stdout.write("noise that is no event\n")
-            tell({"result": {"token": bool(os.environ["TXNCONSOLE_TOKEN"])}})
+            secrets = {"DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY"} & os.environ.keys()
+            token = bool(os.environ["TXNCONSOLE_TOKEN"])
+            tell({"result": {"token": token, "secrets": sorted(secrets)}})
         case "find":
             tell({"result": {"holds": False}})
             return 3

@@ -25,12 +25,14 @@ def supervised(do: str, **parameters: str) -> PipelineRun:
     return starting.find(claimed.pk)
 
 
-def test_a_run_keeps_what_its_job_has_told() -> None:
+def test_a_run_keeps_what_its_job_has_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", "not for jobs")
+    monkeypatch.setenv("DATABASE_URL", "not for this job")
     run = supervised("finish", topic="public/default/orders")
     assert (run.state, run.exit_code, run.error, run.found) == (RunState.DONE, 0, "", False)
     assert (run.stage, run.stage_done, run.stage_total) == ("reading", 1, 3)
     assert run.figures == {"rows_in": 10, "rows_out": 4}
-    assert run.result == {"token": True}
+    assert run.result == {"token": True, "secrets": []}
     assert run.log_tail == "a line of the log\n"
     assert run.ended_at is not None
     assert run.place.endswith(f":{os.getpid()}")

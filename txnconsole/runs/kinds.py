@@ -47,6 +47,8 @@ class Kind:
     parameters: tuple[Parameter, ...]
     #: Whether it writes messages.
     writes: bool = False
+    #: Whether it reads the databases straight; else it gets no way to them, but a token.
+    databases: bool = False
 
     def arguments(self, parameters: Mapping[str, str]) -> list[str]:
         """The program's arguments."""
@@ -90,6 +92,7 @@ _AUDIT = Kind(
     "txnconsole.pipeline.jobs.audit",
     "Recomputes from the raw log what the engine says, and compares.",
     (Parameter("topics", "a pattern over topics such as public/default/*", _PATTERN),),
+    databases=True,
 )
 
 _REPLAY = Kind(
@@ -123,6 +126,7 @@ _METRICS = Kind(
     "txnconsole.pipeline.jobs.metrics",
     "Computes throughput, abort ratios, latencies and who held readers back, a minute at a time.",
     (Parameter("hours", "how many hours back, the present one included (2)", _HOURS),),
+    databases=True,
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT, _METRICS, _REPLAY)}

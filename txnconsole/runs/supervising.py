@@ -29,7 +29,7 @@ from django.db.models.functions import Now
 
 from txnconsole.access import tokens
 from txnconsole.access.roles import Role
-from txnconsole.runs.kinds import kind_named
+from txnconsole.runs.kinds import Kind, kind_named
 from txnconsole.runs.launching import SILENCE
 from txnconsole.runs.models import PipelineRun, RunState
 
@@ -41,6 +41,7 @@ _TOKEN_LIFE = timedelta(days=1)
 #: Exit statuses of a job (txnconsole/pipeline/jobs/run.py).
 _DONE, _FOUND = 0, 3
 _OWNER = "pipeline"
+_SERVER_ONLY = frozenset({"DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY", "REDIS_URL"})
 
 _log = structlog.get_logger(__name__)
 
@@ -179,19 +180,27 @@ def _start(run: PipelineRun, token: str, log: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - a module of this program; values are single arguments
         [sys.executable, "-m", kind.module, *kind.arguments(run.parameters)],
         cwd=settings.BASE_DIR,
-        env=os.environ
-        | {
-            "TXNCONSOLE_RUN": str(run.pk),
-            "TXNCONSOLE_URL": settings.PIPELINE_URL,
-            "TXNCONSOLE_TOKEN": token,
-            "DATABASE_URL": settings.DATABASE_URL,
-            "BROKER_DATABASE_URLS": ",".join(settings.BROKER_DATABASE_URLS),
-        },
+        env=_environment(run, kind, token),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
         start_new_session=True,
     )
+
+
+def _environment(run: PipelineRun, kind: Kind, token: str) -> dict[str, str]:
+    """What the job is told; of the server's secrets no more than it needs."""
+    public = {key: value for key, value in os.environ.items() if key not in _SERVER_ONLY}
+    public |= {
+        "TXNCONSOLE_RUN": str(run.pk),
+        "TXNCONSOLE_URL": settings.PIPELINE_URL,
+        "TXNCONSOLE_TOKEN": token,
+        "TXNCONSOLE_DATA": str(settings.DATA_DIR),
+    }
+    if kind.databases:
+        public["DATABASE_URL"] = settings.DATABASE_URL
+        public["BROKER_DATABASE_URLS"] = ",".join(settings.BROKER_DATABASE_URLS)
+    return public
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

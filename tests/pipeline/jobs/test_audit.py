@@ -32,7 +32,8 @@ def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
     assert run["result"]["holds"] is True
     assert run["result"]["partitions"] == 2
     assert run["result"]["messages"] == 3
-    assert run["figures"]["rows_in"] == run["result"]["entries"] == 4 + 1
+    # One or two batches of the first transaction, one of the second, a marker of each.
+    assert run["figures"]["rows_in"] == run["result"]["entries"] in (4, 5)
     assert run["stage"] == "compared"
 
 
