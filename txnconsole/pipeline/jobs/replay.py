@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from txnconsole.pipeline.expressions import check_expression
@@ -146,23 +146,23 @@ class Replay:
         self._progress = progress
 
     def run(self, spark: SparkSession, run: Run) -> int:
-        """Do all batches that are not done; how many messages were written by this run."""
+        """Do all batches that are not done; how many offsets this run has read."""
         sink = Sink(self._name, self._plan.target, _TIMEOUT_SECONDS)
         abort_leftovers(self._client, sink)
         batches = list(self._plan.batches())
-        read = written = 0
+        read = 0
         for number, (start, end) in enumerate(batches):
             run.stage("replay", number, len(batches))
             if number < self._progress.done:
                 continue
-            written += self._batch(spark, number, start, end)
+            self._batch(spark, number, start, end)
             read += sum(end.values()) - sum(start.values())
             self._progress.note(number + 1)
-            run.figures(offsets_in=read, rows_out=written)
+            run.figures(rows_in=read)
         run.stage("replay", len(batches), len(batches))
-        return written
+        return read
 
-    def _batch(self, spark: SparkSession, number: int, start: Offsets, end: Offsets) -> int:
+    def _batch(self, spark: SparkSession, number: int, start: Offsets, end: Offsets) -> None:
         messages = (
             spark.read.format("txnconsole")
             .options(**self._server, topic=self._plan.source)
@@ -170,16 +170,14 @@ class Replay:
             .option("endingOffsets", json.dumps(to_json(end, self._plan.source)))
             .load()
         )
-        counted = Observation()
-        out = replayed(messages, self._plan).observe(counted, sf.count(sf.lit(1)).alias("rows"))
         (
-            out.write.format("txnconsole")
+            replayed(messages, self._plan)
+            .write.format("txnconsole")
             .options(**self._server, topic=self._plan.target)
             .options(sink=self._name, batch=str(number), guard=self._plan.guard)
             .mode("append")
             .save()
         )
-        return int(counted.get["rows"])
 
 
 def _plan(options: argparse.Namespace, connection: Connection) -> tuple[Plan, dict[str, int]]:
@@ -244,8 +242,8 @@ def _work(options: argparse.Namespace, run: Run) -> int:
                 for number in plan.end
             }
         )
-        written = Replay(connection, options.name, plan, progress).run(spark, run)
-    run.result({"target": plan.target, "rows_out": written, "start": plan.start, "end": plan.end})
+        read = Replay(connection, options.name, plan, progress).run(spark, run)
+    run.result({"target": plan.target, "rows_in": read, "start": plan.start, "end": plan.end})
     return DONE
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import psycopg
 from psycopg import sql
@@ -40,4 +40,6 @@ def replace_figures(url: str, rows: Iterable[Row], since: datetime, until: datet
 
 
 def _value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)  # Spark hands them out in this process's zone, unsaid.
     return bytes(value) if isinstance(value, bytearray) else value
