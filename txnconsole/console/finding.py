@@ -54,7 +54,7 @@ def find(text: str, principal: Principal, *, limit: int = _SUGGESTIONS) -> Finds
     """What the text means, the likeliest first."""
     text = _SCHEMES.sub("", text.strip())
     if not text:
-        return Finds(tuple(_pages("", principal))[:limit], exact=False)
+        return Finds(tuple(_pages("", principal)), exact=False)
     named = tuple(_named(text))
     if named:
         return Finds(named, exact=True)
