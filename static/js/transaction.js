@@ -6,6 +6,8 @@ import { live } from "./live.js";
 import "./shell.js";
 
 const EVERY_MS = 2000;
+/** Below so many pixels a lane is named by the last part of its name. */
+const NARROW = 560;
 const chart = one("#timeline");
 let figure = null;
 let due = 0;
@@ -17,6 +19,11 @@ function draw() {
   layout.yaxis.tickfont = { ...font("ink-2"), family: getComputedStyle(one(".mono")).fontFamily };
   layout.yaxis.categoryorder = "array";
   layout.yaxis.categoryarray = [...figure.lanes].reverse();
+  if (chart.clientWidth < NARROW) {
+    layout.yaxis.tickvals = figure.lanes;
+    layout.yaxis.ticktext = figure.lanes.map((lane) => lane.split("/").at(-1));
+    layout.xaxis.nticks = 4;
+  }
   layout.datarevision = revision += 1;
   for (const trace of figure.data) {
     if (trace.meta === "marks") {
