@@ -1,4 +1,4 @@
-"""Counting what a page asks its databases."""
+"""Counting what a page asks the engine's databases."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
-
 from engine.postgres.database import Session
 
 
 @dataclass
 class Questions:
-    """Round trips to any database: the engine's statements (several in one exchange count once) and
-    Django's."""
+    """Exchanges with the engine's databases (several statements in one count once); the few that
+    sessions and the frame around every page need are Django's, and not the page's own."""
 
     names: list[str] = field(default_factory=list)
 
@@ -28,13 +25,12 @@ class Questions:
 
 @contextmanager
 def asked() -> Iterator[Questions]:
-    """Count the questions of a block. Only the thread of the test is counted on Django's side."""
+    """Count the questions of a block."""
     questions = Questions()
     names = ("all", "one", "run", "adhoc", "batch")
     noted = {name: _noted(questions, getattr(Session, name)) for name in names}
-    with mock.patch.multiple(Session, **noted), CaptureQueriesContext(connection) as django:
+    with mock.patch.multiple(Session, **noted):
         yield questions
-    questions.names += [query["sql"] for query in django.captured_queries]
 
 
 def _noted(questions: Questions, method: Any) -> Any:

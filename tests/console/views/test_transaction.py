@@ -20,7 +20,7 @@ def test_the_page_costs_few_questions(orders: Orders, viewer: Client) -> None:
     for part in ("", "/timeline", "/lineage", "/participants", "/messages"):
         with asked() as questions:
             assert viewer.get(page + part).status_code == 200
-        assert questions.count <= 12, (part, questions.names)
+        assert questions.count <= 8, (part, questions.names)
 
 
 def test_the_timeline_is_a_figure_and_the_same_as_a_table(orders: Orders, viewer: Client) -> None:

@@ -65,7 +65,7 @@ def test_the_list_costs_few_questions_whatever_is_on_it(
     viewer.get("/transactions")
     with asked() as questions:
         assert viewer.get("/transactions?q=state:open,committing").status_code == 200
-    assert questions.count <= 12, questions.names
+    assert questions.count <= 8, questions.names
 
 
 def test_the_number_that_matches_and_names_to_complete(
