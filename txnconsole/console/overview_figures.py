@@ -55,7 +55,9 @@ def _throughput() -> dict[str, Any]:
         figure.add_bar(
             name=status.capitalize(),
             meta=status,
-            marker={"pattern": {"shape": pattern, "size": 5, "solidity": 0.3}},
+            marker={
+                "pattern": {"shape": pattern, "size": 5, "solidity": 0.2, "fillmode": "overlay"}
+            },
             hovertemplate="%{y:,.1f} /s",
         )
     figure.update_layout(
