@@ -14,6 +14,7 @@ from txnconsole.client.client import Client
 from txnconsole.client.errors import TxnConsoleError, Unreachable
 from txnconsole.client.retries import RetryPolicy
 from txnconsole.client.txnctl import (
+    alerts,
     bulk_abort,
     coordinators,
     jobs,
@@ -48,6 +49,7 @@ app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(coordinators.app, name="coordinators")
 app.add_typer(topics.app, name="topics")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(alerts.app, name="alerts")
 app.command("produce")(messages.produce)
 app.command("consume")(messages.consume)
 app.command("tail")(messages.tail)

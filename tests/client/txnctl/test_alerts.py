@@ -1,0 +1,41 @@
+"""``txnctl alerts``, against a real worker."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.client.txnctl.conftest import Txnctl
+from tests.server import Served, eventually
+
+
+def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: Served) -> None:
+    topic = server.topic()
+    rule = {"name": topic, "kind": "held_back", "threshold": 0, "topics": topic}
+    with server.client("admin") as admin, server.client("producer") as program:
+        made = admin.post("/alerts/rules", json=rule).raise_for_status().json()
+        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        sent = program.post(
+            f"/topics/{topic}/partitions/0/messages",
+            json={"txn_id": txn_id, "messages": [{"payload": "x"}]},
+        )
+        assert sent.status_code == httpx.codes.CREATED
+
+        def fires() -> bool:
+            return bool(txnctl("-o", "json", "alerts", "list", "--rule", topic).json)
+
+        assert eventually(fires, seconds=40)
+        [alert] = txnctl("-o", "json", "alerts", "list", "--rule", topic).json
+        shown = txnctl("alerts", "list", "--rule", topic, role="viewer").out
+        assert f"partition:{topic}:0" in shown
+        assert " s " in shown
+        acked = txnctl("alerts", "ack", str(alert["id"]), "--note", "on it", role="operator")
+        assert "on it" in acked.out
+        assert txnctl("alerts", "ack", str(alert["id"]), role="viewer").code == 4
+        why = ("--reason", "planned work", "--hours", "2")
+        silenced = txnctl("-o", "json", "alerts", "silence", f"partition:{topic}:*", *why).json[0]
+        [alert] = txnctl("-o", "json", "alerts", "list", "--rule", topic).json
+        assert alert["silenced_until"] == silenced["until"]
+        assert txnctl("alerts", "unsilence", str(silenced["id"])).code == 0
+        assert txnctl("alerts", "list", "--state", "nothing").code == 2
+        program.post(f"/transactions/{txn_id}/abort", json={}).raise_for_status()
+        admin.delete(f"/alerts/rules/{made['id']}").raise_for_status()

@@ -1,0 +1,117 @@
+"""``txnctl alerts``: what fires, silences, and saying that somebody sees to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+import typer
+
+from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
+from txnconsole.client.txnctl.session import Json, Output, session_of
+
+app = typer.Typer(help="See alerts, acknowledge and silence them.", no_args_is_help=True)
+
+AlertID = Annotated[int, typer.Argument(metavar="ALERT", min=1)]
+_HOUR_MS = 3_600_000
+_UNITS = {"percent": " %", "per_minute": " a minute", "count": ""}
+
+_LIST = (
+    Column("ALERT", "id", exact, right=True),
+    Column("SEVERITY", "severity"),
+    Column("STATE", "state"),
+    Column("RULE", "rule"),
+    Column("OBJECT", "object", exact),
+    Column("VALUE", "shown_value", right=True),
+    Column("THRESHOLD", "shown_threshold", right=True),
+    Column("SINCE", "fired_at", moment),
+    Column("SILENCED UNTIL", "silenced_until", moment),
+    Column("HANDLED BY", "acknowledgement.by"),
+    Column("DETAIL", "detail"),
+)
+_ALERT = (
+    ("alert", "id", exact),
+    ("rule", "rule", plain),
+    ("object", "object", exact),
+    ("state", "state", plain),
+    ("acknowledged by", "acknowledgement.by", plain),
+    ("note", "acknowledgement.note", plain),
+)
+_SILENCE = (
+    ("silence", "id", exact),
+    ("rule", "rule_id", exact),
+    ("objects", "objects_matching", exact),
+    ("until", "until", moment),
+    ("reason", "reason", plain),
+)
+
+
+@app.command("list")
+def list_them(
+    context: typer.Context,
+    state: Annotated[str, typer.Option(help="firing, pending, resolved, or all")] = "firing",
+    rule: Annotated[str | None, typer.Option(help="Of the rule of this name.")] = None,
+    about: Annotated[
+        str | None, typer.Option("--object", help="e.g. partition:public/default/flights:0")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+) -> None:
+    """List alerts, the newest first; what fires, unless asked otherwise."""
+    session = session_of(context)
+    wanted = None if state == "all" else state
+    rows = session.pages("/alerts", limit=limit, state=wanted, rule=rule, object=about)
+    session.show_rows(rows if session.output is Output.JSON else _written(rows), _LIST)
+
+
+@app.command()
+def ack(
+    context: typer.Context,
+    alert: AlertID,
+    note: Annotated[str, typer.Option(help="What is being done; shown beside the alert.")] = "",
+) -> None:
+    """Say that somebody sees to an alert: nobody is reminded of it any more."""
+    session = session_of(context)
+    session.show(session.send("POST", f"/alerts/{alert}/acknowledge", {"note": note}), _ALERT)
+
+
+@app.command()
+def silence(
+    context: typer.Context,
+    objects: Annotated[
+        str, typer.Argument(help="A pattern with * and ?, such as 'partition:public/default/*'.")
+    ],
+    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")],
+    hours: Annotated[float, typer.Option(min=0.02, help="For so long.")] = 1.0,
+    rule: Annotated[int | None, typer.Option(min=1, help="Only of the rule of this id.")] = None,
+) -> None:
+    """Tell nobody of the alerts that match, for a while."""
+    session = session_of(context)
+    body = {
+        "objects_matching": objects,
+        "reason": reason,
+        "duration_ms": round(hours * _HOUR_MS),
+        "rule_id": rule,
+    }
+    session.show(session.send("POST", "/alerts/silences", body), _SILENCE)
+
+
+@app.command()
+def unsilence(
+    context: typer.Context, silence: Annotated[int, typer.Argument(metavar="SILENCE", min=1)]
+) -> None:
+    """End a silence now."""
+    session = session_of(context)
+    session.show(session.send("DELETE", f"/alerts/silences/{silence}", {}), _SILENCE)
+
+
+def _written(rows: Iterable[Json]) -> Iterator[Json]:
+    """The alerts with their values as people write them."""
+    for row in rows:
+        yield row | {
+            "shown_value": _with_unit(row["value"], row["unit"]),
+            "shown_threshold": _with_unit(row["threshold"], row["unit"]),
+        }
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return duration(value) if unit == "ms" else f"{value:,.1f}{_UNITS.get(unit, ' ' + unit)}"
