@@ -11,12 +11,17 @@ import psycopg
 import pytest
 
 _COMMENTS = re.compile(r"^\s*(--.*\n\s*)+")
+#: Who asks, how they like it, what is firing: every page's frame asks that; and what a process remembers for seconds.
+_OF_EVERY_PAGE = re.compile(
+    r"django_session|auth_user|auth_group|preferences_|coordinator\.topic\b"
+)
 _FRAMES = ("BEGIN", "COMMIT", "ROLLBACK", "SET ", "SAVEPOINT", "RELEASE")
 
 
 class Questions:
     """Counts what psycopg executes, Django's statements and the engine's alike. Those of one
-    pipeline are one question; what only begins or ends a transaction is none."""
+    pipeline are one question; what only begins or ends a transaction is none, nor what every page
+    asks about its reader."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []
@@ -36,7 +41,7 @@ class Questions:
 
     def _note(self, query: str, pipeline: object) -> None:
         statement = _COMMENTS.sub("", query).lstrip()
-        if statement.upper().startswith(_FRAMES):
+        if statement.upper().startswith(_FRAMES) or _OF_EVERY_PAGE.search(statement):
             return
         if pipeline is not None and pipeline is self._pipeline:
             self.asked[-1] += f"\n+ {statement}"

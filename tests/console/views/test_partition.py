@@ -46,7 +46,7 @@ def test_a_page_asks_few_questions(
     orders: Orders, viewer: Client, questions: Questions, address: str
 ) -> None:
     viewer.get(address)  # what a process remembers, it asks once
-    with questions.at_most(15 if "subscription=" in address else 13):
+    with questions.at_most(12):
         assert viewer.get(address).status_code == 200
 
 
