@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 _COMMENTS = re.compile(r"^\s*(--.*\n\s*)+")
-#: Who asks, how they like it, what is firing: every page's frame asks that; and what a process remembers for seconds.
+#: What the frame of every page asks (who reads, how they like it, what is firing), and what a
+#: process remembers for seconds.
 _OF_EVERY_PAGE = re.compile(
-    r"django_session|auth_user|auth_group|preferences_|coordinator\.topic\b"
+    r"django_session|auth_user|auth_group|preferences_|alerts_|coordinator\.topic\b"
 )
 _FRAMES = ("BEGIN", "COMMIT", "ROLLBACK", "SET ", "SAVEPOINT", "RELEASE")
 
