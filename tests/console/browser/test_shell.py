@@ -84,8 +84,6 @@ def test_a_token_is_made_copied_and_revoked(watched: Watched) -> None:
     dialog = page.locator("#dialog")
     dialog.get_by_label("Reason").fill("made in a test")
     dialog.get_by_role("button", name="Revoke token").click()
-    expect(dialog).to_contain_text("is revoked")
-    dialog.get_by_role("link", name="Go on").click()
     expect(page.locator("tbody tr").first).to_contain_text("Revoked")
 
 
