@@ -99,6 +99,13 @@ def test_a_batch_and_what_it_has_read_are_decided_once(
     assert _positions(client, source) == [2, -1]
     assert client.transactions.get(dead.txn_id).status == "ABORTED"
 
+    # Under another name, the next query takes over at once.
+    heir = Sink(f"copy-{uuid.uuid4().hex}", target, 60)
+    third = Batch("0", "another query", "run 3")
+    produce(source, [b"c"])
+    commit(client, heir, third, _wrote(client, heir, third, b"C"), claims(5))
+    assert _positions(client, source) == [4, -1]
+
 
 def test_somebody_elses_claim_keeps_a_batch_from_being_decided(
     client: Client, new_topic: NewTopic, produce: Produce, committed: Committed

@@ -101,6 +101,7 @@ class Claim:
         one = client.consumer(self.subscription.topic, self.subscription.name, name=consumer)
         for place, end in self.behind(client).items():
             one.ack_cumulative(f"0:{end - 1}:{place.partition}:0", txn=transaction)
+        one.leave()  # The transaction holds them now; a query under another name may follow.
 
     def behind(self, client: Client) -> dict[Place, int]:
         """The ends that the subscription has not reached; none, when the batch is a repetition."""
