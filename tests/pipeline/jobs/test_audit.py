@@ -34,7 +34,7 @@ def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
     assert run["result"]["messages"] == 3
     # One or two batches of the first transaction, one of the second, a marker of each.
     assert run["figures"]["rows_in"] == run["result"]["entries"] in (4, 5)
-    assert run["stage"] == "compared"
+    assert run["stage"]["name"] == "compared"
 
 
 def test_without_databases_the_command_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from typing import Any, BinaryIO, NoReturn
 
 import psycopg
@@ -89,7 +90,10 @@ def run_job(job: str, work: Callable[[Run], int]) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     if run.supervised:
         threading.Thread(
-            target=end_at_end_of, args=(sys.stdin.buffer, _end_this), daemon=True
+            # Unbuffered: a lock that a daemon thread holds aborts Python's end.
+            target=end_at_end_of,
+            args=(FileIO(0, closefd=False), _end_this),
+            daemon=True,
         ).start()
     return outcome(run, work)
 
@@ -125,7 +129,7 @@ def brief(error: Exception) -> str:
     return (causes[-1] if causes else lines[0])[:_ERROR_LENGTH]
 
 
-def end_at_end_of(source: BinaryIO, end: Callable[[], None]) -> None:
+def end_at_end_of(source: BinaryIO | FileIO, end: Callable[[], None]) -> None:
     """Wait until the other end of a pipe that nobody writes to closes: whoever held it has died."""
     source.read()
     end()
