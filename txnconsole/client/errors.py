@@ -192,6 +192,30 @@ class InvalidRunState(TxnConsoleError):
     """The pipeline run's state does not allow this; ``data["current_state"]`` tells it."""
 
 
+class AlertNotFound(TxnConsoleError):
+    """No such alert."""
+
+
+class AlertRuleNotFound(TxnConsoleError):
+    """No such rule of alerts."""
+
+
+class AlertSilenceNotFound(TxnConsoleError):
+    """No such silence."""
+
+
+class AlertChannelNotFound(TxnConsoleError):
+    """No such channel of alerts."""
+
+
+class AlertMessageNotFound(TxnConsoleError):
+    """No such message of a channel."""
+
+
+class AlertConflict(TxnConsoleError):
+    """The state of the alert, or a name that is taken, does not allow it."""
+
+
 class UserNotFound(TxnConsoleError):
     """No such user."""
 
