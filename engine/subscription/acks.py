@@ -19,8 +19,10 @@ from engine.model.cursor import claim_cumulative, claim_individual, held, unconf
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
+    InvalidTxnStatus,
     MessageNotFound,
     TransactionConflict,
+    TransactionNotFound,
 )
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
@@ -140,19 +142,31 @@ class Acknowledgements:
             dropped=tuple(each for each in message_ids if each in gone),
         )
 
-    def _on(self, place: Place, share: Share, ack: _Ack, turn: Turn) -> list[tuple[State, Ranges]]:
+    def _on(
+        self,
+        place: Place,
+        share: Share,
+        ack: _Ack,
+        turn: Turn,
+        txn_id: TxnID | None = None,
+    ) -> list[tuple[State, Ranges]]:
         """Do one broker's share in one SQL transaction; answers what to tell of each partition."""
 
         def decide(
             session: Session, states: Sequence[State]
         ) -> tuple[list[Change], list[tuple[State, Ranges]]]:
-            del session
             changes, told = [], []
             for state in states:
                 offsets = share.offsets[state.partition_id]
                 _require_visible(place, state, offsets)
                 entered = self._leases.enter(place, state, turn)
-                change, ranges = ack(entered, offsets)
+                try:
+                    change, ranges = ack(entered, offsets)
+                except TransactionConflict:
+                    # What a transaction has acknowledged itself is no conflict: it has ended.
+                    if txn_id is not None:
+                        _require_not_ended(session, place, txn_id)
+                    raise
                 told.append((state, ranges))
                 if change is not None or entered is not state:
                     change = change or Change(before=state, after=entered)
@@ -187,15 +201,18 @@ class Acknowledgements:
         try:
             for place, share in parts:
                 asked.append((place, share))
-                self._on(place, share, _claim(claim), turn)
+                self._on(place, share, _claim(claim), turn, txn_id)
         except Exception:
             if call_id:
                 self._release_all(asked, claim)
             raise
         if call_id:
-            # Refused, it will never be confirmed, and the transaction's end gives everything back.
-            # Without an answer it may have been: then nothing may be given back here.
-            self._confirm(txn_id, call_id)
+            # Without an answer it may have been confirmed: then nothing may be given back here.
+            try:
+                self._confirm(txn_id, call_id)
+            except (InvalidTxnStatus, TransactionNotFound):
+                self._release_all(asked, claim)
+                raise
             self._remember(txn_id, call_id)
 
     def _remember(self, txn_id: TxnID, call_id: int) -> None:
@@ -323,6 +340,17 @@ def _refuse_dead(state: State, wanted: Ranges) -> None:
             f"Offset {dead.first} is on its way to the dead-letter topic; nothing was recorded.",
             conflicts=[{"offset": offset, "txn_id": None} for offset in dead],
         )
+
+
+def _require_not_ended(session: Session, place: Place, txn_id: TxnID) -> None:
+    fence = session.one(
+        "ack_fence",
+        subscription_id=place.subscription_id,
+        tc_id=txn_id.tc_id,
+        sequence=txn_id.sequence,
+    )
+    if fence is not None and fence.ended:
+        raise InvalidTxnStatus(f"{txn_id} has ended for this subscription; nothing was recorded.")
 
 
 def _require_visible(place: Place, state: State, offsets: Ranges) -> None:

@@ -84,7 +84,7 @@ def check_subscriptions(
             what = f"{name}: {message[0]} at {message[1]}"
             yield from _check_claims(what, track, fates)
             yield from _check_deliveries(what, track, fates)
-        yield from _check_refusals(subscribed)
+        yield from _check_refusals(subscribed, fates)
         if subscribed.drained:
             yield from _check_drained(name, subscribed, logs, fates)
 
@@ -159,7 +159,7 @@ def _check_final_deliveries(what: str, track: Track) -> Iterator[Anomaly]:
         yield Anomaly(Kind.DELIVERED_TWICE, what, tuple(track.deliveries[:1]))
 
 
-def _check_refusals(subscribed: Subscribed) -> Iterator[Anomaly]:
+def _check_refusals(subscribed: Subscribed, fates: Fates) -> Iterator[Anomaly]:
     """A conflict has somebody to conflict with."""
     if subscribed.cumulative:
         return
@@ -172,8 +172,20 @@ def _check_refusals(subscribed: Subscribed) -> Iterator[Anomaly]:
             for track in [subscribed.tracks[place, offset]]
             for other in (*track.plain, *track.claims)
         )
-        if not any(other.start < op.end and other.txn != op.txn for other in others):
+        if not any(other.start < op.end and other.txn != op.txn for other in others) and not any(
+            _may_have_met(op, other, fates) for other in subscribed.refusals
+        ):
             yield Anomaly(Kind.FALSE_CONFLICT, f"by {op.txn}", (op,))
+
+
+def _may_have_met(op: Ack, other: Ack, fates: Fates) -> bool:
+    """A refused call over several partitions may have held some of it meanwhile, at the latest
+    until its transaction's end."""
+    if other.txn in (None, op.txn) or len({place for place, _, _ in other.messages}) == 1:
+        return False
+    shared = {message[:2] for message in op.messages} & {message[:2] for message in other.messages}
+    until = max(other.end, _released(other, fates))
+    return bool(shared) and other.start < op.end and op.start < until
 
 
 def _check_drained(

@@ -164,6 +164,16 @@ WHERE subscription_id = %(subscription_id)s AND (tc_id, sequence) IN (
     SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
 )
 
+-- ack_fence --
+-- Whether a transaction has ended for a subscription, as store_cursors judges it.
+SELECT EXISTS (
+    SELECT FROM broker.ended_ack_txn e WHERE e.subscription_id = %(subscription_id)s
+    AND e.tc_id = %(tc_id)s AND e.sequence = %(sequence)s
+) OR EXISTS (
+    SELECT FROM broker.ack_low_water_mark w WHERE w.subscription_id = %(subscription_id)s
+    AND w.tc_id = %(tc_id)s AND w.low_water_mark >= %(sequence)s
+) AS ended
+
 -- lock_cursors --
 -- All cursors of a subscription on this broker, in the order of the partitions.
 SELECT c.partition_id FROM broker.cursor c WHERE c.subscription_id = %(subscription_id)s

@@ -233,6 +233,19 @@ def test_an_ack_that_comes_after_the_end_is_refused_by_the_subscription_itself(
     assert pending(engine) == {}
 
 
+def test_a_repetition_that_comes_after_the_commit_is_refused_for_it_and_conflicts_with_nobody(
+    engine: Engine,
+) -> None:
+    [a] = ready(engine, "a")
+    txn, other = open_txn(engine), open_txn(engine)
+    ack(engine, a, txn_id=txn)
+    commit(engine, txn)
+    with pytest.raises(InvalidTxnStatus):
+        engine._acks.acknowledge(SUBSCRIPTION, "c1", [a.message_id], txn_id=txn)
+    with pytest.raises(TransactionConflict):
+        ack(engine, a, txn_id=other)
+
+
 @pytest.mark.parametrize("count", [0, 10_001])
 def test_none_or_too_many_are_refused(engine: Engine, count: int) -> None:
     ready(engine, "a")
