@@ -145,13 +145,17 @@ class DeadLetters:
         """
         arrived: list[int] = []
         try:
-            for row in rows:
-                try:
-                    self._produce(place, row, away)
-                except PayloadTooLarge as refused:
-                    self._park(place, row, refused.message)
-                else:
-                    arrived.append(row.message_offset)
+            try:
+                for row in rows:
+                    try:
+                        self._produce(place, row, away)
+                    except PayloadTooLarge as refused:
+                        self._park(place, row, refused.message)
+                    else:
+                        arrived.append(row.message_offset)
+            finally:
+                if arrived:
+                    self._settle(place, rows[0].partition_id, Ranges.of_offsets(arrived))
         except EngineError as error:
             logger.warning(
                 "dead letters wait",
@@ -160,9 +164,6 @@ class DeadLetters:
                 code=error.code,
                 reason=error.message,
             )
-        finally:
-            if arrived:
-                self._settle(place, rows[0].partition_id, Ranges.of_offsets(arrived))
         return len(arrived)
 
     def _park(self, place: Place, row: Row, cause: str) -> None:

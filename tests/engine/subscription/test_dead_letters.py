@@ -142,8 +142,9 @@ def test_one_whose_dead_letter_topic_is_gone_delays_only_itself(
     assert letter.properties["REAL_SUBSCRIPTION"] == "other"
 
 
+@pytest.mark.parametrize("offline", [0, 2])
 def test_a_partition_that_is_offline_delays_only_its_own_dead_letters(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, offline: int
 ) -> None:
     make_topic(engine, partitions=3)  # the first and the last are on one broker
     engine.topics.create(DEAD, TopicSettings(partitions=2))
@@ -151,11 +152,11 @@ def test_a_partition_that_is_offline_delays_only_its_own_dead_letters(
     for number in (0, 2):
         engine.produce(PartitionName(TOPIC, number), batch("a"))
     interrupted(engine, monkeypatch, SUBSCRIPTION)
-    engine.partitions.take_offline(P0, reason="disk")
+    engine.partitions.take_offline(PartitionName(TOPIC, offline), reason="disk")
     engine.move_dead_letters()
     cursors = engine.subscriptions.describe(SUBSCRIPTION).partitions
-    assert [cursor.backlog for cursor in cursors] == [1, 0, 0]
-    engine.partitions.bring_online(P0)
+    assert [cursor.partition for cursor in cursors if cursor.backlog] == [offline]
+    engine.partitions.bring_online(PartitionName(TOPIC, offline))
     engine.move_dead_letters()
     assert [letter.payload for letter in letters(engine)] == [b"a", b"a"]
 
