@@ -20,7 +20,7 @@ def test_streams_are_made_in_two_places_only_which_hold_no_connection() -> None:
     made = re.compile(r"StreamingHttpResponse\(")
     users = [file for file in PACKAGE.rglob("*.py") if made.search(file.read_text())]
     found = sorted(str(file.relative_to(PACKAGE)) for file in users)
-    assert found == ["api/json_lines.py", "console/live/sse.py"]
+    assert found == ["console/live/sse.py", "streamed.py"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import chain
 
 import msgspec
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
@@ -20,6 +20,7 @@ from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
 from txnconsole.enginedb.wiring import engine
+from txnconsole.streamed import streamed
 
 #: Transactions of one file; one that is cut says so at its end.
 MAX_ROWS = 10_000
@@ -51,7 +52,7 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
     first = next(pages, ())  # What cannot be read at all is an error page, not half a file.
     found = chain([first], pages)
     lines, kind = (_csv(found), "text/csv") if form == "csv" else (_json(found), "application/json")
-    response = StreamingHttpResponse(lines, content_type=f"{kind}; charset=utf-8")
+    response = streamed(lines, f"{kind}; charset=utf-8")
     name = f"transactions-{database_now():%Y%m%d-%H%M%S}.{form}"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response  # type: ignore[return-value]  # a page's gzip takes it as it is

@@ -1,0 +1,24 @@
+"""Answers that go out as they are made, part by part.
+
+The parts of an answer may be made on different threads (txnconsole.wsgi_on_threads) and go out as
+fast as the caller reads, so between two of them no database connection is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from django.db import connection
+from django.http import StreamingHttpResponse
+
+
+def streamed(parts: Iterable[bytes | str], content_type: str) -> StreamingHttpResponse:
+    """Send the parts while they are read."""
+    return StreamingHttpResponse(_apart(parts), content_type=content_type)
+
+
+def _apart(parts: Iterable[bytes | str]) -> Iterator[bytes | str]:
+    for part in parts:
+        if not connection.in_atomic_block:
+            connection.close()
+        yield part
