@@ -1,7 +1,7 @@
 // What all charts share: the server gives traces and axes, colours and type come from the style
 // sheet, so that a chart follows the theme. Plotly itself is loaded by the pages that draw.
 
-export const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
+export const CONFIG = { displayModeBar: false, showAxisDragHandles: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
 
 const probe = document.createElement("span");
 probe.hidden = true;

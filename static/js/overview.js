@@ -26,12 +26,11 @@ const newest = (column) => series[column].findLast((value) => value !== null) ??
 
 /* Data and colours of each chart */
 
-function bars(figure) {
+function ended(figure) {
   for (const trace of figure.data) {
     trace.y = series[trace.meta];
-    trace.width = series.width_s * 1000 * 0.88;
-    trace.marker.color = colour(`${trace.meta}-fill`);
-    trace.marker.pattern.fgcolor = colour("surface");
+    trace.line.color = trace.fillcolor = colour(`${trace.meta}-fill`);
+    trace.fillpattern.fgcolor = colour("surface");
   }
   return {};
 }
@@ -66,7 +65,7 @@ function age(figure) {
   return { yaxis: { ticksuffix: " s" } };
 }
 
-const fill = { throughput: bars, live: stacked, durations: bands, oldest: age };
+const fill = { throughput: ended, live: stacked, durations: bands, oldest: age };
 
 /** Labels at the right end of the lines, pushed apart where they would meet. */
 function endLabels(name, yaxis) {
@@ -93,8 +92,7 @@ const ink = (column) => (/^(p\d|oldest)/.test(column) ? (column === "oldest" ? "
 function layoutOf(name) {
   const figure = figures[name];
   const more = fill[name](figure);
-  const middle = name === "throughput" ? series.width_s * 500 : 0;
-  for (const trace of figure.data) trace.x = series.at.map((at) => shownTime(at) + middle);
+  for (const trace of figure.data) trace.x = series.at.map((at) => shownTime(at));
   const layout = dressed(figure.layout);
   layout.yaxis = { ...layout.yaxis, ...more.yaxis };
   layout.xaxis.range = [series.at[0], (series.now ?? series.at.at(-1)) + series.width_s * 1000].map(shownTime);

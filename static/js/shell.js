@@ -108,7 +108,7 @@ const COMMANDS = [
   ["Theme: dark", () => switchTheme("dark")],
   ["Theme: as the system", () => switchTheme("system")],
   ["Pause or resume live updates", () => live?.toggle()],
-  ["Keyboard shortcuts", () => one("#shortcuts").showModal()],
+  ["Keyboard shortcuts", openShortcuts],
   ["Sign out", () => one("form[action$='/logout']").requestSubmit()],
 ];
 
@@ -138,6 +138,14 @@ async function openPalette() {
 
 /* Keyboard */
 
+/** The dialog's text is a template until somebody asks, so that no page pays for it before. */
+function openShortcuts() {
+  const dialog = one("#shortcuts");
+  const text = one("template", dialog);
+  text?.replaceWith(text.content);
+  dialog.showModal();
+}
+
 /** Focuses the link or button of the next row of the page's tables. */
 function moveRow(step) {
   const rows = all("main tbody tr").filter((row) => one("a, button", row) && row.offsetParent);
@@ -162,7 +170,7 @@ function onKey(event) {
   else if (event.key === "r") live?.toggle();
   else if (event.key === "j") moveRow(1);
   else if (event.key === "k") moveRow(-1);
-  else if (event.key === "?") one("#shortcuts").showModal();
+  else if (event.key === "?") openShortcuts();
   else return;
   event.preventDefault();
 }

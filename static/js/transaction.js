@@ -37,6 +37,8 @@ function draw() {
     trace.marker.pattern.fgcolor = colour("surface");
   }
   one("svg[width='1']", chart)?.remove();
+  // Plotly takes the height of its box when the window changes, and an automatic one is none then.
+  chart.style.height = `${figure.layout.height}px`;
   Plotly.react(chart, figure.data, layout, CONFIG);
   chart.removeAttribute("aria-busy");
   const words = figure.data.flatMap((trace) => trace.y.map((lane, at) => `${lane} ${trace.customdata[at]}`));

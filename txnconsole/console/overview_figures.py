@@ -13,7 +13,7 @@ from typing import Any
 from txnconsole.trends.reading import Series
 
 _MARGIN = {"l": 54, "r": 92, "t": 10, "b": 26}
-_TIME = {"type": "date", "nticks": 5, "showgrid": False, "fixedrange": True}
+_TIME = {"type": "date", "nticks": 4, "showgrid": False, "fixedrange": True}
 
 
 def columns(name: str, found: Series) -> dict[str, Any]:
@@ -49,24 +49,26 @@ def figure_templates() -> dict[str, Any]:
 
 
 def _throughput() -> dict[str, Any]:
-    """Ends a second, committed and aborted on one another: is the abort ratio changing?"""
+    """Ends a second, committed and aborted on one another: is the abort ratio changing?
+
+    Steps and not bars: an area is one element however many points it has, a bar is two of its own.
+    """
     figure = _figure()
     for status, pattern in (("committed", ""), ("aborted", "x")):
-        figure.add_bar(
+        figure.add_scatter(
             name=status.capitalize(),
             meta=status,
-            marker={
-                "pattern": {"shape": pattern, "size": 5, "solidity": 0.2, "fillmode": "overlay"}
-            },
+            mode="lines",
+            stackgroup="ended",
+            line={"width": 1, "shape": "hv"},
+            fillpattern={"shape": pattern, "size": 5, "solidity": 0.2, "fillmode": "overlay"},
             hovertemplate="%{y:,.1f} /s",
         )
     figure.update_layout(
-        barmode="stack",
-        bargap=0.12,
         hovermode="x unified",
         margin=_MARGIN,
         xaxis=_TIME,
-        yaxis={"nticks": 4, "rangemode": "tozero", "tickformat": ",.3~g", "fixedrange": True},
+        yaxis={"nticks": 3, "rangemode": "tozero", "tickformat": ",.3~g", "fixedrange": True},
     )
     return _json(figure)
 
@@ -87,7 +89,7 @@ def _live() -> dict[str, Any]:
         hovermode="x unified",
         margin=_MARGIN,
         xaxis=_TIME,
-        yaxis={"nticks": 4, "rangemode": "tozero", "tickformat": ",d", "fixedrange": True},
+        yaxis={"nticks": 3, "rangemode": "tozero", "tickformat": ",d", "fixedrange": True},
     )
     return _json(figure)
 
@@ -133,7 +135,7 @@ def _oldest() -> dict[str, Any]:
         hovermode="x unified",
         margin=_MARGIN,
         xaxis=_TIME,
-        yaxis={"nticks": 4, "rangemode": "tozero", "fixedrange": True},
+        yaxis={"nticks": 3, "rangemode": "tozero", "fixedrange": True},
     )
     return _json(figure)
 

@@ -16,8 +16,8 @@ from txnconsole.console.quantities import brief, percent, rate
 from txnconsole.console.reads import Region, region
 from txnconsole.trends.reading import Rates, rates
 
-#: How many held-back partitions the overview lists.
-HELD_BACK_LIMIT = 10
+#: How many held-back partitions are read, and counted.
+HELD_BACK_LIMIT = 100
 #: Rates that no worker has sampled again for so long are not shown any more.
 RATES_HOLD = timedelta(seconds=30)
 

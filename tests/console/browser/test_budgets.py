@@ -36,9 +36,12 @@ _WIDTH = "document.documentElement.scrollWidth"
 
 @pytest.fixture
 def addresses(producer: Producer) -> dict[str, str]:
-    """Names for the addresses of :data:`PAGES`, of things that exist."""
+    """Names for the addresses of :data:`PAGES`, of things that exist; more than a page lists."""
     txn_id = producer.begin()
     producer.produce("hidden", txn_id=txn_id)
+    for _ in range(6):
+        elsewhere = Producer(producer.server, producer.client, producer.server.topic())
+        elsewhere.produce("hidden", txn_id=txn_id)
     producer.subscribe("reader")
     return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"}
 

@@ -50,7 +50,7 @@ def test_keys_lead_to_pages_and_search(watched: Watched, producer: Producer) -> 
     page.keyboard.press("t")
     page.wait_for_url("**/transactions")
     page.keyboard.press("/")
-    expect(page.get_by_role("searchbox")).to_be_focused()
+    expect(page.get_by_label("Find a transaction, message, topic or subscription")).to_be_focused()
     page.keyboard.type(f"({txn_id.most_bits},{txn_id.least_bits})")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/transactions/{txn_id}")

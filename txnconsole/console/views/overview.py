@@ -21,7 +21,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.queue import heartbeat
 from txnconsole.trends.reading import RANGES, costs, rates, series
 
-_RECORDS, _ALERTS, _OWNERS = 8, 5, 5
+_HELD, _RECORDS, _ALERTS, _OWNERS = 5, 4, 5, 5
 _COSTS_WITHIN = timedelta(hours=24)
 _DEFAULT_RANGE = "15m"
 _PARTS = {
@@ -67,13 +67,17 @@ def figures(request: ConsoleRequest) -> HttpResponse:
 
 def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
     held = summary.held_back.value.partitions if summary.held_back.value else ()
-    blocking = [status.blocker.txn_id for status in held if status.blocker]
+    listed = held[:_HELD]
+    blocking = [status.blocker.txn_id for status in listed if status.blocker]
     known = region(lambda: engine().coordinator.get_many(blocking)).value or {}
     beats = heartbeat.beats()
     last = None if not beats else beats[0]
     return {
         "health": health(held, summary.unreachable, last.age_ms if last and last.silent else None),
-        "held": [(status, status.blocker and known.get(status.blocker.txn_id)) for status in held],
+        "held": [
+            (status, status.blocker and known.get(status.blocker.txn_id)) for status in listed
+        ],
+        "unlisted": len(held) - len(listed),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
         "sampled": summary.rates,
     }
