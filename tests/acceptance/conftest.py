@@ -35,7 +35,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 @pytest.fixture(scope="module")
 def api(product: Product) -> Api:
-    return Api(product.url, product.token("viewer"))
+    return Api(product.url, product.token("operator"))
 
 
 @pytest.fixture(scope="module")

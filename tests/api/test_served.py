@@ -156,7 +156,7 @@ def test_no_secret_is_in_any_log(server: Served, program: httpx.Client) -> None:
     path = f"/topics/{server.topic()}/partitions/0/messages"
     program.post(path, json={"messages": [{"payload": "a-secret-payload"}]})
     program.get("/topics?limit=1")
-    for log in server.logs.iterdir():
+    for log in (path for path in server.logs.rglob("*") if path.is_file()):  # Runs have their own.
         text = log.read_text(errors="replace")
         assert secret not in text, log.name
         assert "a-secret-payload" not in text, log.name
