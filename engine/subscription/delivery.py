@@ -102,6 +102,9 @@ class Delivery:
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
         received: list[StoredMessage] = []
         failures: dict[str, PartitionUnavailable] = {}
+        # Left alone after that: what it gave may have been given back, and an answer names a
+        # message once.
+        served: set[tuple[str, int]] = set()
         # What was deliverable a moment ago first; only when that is not enough, what is by now.
         now = time.monotonic()
         for since in (now - _DUE_SECONDS, now):
@@ -115,7 +118,7 @@ class Delivery:
                         return ()
                     room = max_messages - len(received)
                     received += self._receive_on(
-                        place, called, room, turn // len(databases), (since, now)
+                        place, called, room, turn // len(databases), (since, now), served
                     )
                 except PartitionUnavailable as error:
                     failures[database.name] = error
@@ -193,10 +196,17 @@ class Delivery:
         return self._leases.hold(place, consumer)
 
     def _receive_on(
-        self, place: Place, called: Turn, room: int, turn: int, when: tuple[float, float]
+        self,
+        place: Place,
+        called: Turn,
+        room: int,
+        turn: int,
+        when: tuple[float, float],
+        served: set[tuple[str, int]],
     ) -> list[StoredMessage]:
-        """Deliver from one broker's partitions that were found deliverable at ``when[0]`` or later;
-        nothing when this very call, which began at ``when[1]``, has done so already."""
+        """Deliver from one broker's partitions that were found deliverable at ``when[0]`` or later,
+        but those ``served``; nothing when this very call, which began at ``when[1]``, has done so
+        already."""
         since, began = when
         found, due = self._due.get(_key(place), (0.0, ()))
         if since == began and found >= began:
@@ -206,7 +216,13 @@ class Delivery:
             place, due = self._look(place, taken_over=taken_over)
         received: list[StoredMessage] = []
         for row in _rotated(due, turn):
-            received += self._receive_from(place, row.partition_id, called, room - len(received))
+            partition = (place.database.name, row.partition_id)
+            if partition in served:
+                continue
+            found_here = self._receive_from(place, row.partition_id, called, room - len(received))
+            if found_here:
+                served.add(partition)
+                received += found_here
             if len(received) >= room:
                 break
         else:

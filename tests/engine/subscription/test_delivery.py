@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from engine.model.ranges import Ranges
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.subscription import reading
+from engine.subscription import delivery, reading
 from tests.engine.histories import Partition
 from tests.engine.support import (
     P0,
@@ -48,6 +50,24 @@ def setup(engine: Engine, partitions: int = 1) -> None:
 
 def receive(engine: Engine, consumer: str = "c1", max_messages: int = 100) -> list[StoredMessage]:
     return list(engine.receive(SUBSCRIPTION, consumer, max_messages=max_messages))
+
+
+def test_an_answer_names_a_message_once_though_it_is_given_back_meanwhile(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup(engine)
+    engine.produce(P0, batch("a"))
+    monkeypatch.setattr(delivery, "_DUE_SECONDS", 60.0)  # What was found deliverable is kept.
+    [message] = receive(engine)
+    engine.nack(SUBSCRIPTION, "c1", [message.message_id])
+    look = engine._delivery._look
+
+    def given_back_before(*args: Any, **kwargs: Any) -> Any:
+        engine.nack(SUBSCRIPTION, "c1", [message.message_id])
+        return look(*args, **kwargs)
+
+    monkeypatch.setattr(engine._delivery, "_look", given_back_before)
+    assert texts(receive(engine)) == ["a"]
 
 
 def acked(engine: Engine, *messages: StoredMessage, txn_id: object = None) -> None:
