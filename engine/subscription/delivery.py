@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
@@ -33,6 +33,22 @@ _T = TypeVar("_T")
 #: later than others may a partition come in that has had nothing to deliver.
 _DUE_SECONDS = 0.02
 _KEPT_LOOKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of receive.
+
+    Attributes:
+        turn: where this call begins among a broker's partitions.
+        began: on this process's clock.
+        served: partitions that have given something: it may have been given back since, and an
+            answer names a message once.
+    """
+
+    turn: int
+    began: float
+    served: set[tuple[str, int]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +116,11 @@ class Delivery:
         """
         topic = self._topics.get(name.topic)
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
+        call = _Call(turn=turn // len(databases), began=time.monotonic())
         received: list[StoredMessage] = []
         failures: dict[str, PartitionUnavailable] = {}
-        # Left alone after that: what it gave may have been given back, and an answer names a
-        # message once.
-        served: set[tuple[str, int]] = set()
         # What was deliverable a moment ago first; only when that is not enough, what is by now.
-        now = time.monotonic()
-        for since in (now - _DUE_SECONDS, now):
+        for since in (call.began - _DUE_SECONDS, call.began):
             for database in databases:
                 if database.name in failures:
                     continue
@@ -117,9 +130,7 @@ class Delivery:
                     if called is None:
                         return ()
                     room = max_messages - len(received)
-                    received += self._receive_on(
-                        place, called, room, turn // len(databases), (since, now), served
-                    )
+                    received += self._receive_on(place, called, room, since, call)
                 except PartitionUnavailable as error:
                     failures[database.name] = error
                 if len(received) >= max_messages:
@@ -196,32 +207,24 @@ class Delivery:
         return self._leases.hold(place, consumer)
 
     def _receive_on(
-        self,
-        place: Place,
-        called: Turn,
-        room: int,
-        turn: int,
-        when: tuple[float, float],
-        served: set[tuple[str, int]],
+        self, place: Place, called: Turn, room: int, since: float, call: _Call
     ) -> list[StoredMessage]:
-        """Deliver from one broker's partitions that were found deliverable at ``when[0]`` or later,
-        but those ``served``; nothing when this very call, which began at ``when[1]``, has done so
-        already."""
-        since, began = when
+        """Deliver from one broker's partitions that were found deliverable at ``since`` or later;
+        nothing when this very call has done so already."""
         found, due = self._due.get(_key(place), (0.0, ()))
-        if since == began and found >= began:
+        if since == call.began and found >= call.began:
             return []
         taken_over = called.epoch > 0 and self._entered.get(_key(place)) != called
         if found < since or taken_over:
             place, due = self._look(place, taken_over=taken_over)
         received: list[StoredMessage] = []
-        for row in _rotated(due, turn):
+        for row in _rotated(due, call.turn):
             partition = (place.database.name, row.partition_id)
-            if partition in served:
+            if partition in call.served:
                 continue
             found_here = self._receive_from(place, row.partition_id, called, room - len(received))
             if found_here:
-                served.add(partition)
+                call.served.add(partition)
                 received += found_here
             if len(received) >= room:
                 break
