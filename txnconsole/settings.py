@@ -149,6 +149,12 @@ TEMPLATES = [
     }
 ]
 
+# --- Console -------------------------------------------------------------------------------------
+#: Shown beside the search box, so that nobody takes production for a copy of it.
+ENVIRONMENT_NAME = env.text("TXNCONSOLE_ENVIRONMENT", "")
+#: Whether people may only read; programs go on.
+READ_ONLY = env.boolean("TXNCONSOLE_READ_ONLY", default=False)
+
 # --- REST API ------------------------------------------------------------------------------------
 #: Of one token on one web process: a second, and at once.
 TXNCONSOLE_REQUESTS_PER_SECOND = env.integer(

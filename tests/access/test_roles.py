@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from txnconsole.access.roles import GRANTS, Permission, Role, permissions_of
+from txnconsole.access.roles import GRANTS, READING, Permission, Role, permissions_of
 
 _READING = {"read", "read_any"}
 
@@ -18,6 +18,11 @@ def test_only_people_see_what_others_own() -> None:
 def test_a_viewer_changes_nothing_but_tokens_of_its_own() -> None:
     changes = {each for each in GRANTS[Role.VIEWER] if each.split(".")[1] not in _READING}
     assert changes == {Permission.TOKEN_OWN}
+
+
+def test_what_a_read_only_console_allows_only_reads() -> None:
+    assert {each.split(".")[1] for each in READING} <= _READING
+    assert GRANTS[Role.OPERATOR] >= READING
 
 
 def test_roles_add_up() -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
 from engine.model.topic_name import TopicName
-from txnconsole.access.roles import Permission, Role, permissions_of
+from txnconsole.access.roles import READING, Permission, Role, permissions_of
 
 ALL_TOPICS = ("*",)
 
@@ -25,16 +26,19 @@ class Principal:
         topics: patterns (``*``, ``?``, ``[…]``) over ``tenant/namespace/topic``; ``*`` also
             matches slashes. Only topics that match one of them may be touched.
         token_id: the token that it came with; None for a console session.
+        read_only: whether it may only read, whatever its roles allow.
     """
 
     name: str
     roles: frozenset[Role]
     topics: tuple[str, ...] = ALL_TOPICS
     token_id: int | None = None
+    read_only: bool = False
     permissions: frozenset[Permission] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "permissions", permissions_of(self.roles))
+        allowed = permissions_of(self.roles)
+        object.__setattr__(self, "permissions", allowed & READING if self.read_only else allowed)
 
     @property
     def is_authenticated(self) -> bool:
@@ -55,12 +59,19 @@ class Principal:
 
 
 def principal_of(user: AbstractBaseUser | AnonymousUser) -> Principal | None:
-    """The principal of a console user; None for an anonymous or disabled one."""
+    """The principal of a console user; None for an anonymous or disabled one.
+
+    With ``TXNCONSOLE_READ_ONLY`` it may only read, in the console and over REST with its session;
+    programs with tokens are not bound by it.
+    """
     if not isinstance(user, User) or not user.is_active:
         return None
-    if user.is_superuser:
-        return Principal(user.get_username(), frozenset({Role.ADMIN}))
-    return Principal(user.get_username(), roles_named(user.groups.values_list("name", flat=True)))
+    roles = (
+        frozenset({Role.ADMIN})
+        if user.is_superuser
+        else roles_named(user.groups.values_list("name", flat=True))
+    )
+    return Principal(user.get_username(), roles, read_only=settings.READ_ONLY)
 
 
 def roles_named(names: Iterable[str]) -> frozenset[Role]:

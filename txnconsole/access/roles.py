@@ -78,6 +78,8 @@ _READ = frozenset(
         Permission.ALERT_READ,
     }
 )
+#: What changes nothing for others: all that a person may do while the console is read-only.
+READING = (_READ - {Permission.TOKEN_OWN}) | {Permission.PAYLOAD_READ, Permission.AUDIT_READ}
 _PROGRAM = frozenset(
     {
         Permission.SELF_READ,

@@ -41,6 +41,7 @@ _GROUPS = (
 )
 #: Pages that are reached from others, or by their names through the search box and the palette.
 _ELSEWHERE = (
+    ("Held-back partitions", "held-back", Permission.TOPIC_READ),
     ("Hanging transactions", "hanging", Permission.TRANSACTION_READ_ANY),
     ("Timeout advice", "timeouts", Permission.TRANSACTION_READ_ANY),
     ("Bulk aborts", "bulk-aborts", Permission.JOB_READ),
@@ -92,7 +93,8 @@ def shell(request: HttpRequest) -> dict[str, Any]:
             for title, pages in (("", _PAGES), *_GROUPS)
             if (links := _links(request, principal, pages))
         ],
-        "environment_name": getattr(settings, "ENVIRONMENT_NAME", ""),
+        "environment_name": settings.ENVIRONMENT_NAME,
+        "read_only": settings.READ_ONLY,
     }
 
 

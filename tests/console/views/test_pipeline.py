@@ -54,7 +54,10 @@ def test_a_viewer_sees_runs_and_starts_none(engine: Engine, viewer: Client) -> N
     run = _run(state=RunState.DONE, ended_at=Now())
     page = viewer.get("/pipeline").content.decode()
     assert "/pipeline/start/" not in page
-    assert "Run again" not in viewer.get(f"/pipeline/{run.pk}").content.decode()
+    assert "job.start" in page
+    shown = viewer.get(f"/pipeline/{run.pk}").content.decode()
+    assert f"/pipeline/{run.pk}/repeat" not in shown
+    assert '<button class="btn" type="button" disabled>Run again</button>' in shown
     assert viewer.get("/pipeline/start/audit").status_code == 403
     for action in ("repeat", "cancel"):
         assert viewer.post(f"/pipeline/{run.pk}/{action}").status_code == 403

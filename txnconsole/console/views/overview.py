@@ -15,8 +15,8 @@ from txnconsole.console.audit_log import audit_page
 from txnconsole.console.health import health
 from txnconsole.console.overview_figures import columns, figure_templates
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.reads import region
-from txnconsole.console.summary import Summary, read_summary
+from txnconsole.console.summary import HELD_BACK_LIMIT, Summary, read_summary
+from txnconsole.console.views.held_back import with_holders
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue import heartbeat
 from txnconsole.trends.reading import RANGES, costs, rates, series
@@ -68,16 +68,13 @@ def figures(request: ConsoleRequest) -> HttpResponse:
 def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
     held = summary.held_back.value.partitions if summary.held_back.value else ()
     listed = held[:_HELD]
-    blocking = [status.blocker.txn_id for status in listed if status.blocker]
-    known = region(lambda: engine().coordinator.get_many(blocking)).value or {}
     beats = heartbeat.beats()
     last = None if not beats else beats[0]
     return {
         "health": health(held, summary.unreachable, last.age_ms if last and last.silent else None),
-        "held": [
-            (status, status.blocker and known.get(status.blocker.txn_id)) for status in listed
-        ],
+        "held": with_holders(listed),
         "unlisted": len(held) - len(listed),
+        "more_held": len(held) == HELD_BACK_LIMIT,
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
         "sampled": summary.rates,
     }

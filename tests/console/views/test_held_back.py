@@ -1,0 +1,78 @@
+"""The list of what is held back: all of it, in the order of the address, a page at a time."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from engine import Engine
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName
+from tests.console.conftest import TOPIC, Orders, begin, produce
+from tests.console.questions import Questions
+from txnconsole.console.views import held_back
+
+_ROW = re.compile(r'id="held-[^"]*:(\d)"')
+
+
+@pytest.fixture
+def partitions(engine: Engine) -> list[PartitionName]:
+    """Three that are held back, the later ones by less and for less long."""
+    engine.topics.create(TOPIC, TopicSettings(partitions=4))
+    names = [PartitionName(TOPIC, number) for number in range(3)]
+    for name, messages in zip(names, (1, 3, 2), strict=True):
+        produce(engine, name, *("hidden",) * messages, txn_id=begin(engine))
+    produce(engine, PartitionName(TOPIC, 3), "seen")
+    return names
+
+
+@pytest.mark.parametrize(
+    ("query", "order"), [("", ["1", "2", "0"]), ("?sort=longest", ["0", "1", "2"])]
+)
+def test_partitions_stand_in_the_order_that_the_address_asks_for(
+    partitions: list[PartitionName], viewer: Client, query: str, order: list[str]
+) -> None:
+    text = viewer.get(f"/held-back{query}").content.decode()
+    assert _ROW.findall(text) == order
+    assert "3 partitions" in text
+    assert "transaction.abort_any" in text
+
+
+def test_a_long_list_goes_on_at_the_next_page(
+    partitions: list[PartitionName], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_back, "PAGE_ROWS", 2)
+    first = operator.get("/held-back").content.decode()
+    assert _ROW.findall(first) == ["1", "2"]
+    assert 'href="?sort=most&amp;from=2"' in first
+    assert _ROW.findall(operator.get("/held-back?from=2").content.decode()) == ["0"]
+
+
+def test_a_list_that_was_cut_says_so(
+    partitions: list[PartitionName], viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_back, "KNOWN", 2)
+    assert "there may be more" in viewer.get("/held-back").content.decode()
+
+
+def test_an_order_that_is_none_is_refused_and_nothing_held_is_said(
+    engine: Engine, viewer: Client
+) -> None:
+    assert viewer.get("/held-back?sort=x").status_code == 400
+    assert "No partition is held back" in viewer.get("/held-back").content.decode()
+
+
+def test_it_asks_each_database_once(orders: Orders, viewer: Client, questions: Questions) -> None:
+    viewer.get("/held-back")
+    with questions.at_most(3):  # Two brokers and the coordinators.
+        viewer.get("/held-back")
+
+
+def test_the_overview_leads_there(
+    partitions: list[PartitionName], viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.views.overview._HELD", 1)
+    text = viewer.get("/?part=now", headers={"HX-Request": "true"}).content.decode()
+    assert '<a class="num" href="/held-back">2 more</a>' in text

@@ -1,0 +1,73 @@
+"""What is held back: every partition whose readers wait, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.model.errors import InvalidRequest
+from engine.model.partition import PartitionStatus
+from engine.model.transaction import Transaction
+from txnconsole.access.roles import Permission
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.reads import region
+from txnconsole.enginedb.wiring import engine
+
+PAGE_ROWS = 35
+#: Partitions that are read and put in order; those that hide most.
+KNOWN = 200
+ORDERS = {"most": "Most offsets", "longest": "Longest"}
+
+#: A partition, and the transaction that holds it when its coordinator knows it.
+Held = tuple[PartitionStatus, Transaction | None]
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def held_back(request: ConsoleRequest) -> HttpResponse:
+    """Partitions that are held back, by how much or for how long (``sort``), from a place on."""
+    order = request.GET.get("sort", "most")
+    if order not in ORDERS:
+        raise InvalidRequest(f"{order[:20]!r} is no order; take one of {', '.join(ORDERS)}.")
+    text = request.GET.get("from", "")
+    lower = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    found = region(lambda: engine().inspect.held_back(KNOWN))
+    known = found.value.partitions if found.value else ()
+    most = max((status.hidden_messages for status in known), default=0)
+    if order == "longest":
+        known = tuple(sorted(known, key=_since))
+    context = {
+        "channel": "overview",
+        "known": known,
+        "cut": len(known) == KNOWN,
+        "error": found.error,
+        "unavailable": found.value.unavailable if found.value else {},
+        "held": with_holders(known[lower : lower + PAGE_ROWS]),
+        "most": most,
+        "orders": ORDERS,
+        "order": order,
+        "lower": lower,
+        "next_from": lower + PAGE_ROWS if lower + PAGE_ROWS < len(known) else None,
+        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
+    }
+    return show(
+        request, "console/held_back.html", context, region="console/partials/held_back.html"
+    )
+
+
+def with_holders(statuses: Sequence[PartitionStatus]) -> list[Held]:
+    """Partitions beside the transactions that hold them; unknown ones while no coordinator can be
+    asked."""
+    holding = [status.blocker.txn_id for status in statuses if status.blocker]
+    known = region(lambda: engine().coordinator.get_many(holding)).value or {}
+    return [
+        (status, known.get(status.blocker.txn_id) if status.blocker else None)
+        for status in statuses
+    ]
+
+
+def _since(status: PartitionStatus) -> float:
+    """Since when, by its broker's clock."""
+    return status.blocker.first_append_at.timestamp() if status.blocker else status.now.timestamp()
