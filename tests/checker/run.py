@@ -19,7 +19,7 @@ import psycopg
 from engine import Engine
 from engine.model import dispatch
 from engine.model.errors import EngineError
-from engine.model.subscription import SubscriptionSettings
+from engine.model.subscription import SubscriptionSettings, SubscriptionType
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.postgres.database import Database
@@ -32,6 +32,8 @@ from tests.engine.support import lose_derived_state, sql, unreachable
 
 _T = TypeVar("_T")
 PATIENCE = 60.0
+#: Short enough for consumers to take turns, long enough for one to do something in its own.
+_LEASE_MS = 1_000
 
 
 @dataclass
@@ -118,7 +120,7 @@ class Run:
             )
 
     def time_consumers_out(self) -> None:
-        """Let everything in flight be delivered again."""
+        """Let everything in flight be delivered again, and whoever was alone lose the lease."""
         self.history.note(Fault(kind="consumers time out"))
         for database in self.engine._brokers:
             insisting(lambda database=database: _time_out(database))
@@ -244,17 +246,19 @@ class Run:
 def _time_out(database: Database) -> None:
     """As if the time had come, under the locks: others are at work."""
     with database._borrowed() as connection, connection.transaction():
+        connection.execute("UPDATE broker.subscription SET consumer_until = 'epoch'")
         connection.execute(
             "SELECT FROM broker.cursor ORDER BY subscription_id, partition_id FOR UPDATE"
         )
         for row in connection.execute("SELECT * FROM broker.dispatch").fetchall():
             state = dispatch.decode(row.state)
             late = tuple(msgspec.structs.replace(one, deadline_ms=0) for one in state.deliveries)
+            gone = dict.fromkeys(state.present, 0)
             connection.execute(
                 "UPDATE broker.dispatch SET next_deadline = 'epoch', state = %s"
                 " WHERE subscription_id = %s AND partition_id = %s",
                 (
-                    dispatch.encode(msgspec.structs.replace(state, deliveries=late)),
+                    dispatch.encode(msgspec.structs.replace(state, deliveries=late, present=gone)),
                     row.subscription_id,
                     row.partition_id,
                 ),
@@ -276,18 +280,28 @@ def insisting(call: Callable[[], _T], attempts: int = 60) -> _T:
 
 
 def furnish(engine: Engine, namespace: str = "soak") -> Setting:
-    """Topics of both buffers on both brokers, with small segments, each with a subscription."""
+    """Topics of both buffers on both brokers, with small segments, and subscriptions of all types."""
     topics = {name: TopicName("test", namespace, name) for name in ("orders", "output", "sidecar")}
     for name, topic in topics.items():
         buffer = BufferKind.SIDECAR if name == "sidecar" else BufferKind.MARKER
-        settings = TopicSettings(partitions=2, segment_max_messages=40, buffer=buffer)
-        engine.topics.create(topic, settings)
+        layout = TopicSettings(partitions=2, segment_max_messages=40, buffer=buffer)
+        engine.topics.create(topic, layout)
     worked = [SubscriptionName(topics[name], "work") for name in ("orders", "sidecar")]
     for subscription in worked:
         engine.subscriptions.create(subscription, SubscriptionSettings())
+    by_key = SubscriptionName(topics["orders"], "by-key")
+    engine.subscriptions.create(by_key, SubscriptionSettings(type=SubscriptionType.KEY_SHARED))
+    alone = {
+        SubscriptionName(topics["output"], "failover"): SubscriptionType.FAILOVER,
+        SubscriptionName(topics["orders"], "exclusive"): SubscriptionType.EXCLUSIVE,
+    }
+    for subscription, kind in alone.items():
+        settings = SubscriptionSettings(type=kind, consumer_lease_ms=_LEASE_MS)
+        engine.subscriptions.create(subscription, settings)
     return Setting(
         partitions=[f"{topic}:{number}" for topic in topics.values() for number in (0, 1)],
-        subscriptions=[f"{name.topic}|{name.name}" for name in worked],
+        subscriptions=[f"{name.topic}|{name.name}" for name in (*worked, by_key)],
+        cumulative=[f"{name.topic}|{name.name}" for name in alone],
         sidecars=frozenset({str(topics["sidecar"])}),
         timeouts_ms=(60_000, 60_000, 60_000, 300, 60),
     )
