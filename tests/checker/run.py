@@ -280,7 +280,7 @@ def insisting(call: Callable[[], _T], attempts: int = 60) -> _T:
 
 
 def furnish(engine: Engine, namespace: str = "soak") -> Setting:
-    """Topics of both buffers on both brokers, with small segments, and subscriptions of all types."""
+    """Topics of both buffers on both brokers, in small segments, and subscriptions of all types."""
     topics = {name: TopicName("test", namespace, name) for name in ("orders", "output", "sidecar")}
     for name, topic in topics.items():
         buffer = BufferKind.SIDECAR if name == "sidecar" else BufferKind.MARKER
