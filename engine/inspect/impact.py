@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
+from engine.coordinator.finalization import confirmed_acks
 from engine.inspect.reading import Reading, View
+from engine.model.cursor import unconfirmed
 from engine.model.errors import InvalidTxnStatus
 from engine.model.ranges import Ranges
-from engine.model.subscription import AckType
+from engine.model.subscription import AckType, TentativeAck
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, Transaction
 from engine.model.txn_id import TxnID
@@ -55,9 +58,12 @@ class Impact:
     at: datetime | None = None
 
 
-def impact(reading: Reading, transaction: Transaction, action: TxnAction) -> Impact:
+def impact(
+    reading: Reading, coordinators: Database, transaction: Transaction, action: TxnAction
+) -> Impact:
     """What ending a transaction would do to every participant. Participants that have carried it
-    out already stay as they are.
+    out already stay as they are. A commit gives back what a call over several brokers claimed that
+    no coordinator has confirmed (docs/decisions/0022).
 
     Raises:
         InvalidTxnStatus: it has been ended the opposite way.
@@ -65,8 +71,26 @@ def impact(reading: Reading, transaction: Transaction, action: TxnAction) -> Imp
     """
     is_repeated_end(transaction.status, action, txn_id=transaction.txn_id)
     names = dict.fromkeys(part.subscription for part in transaction.subscriptions)
-    held = _acks_held(reading, transaction)
-    commit = action is TxnAction.COMMIT
+    rows = _acks_held(reading, transaction)
+    # Asked last: a call that is confirmed by now had claimed what it names before.
+    confirmed = frozenset[int]()
+    if action is TxnAction.COMMIT and any(row.calls for _, row in rows):
+        with coordinators.session() as session:
+            txn_id = transaction.txn_id
+            calls = confirmed_acks(session, txn_id.tc_id, [txn_id.sequence])
+            confirmed = calls.get(txn_id.sequence, confirmed)
+    final: dict[SubscriptionName, int] = defaultdict(int)
+    back: dict[SubscriptionName, int] = defaultdict(int)
+    for database, row in rows:
+        name = SubscriptionName(TopicName.parse(row.topic), row.name)
+        held = _messages(database, row)
+        lost = (
+            held
+            if action is TxnAction.ABORT
+            else held & _unconfirmed(row, transaction.txn_id, confirmed)
+        )
+        final[name] += len(held - lost)
+        back[name] += len(lost)
     return Impact(
         txn_id=transaction.txn_id,
         action=action,
@@ -81,16 +105,14 @@ def impact(reading: Reading, transaction: Transaction, action: TxnAction) -> Imp
         ),
         subscriptions=tuple(
             SubscriptionImpact(
-                subscription=name,
-                acks_final=held[name] if commit else 0,
-                acks_given_back=0 if commit else held[name],
+                subscription=name, acks_final=final[name], acks_given_back=back[name]
             )
             for name in names
         ),
     )
 
 
-def expiry(reading: Reading, transaction: Transaction) -> Impact:
+def expiry(reading: Reading, coordinators: Database, transaction: Transaction) -> Impact:
     """What happens at the transaction's deadline, if it is still open then.
 
     Raises:
@@ -102,7 +124,7 @@ def expiry(reading: Reading, transaction: Transaction) -> Impact:
             f"{transaction.txn_id} is {transaction.status}; only an OPEN transaction expires.",
             current_status=str(transaction.status),
         )
-    aborted = impact(reading, transaction, TxnAction.ABORT)
+    aborted = impact(reading, coordinators, transaction, TxnAction.ABORT)
     return Impact(
         txn_id=aborted.txn_id,
         action=aborted.action,
@@ -157,18 +179,22 @@ def _counted(view: View, after: int, but: TxnID | None) -> tuple[int, bool]:
     return count.messages[0], count.exact
 
 
-def _acks_held(reading: Reading, transaction: Transaction) -> dict[SubscriptionName, int]:
-    """How many messages a transaction holds in PENDING_ACK, by subscription."""
-    held: dict[SubscriptionName, int] = defaultdict(int)
+def _acks_held(reading: Reading, transaction: Transaction) -> list[tuple[Database, Row]]:
+    """What a transaction holds in PENDING_ACK, by subscription, partition and kind."""
+    held: list[tuple[Database, Row]] = []
     txn_id = transaction.txn_id
     for broker in dict.fromkeys(part.broker for part in transaction.subscriptions):
         database = reading.brokers.get(broker)
         with database.session() as session:
             rows = session.all("acks_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        for row in rows:
-            name = SubscriptionName(TopicName.parse(row.topic), row.name)
-            held[name] += len(_messages(database, row))
+        held += [(database, row) for row in rows]
     return held
+
+
+def _unconfirmed(row: Row, txn_id: TxnID, confirmed: Collection[int]) -> Ranges:
+    calls = zip(row.calls, row.call_ranges, strict=True)
+    tentative = [TentativeAck(txn_id=txn_id, call_id=call, ranges=part) for call, part in calls]
+    return unconfirmed(tentative, txn_id, confirmed)
 
 
 def _messages(database: Database, row: Row) -> Ranges:

@@ -92,7 +92,7 @@ class Inspector:
             InvalidTxnStatus: it has been ended the opposite way.
             PartitionUnavailable: a broker cannot be reached.
         """
-        return impact.impact(self._reading, self._coordinator.get(txn_id), action)
+        return impact.impact(self._reading, self._database, self._coordinator.get(txn_id), action)
 
     def expiry(self, txn_id: TxnID) -> Impact:
         """What a transaction's deadline would do to every participant.
@@ -102,7 +102,7 @@ class Inspector:
             InvalidTxnStatus: it is not OPEN.
             PartitionUnavailable: a broker cannot be reached.
         """
-        return impact.expiry(self._reading, self._coordinator.get(txn_id))
+        return impact.expiry(self._reading, self._database, self._coordinator.get(txn_id))
 
     def position_at_offset(self, partition: PartitionName, offset: int) -> Position:
         """Where a partition stood when an offset was its last, and who held it there.

@@ -23,11 +23,18 @@ FROM (
 ) e GROUP BY 1
 
 -- acks_of_txn --
--- What a transaction holds of subscriptions on this broker.
-SELECT s.topic, s.name, a.partition_id, p.number, a.ack_type, a.ranges
+-- What a transaction holds of subscriptions on this broker, and what of it hangs on which calls.
+SELECT s.topic, s.name, a.partition_id, p.number, a.ack_type, a.ranges, t.calls, t.call_ranges
 FROM broker.pending_ack a
 JOIN broker.subscription s USING (subscription_id)
 JOIN broker.partition p USING (partition_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(t.call_id), '{}') AS calls,
+        coalesce(array_agg(t.ranges), '{}') AS call_ranges
+    FROM broker.tentative_ack t
+    WHERE t.subscription_id = a.subscription_id AND t.partition_id = a.partition_id
+    AND t.tc_id = a.tc_id AND t.sequence = a.sequence
+) t
 WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s
 ORDER BY s.topic, s.name, p.number, a.ack_type
 

@@ -6,13 +6,14 @@ import pytest
 
 from engine import Engine
 from engine.inspect import reading
-from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
+from engine.model.errors import CoordinatorUnavailable, InvalidTxnStatus, PartitionUnavailable
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
     P0,
+    P1,
     SUBSCRIPTION,
     abort,
     batch,
@@ -191,3 +192,32 @@ def test_a_cumulative_claim_counts_what_readers_get_of_it(engine: Engine) -> Non
     assert [one for one in report.checks if not one.passed] == []
     commit(engine, txn)
     assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog == 0
+
+
+def test_a_commit_gives_back_what_an_unconfirmed_call_over_brokers_claimed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a", "b"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    first = [message.message_id for message in messages if message.offset == 0]
+    second = [message.message_id for message in messages if message.offset == 1]
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", first, txn_id=txn)
+
+    def unheard(*_: object) -> None:
+        raise CoordinatorUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._acks, "_confirm", unheard)
+        with pytest.raises(CoordinatorUnavailable):
+            engine.acknowledge(SUBSCRIPTION, "c1", second, txn_id=txn)
+    [impact] = engine.inspect.impact(txn, COMMIT).subscriptions
+    assert (impact.acks_final, impact.acks_given_back) == (2, 2)
+    [impact] = engine.inspect.impact(txn, ABORT).subscriptions
+    assert (impact.acks_final, impact.acks_given_back) == (0, 4)
+    commit(engine, txn)
+    left = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert [cursor.backlog for cursor in left] == [1, 1]
