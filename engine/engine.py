@@ -77,6 +77,7 @@ class Engine:
             files=("coordinator", "coordinator_inspection"),
             unavailable=CoordinatorUnavailable,
             pool_size=self.settings.pool_size,
+            statement_timeout_ms=self.settings.statement_timeout_ms,
         )
         self._brokers = Brokers(broker_urls, self.settings)
         self.topics = Topics(self._database, self._brokers)

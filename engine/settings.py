@@ -38,5 +38,8 @@ class EngineSettings:
     #: Offsets after which a snapshot is due even if no transaction changed: recovery stays short.
     snapshot_max_distance: int = 100_000
     pool_size: int = 16
+    #: A single statement, waiting for locks included (no lock is waited for longer than ten
+    #: seconds). It is a safety net: no statement of the engine takes long.
+    statement_timeout_ms: int = 60_000
     #: Databases that may lose in a crash what they have acknowledged; for tests alone.
     unsafe_databases: bool = False

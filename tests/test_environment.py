@@ -87,3 +87,21 @@ def test_production_without_a_secret_key_is_refused(tmp_path: Path) -> None:
     done = check_deploy(DATABASE_URL="host=db dbname=tc", TXNCONSOLE_DATA=str(tmp_path))
     assert done.returncode != 0
     assert "SECRET_KEY must be set when DATABASE_URL is" in done.stderr
+
+
+def test_a_statement_of_a_web_process_has_a_third_of_a_requests_time(tmp_path: Path) -> None:
+    ask = (
+        "from txnconsole.asgi import application; from django.conf import settings;"
+        "from django.db import connection;"
+        "print(settings.STATEMENT_TIMEOUT_MS, connection.settings_dict['OPTIONS']['options'])"
+    )
+    kept = {"PATH": os.environ["PATH"], "TXNCONSOLE_DATA": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", ask],
+        cwd=BASE_DIR,
+        env=kept | {"TXNCONSOLE_REQUEST_TIMEOUT_MS": "60000"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("20000 -c statement_timeout=20000 ")

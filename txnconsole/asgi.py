@@ -10,6 +10,9 @@ import os
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 
+from txnconsole.environment import Process
+
+Process.answers_requests = True
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
 _events = get_asgi_application()
 

@@ -19,6 +19,14 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+
+class Process:
+    """What this process is; said before the settings are read."""
+
+    #: Whether it answers requests, and so keeps their time limit (asgi.py, wsgi.py).
+    answers_requests = False
+
+
 FILE_NAME = "environment.json"
 _INTERVAL = re.compile(r"([a-z_]+)=([1-9]\d{0,8})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -9,7 +9,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
 from txnconsole import logs, tracing
-from txnconsole.environment import Environment, data_directory, django_database, left_by_runner
+from txnconsole.environment import (
+    Environment,
+    Process,
+    data_directory,
+    django_database,
+    left_by_runner,
+)
 from txnconsole.workers.schedule import SCHEDULE
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -34,6 +40,12 @@ ARCHIVE_KEEP = env.integer("TXNCONSOLE_ARCHIVE_KEEP", 1_000_000, low=0, high=10*
 #: Whether PostgreSQL may run without fsync and its like: for tests alone.
 UNSAFE_DATABASES = env.boolean("TXNCONSOLE_UNSAFE_DATABASES", default=False)
 
+#: A request answers within this time; "wait_ms" comes on top. It has a third of it to begin
+#: statements; one that is under way then has a third, and so has writing down what has been done
+#: (engine/postgres/deadlines.py).
+REQUEST_TIMEOUT_MS = env.integer("TXNCONSOLE_REQUEST_TIMEOUT_MS", 30_000, low=15_000, high=60_000)
+STATEMENT_TIMEOUT_MS = REQUEST_TIMEOUT_MS // 3 if Process.answers_requests else 60_000
+
 # Django's own tables stand in the coordinators' database, in the schema "public".
 DATABASES = {"default": django_database("DATABASE_URL", DATABASE_URL)}
 # A pool, because an ASGI process serves each request in another thread.
@@ -41,7 +53,7 @@ DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 8, "timeou
 # No statement holds a request longer than the engine's may (engine/postgres/database.py).
 DATABASES["default"]["OPTIONS"]["options"] = " ".join(
     [
-        "-c statement_timeout=60s -c lock_timeout=10s",
+        f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout=10s",
         "-c idle_in_transaction_session_timeout=60s",
         DATABASES["default"]["OPTIONS"].get("options", ""),
     ]
@@ -129,6 +141,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "txnconsole.api.time_limit.time_limit",
 ]
 ROOT_URLCONF = "txnconsole.urls"
 WSGI_APPLICATION = "txnconsole.wsgi.application"
@@ -179,7 +192,14 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "txnconsole",
-    "DESCRIPTION": "Transactional messaging on PostgreSQL: transactions, topics, subscriptions.",
+    "DESCRIPTION": (
+        "Transactional messaging on PostgreSQL: transactions, topics, subscriptions.\n\n"
+        f"Every call answers within {REQUEST_TIMEOUT_MS / 1000:g} seconds; `wait_ms` comes on top. "
+        "One that is not done by then is given up with 504 `TimeLimitExceeded` and `Retry-After`. "
+        "What it changes may have been done: the same call again does it once (producers by "
+        "`sequence_id`, groups by their name, others by asking for a state or by "
+        "`Idempotency-Key`)."
+    ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "POSTPROCESSING_HOOKS": [],  # msgspec names enumerations itself.

@@ -6,6 +6,9 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from txnconsole.environment import Process
+
+Process.answers_requests = True
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "txnconsole.settings")
 
 application = get_wsgi_application()

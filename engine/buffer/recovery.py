@@ -21,6 +21,7 @@ from engine.model.buffer_state import (
 from engine.model.errors import PartitionNotFound
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
+from engine.postgres import deadlines
 from engine.postgres.database import Row, Session
 
 logger = structlog.get_logger(__name__)
@@ -32,22 +33,25 @@ def recover(location: Location, partition: PartitionName) -> None:
 
     Safe to run from several processes at once: the partition's record is locked, and who comes
     second finds the head there. The cost depends on the distance from the snapshot only; a corrupt
-    snapshot falls back to the one before, then to the whole log, and says so.
+    snapshot falls back to the one before, then to the whole log, and says so. No caller's deadline
+    ends it: the next one would have to begin again.
 
     Raises:
         PartitionNotFound: the partition has been deleted.
         PartitionUnavailable: the database cannot be reached.
     """
-    _rebuild(location, partition)
-    with location.database.session() as session:
-        log = session.one("sidecar_log", partition_id=location.partition_id)
-    if log is not None:
-        _rebuild(Location(location.database, log.partition_id), partition.sidecar())
+    with deadlines.lifted():
+        _rebuild(location, partition)
+        with location.database.session() as session:
+            log = session.one("sidecar_log", partition_id=location.partition_id)
+        if log is not None:
+            _rebuild(Location(location.database, log.partition_id), partition.sidecar())
 
 
 def _rebuild(location: Location, partition: PartitionName) -> None:
     def work(session: Session) -> None:
         began = time.perf_counter()
+        session.run("unhurried")
         if session.one("lock_partition", partition_id=location.partition_id) is None:
             raise PartitionNotFound(f"{partition} is gone.")
         if session.one("has_head", partition_id=location.partition_id) is not None:

@@ -46,6 +46,7 @@ class Brokers:
                 files=_STATEMENTS,
                 unavailable=BrokerUnavailable,
                 pool_size=settings.pool_size,
+                statement_timeout_ms=settings.statement_timeout_ms,
             )
             for name, url in urls.items()
         }

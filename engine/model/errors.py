@@ -42,6 +42,13 @@ class LimitExceeded(EngineError):
     retryable = True
 
 
+class TimeLimitExceeded(EngineError):
+    """The call was not done in time and has been given up."""
+
+    code = "TimeLimitExceeded"
+    retryable = True
+
+
 class TransactionNotFound(EngineError):
     """No such transaction."""
 

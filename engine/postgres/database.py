@@ -11,8 +11,8 @@ from psycopg import errors as pg
 from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from engine.model.errors import EngineError, InvalidRequest
-from engine.postgres import offsets
+from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
+from engine.postgres import deadlines, offsets
 from engine.postgres.prepared import Prepared
 from engine.sql import queries
 
@@ -22,13 +22,19 @@ Params = Mapping[str, object]
 _T = TypeVar("_T")
 
 _RETRYABLE = (pg.SerializationFailure, pg.DeadlockDetected)
+_OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
+_LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
 #: Text from PostgreSQL that may be shown: its first line, never a statement or a parameter.
 _SHOWN = 200
 
 
 class Session:
-    """Statements on one connection."""
+    """Statements on one connection; none begins after the caller's deadline.
+
+    Raises:
+        TimeLimitExceeded: from every method, when the deadline has passed.
+    """
 
     def __init__(
         self, connection: psycopg.Connection[Row], statements: Mapping[str, LiteralString]
@@ -38,14 +44,17 @@ class Session:
 
     def all(self, name: str, /, **params: object) -> list[Row]:
         """Run a named statement and return its rows."""
+        deadlines.check()
         return self._connection.execute(self._queries[name], params).fetchall()
 
     def one(self, name: str, /, **params: object) -> Row | None:
         """Run a named statement and return its first row, None when it has none."""
+        deadlines.check()
         return self._connection.execute(self._queries[name], params).fetchone()
 
     def run(self, name: str, /, **params: object) -> int:
         """Run a named statement and return how many rows it changed."""
+        deadlines.check()
         return self._connection.execute(self._queries[name], params).rowcount
 
     def adhoc(self, name: str, /, **params: object) -> list[Row]:
@@ -54,6 +63,7 @@ class Session:
         For statements with optional filters, where one plan cannot serve every use, and for the
         workers' sweeps, whose plan must suit the tables as they are now.
         """
+        deadlines.check()
         statement = self._queries[name]
         return self._connection.execute(statement, params, prepare=False).fetchall()
 
@@ -63,6 +73,7 @@ class Session:
 
     def batch(self, *statements: tuple[str, Params]) -> list[list[Row]]:
         """Run several statements in one round trip and return the rows of each."""
+        deadlines.check()
         try:
             with self._connection.pipeline() as pipeline:
                 cursors = [
@@ -90,6 +101,7 @@ class Database:
         files: which files of engine/sql/queries its statements come from.
         unavailable: the error raised when the database cannot be reached.
         pool_size: connections at most.
+        statement_timeout_ms: how long one statement may take.
     """
 
     def __init__(
@@ -100,6 +112,7 @@ class Database:
         files: tuple[str, ...],
         unavailable: Callable[[str], EngineError],
         pool_size: int,
+        statement_timeout_ms: int = 60_000,
     ) -> None:
         self.name = name
         self._queries: dict[str, LiteralString] = {}
@@ -121,11 +134,16 @@ class Database:
                 "row_factory": namedtuple_row,
                 "application_name": f"txnconsole {name}",
                 "connect_timeout": 3,
-                # Time limits are a safety net: no statement of the engine takes long.
+                # A server that is gone without a word is noticed within half a minute.
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 25_000,
                 # Plans are kept for as long as a connection lives: one made while a table was all
                 # but empty must not scan it, nor collect all of an index to sort it, once it is
                 # large. Every statement has its index (tests/engine/sql/test_plans.py).
-                "options": "-c statement_timeout=60s -c lock_timeout=10s"
+                "options": f"-c statement_timeout={statement_timeout_ms}"
+                f" -c lock_timeout={min(statement_timeout_ms, _LOCK_TIMEOUT_MS)}"
                 " -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
                 " -c enable_seqscan=off -c enable_bitmapscan=off",
             },
@@ -149,8 +167,10 @@ class Database:
 
         Raises:
             EngineError: the database cannot be reached or refuses (see ``unavailable``).
+            TimeLimitExceeded: the caller's deadline has passed, or the statement took too long.
         """
         with self._translated():
+            deadlines.check()
             if self._pool.closed:
                 self._pool.open()
             connection = self._pool.getconn()
@@ -211,6 +231,10 @@ class Database:
         except pg.DataError as error:
             # A number out of range, a NUL in a text: the caller's value, in PostgreSQL's words.
             raise InvalidRequest(f"A value cannot be stored: {_first_line(error)}") from error
+        except _OUT_OF_TIME as error:
+            raise TimeLimitExceeded(
+                f"{self.name} was not done in time: {_first_line(error)}"
+            ) from error
         except (pg.OperationalError, PoolTimeout) as error:
             # After a server restart every pooled connection is dead: find out now, once.
             with contextlib.suppress(PoolTimeout, pg.OperationalError):

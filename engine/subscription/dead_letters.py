@@ -31,6 +31,7 @@ from engine.model.errors import (
     PayloadTooLarge,
     SequenceOutOfOrder,
     SubscriptionNotFound,
+    TimeLimitExceeded,
     TopicNotFound,
 )
 from engine.model.message import NewMessage, StoredMessage
@@ -212,7 +213,7 @@ class DeadLetters:
             except PayloadTooLarge:
                 bare = msgspec.structs.replace(letter, properties=message.properties)
                 self._append(target, bare, row, source)
-        except BrokerUnavailable:
+        except (BrokerUnavailable, TimeLimitExceeded):
             away.add(broker)
             raise
 

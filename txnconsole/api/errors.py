@@ -12,15 +12,18 @@ from typing import Any
 
 import msgspec
 import structlog
+from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from psycopg import errors as pg
 from rest_framework import exceptions
 
-from engine.model.errors import CoordinatorUnavailable, EngineError
+from engine.model.errors import CoordinatorUnavailable, EngineError, TimeLimitExceeded
 from txnconsole.access.requests import django_request
 from txnconsole.api.limits import BODY_BYTES
 
+_READING = frozenset({"GET", "HEAD"})
 PROBLEM_JSON = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 
@@ -70,6 +73,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "InternalError": 500,
     "PartitionUnavailable": 503,
     "CoordinatorUnavailable": 503,
+    "TimeLimitExceeded": 504,
 }
 
 #: Codes of the framework's errors, the first that matches.
@@ -94,6 +98,15 @@ _CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
 #: What Django raises when it cannot reach its tables, which stand in the coordinators' database:
 #: a token cannot be looked up, an audit entry not be written. The same call may succeed later.
 _DATABASE_AWAY = (OperationalError, InterfaceError)
+#: What it raises when PostgreSQL gave a statement up.
+_OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
+#: Which answers say when to try again.
+_PASSING = frozenset({429, 503, 504})
+#: What to do about a call that was given up, and may have done something before.
+_GIVEN_UP = (
+    "It may have done what it was to do, or not: make the same call again, which does it once"
+    " (docs: Repeating a call), or look."
+)
 
 _TITLES = {
     "InvalidRequest": "The request is malformed",
@@ -105,6 +118,7 @@ _TITLES = {
     "UnsupportedMediaType": "The body's form is not understood here",
     "PayloadTooLarge": "The message, the batch or the body is above its limit",
     "LimitExceeded": "Too much at a time",
+    "TimeLimitExceeded": "The call was not done in time",
     "InternalError": "The server failed",
 }
 
@@ -114,7 +128,8 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     request: HttpRequest = django_request(context["request"])
     if isinstance(error, _DATABASE_AWAY):
         _log.warning("database away", path=request.path, error=type(error).__name__)
-        error = CoordinatorUnavailable()
+        late = isinstance(error.__cause__, _OUT_OF_TIME)
+        error = TimeLimitExceeded() if late else CoordinatorUnavailable()
     if isinstance(error, EngineError):
         return _answer_engine_error(request, error)
     code = code_of(error)
@@ -193,8 +208,13 @@ def _answer_engine_error(request: HttpRequest, error: EngineError) -> HttpRespon
         data.setdefault("errors", [])
     if error.code not in STATUS_OF_CODE:
         _log.error("engine failed", path=request.path, code=error.code, exc_info=error)
-    response = problem(request, error.code, error.message, retryable=error.retryable, data=data)
-    if response.status_code in (429, 503) or error.code == "IdempotencyKeyInUse":
+    detail = error.message
+    if error.code == TimeLimitExceeded.code:
+        data["limit_ms"] = settings.REQUEST_TIMEOUT_MS
+        if request.method not in _READING:
+            detail = f"{detail} {_GIVEN_UP}"
+    response = problem(request, error.code, detail, retryable=error.retryable, data=data)
+    if response.status_code in _PASSING or error.code == "IdempotencyKeyInUse":
         response["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return response
 

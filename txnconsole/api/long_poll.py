@@ -16,6 +16,8 @@ from typing import TypeVar
 
 from django.conf import settings
 
+from engine.postgres import deadlines
+
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.002
@@ -27,12 +29,14 @@ _places = BoundedSemaphore(settings.TXNCONSOLE_WEB_THREADS // 2)
 
 @contextmanager
 def place_to_wait(wait_ms: int) -> Generator[int]:
-    """Take a place for the length of the block; yields how long it may wait, 0 without a place."""
+    """Take a place for the length of the block; yields how long it may wait, 0 without a place. The
+    request's own time (txnconsole.api.time_limit) goes on as if it had not waited."""
     if wait_ms == 0 or not _places.acquire(blocking=False):
         yield 0
         return
     try:
-        yield wait_ms
+        with deadlines.later(wait_ms / 1000):
+            yield wait_ms
     finally:
         _places.release()
 

@@ -16,6 +16,7 @@ import structlog
 from django.db import connection, transaction
 
 from engine.model.figures import FigureName
+from engine.postgres import deadlines
 from engine.postgres.combining import Combiner
 from engine.postgres.prepared import INT8, TEXT, Prepared, Type, array_of
 from txnconsole.audit.models import AuditEntry
@@ -93,12 +94,13 @@ def record(change: Change) -> None:
     """Append an entry; durable when the surrounding SQL transaction is.
 
     Outside one, callers who come at once share a statement and a commit, and each returns when
-    its entry stands.
+    its entry stands; what has been done is recorded however late it is.
     """
-    if connection.in_atomic_block:
-        _append([change])
-    else:
-        _together[_is_told_elsewhere(change)](change)
+    with deadlines.lifted():
+        if connection.in_atomic_block:
+            _append([change])
+        else:
+            _together[_is_told_elsewhere(change)](change)
     _log.info("audit", who=change.actor.name, action=change.action, result=change.result)
     _count([change])
 

@@ -92,6 +92,10 @@ class LimitExceeded(TxnConsoleError):
     """Too many open transactions, or too many requests."""
 
 
+class TimeLimitExceeded(TxnConsoleError):
+    """The server gave the call up after ``data["limit_ms"]``; it may have been carried out."""
+
+
 class TransactionNotFound(TxnConsoleError):
     """No such transaction, or another principal's."""
 

@@ -57,6 +57,12 @@ def limits() -> list[Limit]:
             "429 LimitExceeded",
         ),
         Limit(
+            "One request, without what it waits for on purpose",
+            duration(settings.REQUEST_TIMEOUT_MS),
+            "TXNCONSOLE_REQUEST_TIMEOUT_MS",
+            "504 TimeLimitExceeded",
+        ),
+        Limit(
             "Requests that one web process works on",
             count(settings.TXNCONSOLE_WEB_THREADS),
             "TXNCONSOLE_WEB_THREADS",

@@ -34,6 +34,7 @@ def engine() -> Engine:
                         groups_kept_ms=settings.GROUPS_KEPT_DAYS * _DAY_MS,
                         producers_kept_ms=settings.PRODUCERS_KEPT_DAYS * _DAY_MS,
                         unsafe_databases=settings.UNSAFE_DATABASES,
+                        statement_timeout_ms=settings.STATEMENT_TIMEOUT_MS,
                     ),
                 )
     return _engine

@@ -9,11 +9,13 @@ from pathlib import Path
 from django.db import connection
 
 from engine.model.errors import EngineError
+from engine.postgres import deadlines
 from txnconsole.idempotency.models import KeptAnswer
 
 #: How long a key is the call's that was first made under it.
 KEPT = timedelta(hours=24)
-#: After so long a call that has not ended is taken for dead; none may take longer.
+#: After so long a call that has not ended is taken for dead; none may take longer: the longest
+#: time limit of a request (settings) and the longest ``wait_ms`` are less together.
 LEASE = timedelta(minutes=2)
 
 _SQL = Path(__file__).parent / "sql"
@@ -95,15 +97,17 @@ def claim(question: Question) -> Claim | Answer | None:
 
 
 def keep(claimed: Claim, answer: Answer) -> None:
-    """Keep the answer of a claim, unless another call has taken it over."""
-    KeptAnswer.objects.filter(pk=claimed.row, attempt=claimed.attempt, status=None).update(
-        status=answer.status, content_type=answer.content_type, body=answer.body
-    )
+    """Keep the answer of a claim, unless another call has taken it over; in any case in time."""
+    with deadlines.lifted():
+        KeptAnswer.objects.filter(pk=claimed.row, attempt=claimed.attempt, status=None).update(
+            status=answer.status, content_type=answer.content_type, body=answer.body
+        )
 
 
 def release(claimed: Claim) -> None:
     """Make the key free again: the call has failed in a way that says nothing."""
-    KeptAnswer.objects.filter(pk=claimed.row, attempt=claimed.attempt, status=None).delete()
+    with deadlines.lifted():
+        KeptAnswer.objects.filter(pk=claimed.row, attempt=claimed.attempt, status=None).delete()
 
 
 def drop_expired(limit: int) -> int:

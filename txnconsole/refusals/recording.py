@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from engine.model.errors import TransactionConflict
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
+from engine.postgres import deadlines
 from txnconsole.refusals.models import Refusal
 
 #: How long a refusal is kept after its last repetition, and how many old ones one call deletes.
@@ -43,14 +44,15 @@ def record(
         lowest[holder] = min(lowest.get(holder, each["offset"]), each["offset"])
     seen = {"consumer": consumer.replace("\0", _NUL), "who": who.replace("\0", _NUL)}
     try:
-        for holder, offset in lowest.items():
-            key = {
-                "subscription": str(name),
-                "partition": partition,
-                "holder": holder,
-                "refused": str(refused),
-            }
-            _write(key, seen | {"first_offset": offset})
+        with deadlines.lifted():
+            for holder, offset in lowest.items():
+                key = {
+                    "subscription": str(name),
+                    "partition": partition,
+                    "holder": holder,
+                    "refused": str(refused),
+                }
+                _write(key, seen | {"first_offset": offset})
     except DatabaseError as error:
         _log.warning("refusal not recorded", subscription=str(name), reason=type(error).__name__)
 

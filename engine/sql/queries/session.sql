@@ -11,6 +11,10 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 -- commit --
 COMMIT
 
+-- unhurried --
+-- For the rest of the transaction: it does what cannot be done in parts.
+SET LOCAL statement_timeout = '60s'
+
 -- one_snapshot --
 -- Within a transaction, before anything else: all its reads answer from one snapshot.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY

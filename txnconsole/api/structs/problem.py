@@ -27,3 +27,5 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     errors: list[FieldError] = []
     current_status: str = ""
     conflicts: list[dict[str, Any]] = []
+    limit_bytes: int = 0
+    limit_ms: int = 0

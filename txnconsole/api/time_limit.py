@@ -1,0 +1,39 @@
+"""The time that a request has (docs/operations.md, Time limits)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest
+from django.utils.decorators import sync_and_async_middleware
+
+from engine.postgres import deadlines
+from txnconsole.api.middleware import Answer
+
+_Answering = Callable[[HttpRequest], Answer]
+
+
+@sync_and_async_middleware
+def time_limit(get_response: _Answering) -> _Answering:
+    """Give every request a deadline, for the engine's statements and Django's; but the live channel
+    (the only asynchronous one), which lives as long as its page is open."""
+    if iscoroutinefunction(get_response):
+        return get_response
+
+    def limited(request: HttpRequest) -> Answer:
+        seconds = settings.REQUEST_TIMEOUT_MS / 3000
+        with deadlines.within(seconds), connection.execute_wrapper(_in_time):
+            return get_response(request)
+
+    return limited
+
+
+def _in_time(
+    execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
+) -> Any:
+    deadlines.check()
+    return execute(sql, params, many, context)
