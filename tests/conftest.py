@@ -15,6 +15,8 @@ import redis
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
 from tests.support.databases import NAMES, Databases
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 #: Ordinary tests may trade durability for speed; tests marked ``crash`` start servers of their own.
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _NOWHERE = "/nonexistent"
+
+#: How long a machine takes that others work on too says nothing about the code.
+hypothesis_settings.register_profile(
+    "shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("shared machine")
 
 pytest_plugins = ["tests.server"]
 
