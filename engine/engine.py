@@ -38,6 +38,7 @@ from engine.postgres.database import Database
 from engine.postgres.migrations import migrate
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
+from engine.subscription.arrivals import Arrivals
 from engine.subscription.cursors import Cursors
 from engine.subscription.dead_letters import DeadLetters
 from engine.subscription.delivery import Delivery
@@ -118,6 +119,7 @@ class Engine:
             dead_letters=self._dead_letters,
             recover=recover,
         )
+        self.arrivals = Arrivals(self.topics, self._brokers, self.log, cursors)
         self._acks = Acknowledgements(shares, cursors, leases, confirm=self._joining.confirm_ack)
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(

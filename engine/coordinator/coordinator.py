@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from engine import tracing
@@ -42,9 +42,17 @@ from engine.model.txn_status import (
     outcome_of,
 )
 from engine.postgres.database import Database
+from engine.postgres.watching import Watch
 from engine.settings import EngineSettings
 
-_POLL_SECONDS = (0.004, 0.008, 0.015, 0.03)
+#: Most ends come while their decision is being answered: whoever waits looks so soon by itself,
+#: then with all who wait.
+_FIRST_LOOKS = (0.004, 0.008, 0.015)
+
+
+def _has_ended(status: str | None) -> bool:
+    """None: it is archived, or never was."""
+    return status in (None, TxnStatus.COMMITTED, TxnStatus.ABORTED)
 
 
 class Coordinator:
@@ -63,6 +71,7 @@ class Coordinator:
         self._coordinators = coordinators
         self._limits = OpenLimits(settings)
         self._next_tc = itertools.count()
+        self._ends = Watch(self._statuses)
 
     def open(
         self,
@@ -214,15 +223,26 @@ class Coordinator:
         """Wait until the transaction is COMMITTED or ABORTED, at most ``wait_ms``; holds no
         connection meanwhile. Answers the transaction as it is then."""
         give_up = time.monotonic() + wait_ms / 1000
-        pauses = itertools.chain(_POLL_SECONDS, itertools.repeat(_POLL_SECONDS[-1]))
-        for pause in pauses:
-            with self._database.session() as session:
-                row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-            ended = row is None or row.status in (TxnStatus.COMMITTED, TxnStatus.ABORTED)
-            if ended or time.monotonic() + pause > give_up:
+        for pause in _FIRST_LOOKS:
+            if _has_ended(self._statuses([txn_id]).get(txn_id)):
+                return self.get(txn_id)
+            if time.monotonic() + pause > give_up:
                 break
             time.sleep(pause)
+        while (left := give_up - time.monotonic()) > 0:
+            self._ends.wait(txn_id, _has_ended, left)
+            if _has_ended(self._statuses([txn_id]).get(txn_id)):
+                break
         return self.get(txn_id)
+
+    def _statuses(self, txn_ids: Collection[TxnID]) -> dict[TxnID, str | None]:
+        with self._database.session() as session:
+            rows = session.all(
+                "txn_statuses",
+                tc_ids=[txn_id.tc_id for txn_id in txn_ids],
+                sequences=[txn_id.sequence for txn_id in txn_ids],
+            )
+        return {txn_id: row.status for txn_id, row in zip(txn_ids, rows, strict=True)}
 
     def extend(self, txn_id: TxnID, timeout_ms: int, *, owner: str | None = None) -> Transaction:
         """Move the deadline of an OPEN transaction to now + ``timeout_ms``.

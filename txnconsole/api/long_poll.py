@@ -1,9 +1,10 @@
 """Waiting for something to happen, without a database connection in hand.
 
-A waiting call asks again and again, at first after 2 ms and then ever more seldom up to 50 ms.
-Each question is one indexed read that takes a connection from the pool and gives it back. What a
-waiting call does hold is its thread, so no more than half of a process's threads may wait: a call
-that finds no place answers at once, which the contract allows ("waits at most").
+A waiting call sleeps until the engine says that something may have happened
+(engine/postgres/watching.py), and reads again. One that is woken again and again for nothing pauses
+between, ever longer up to 50 ms. What a waiting call does hold is its thread, so no more than half
+of a process's threads may wait: a call that finds no place answers at once, which the contract
+allows ("waits at most").
 """
 
 from __future__ import annotations
@@ -41,8 +42,18 @@ def place_to_wait(wait_ms: int) -> Generator[int]:
         _places.release()
 
 
-def wait_until(ready: Callable[[T], bool], read: Callable[[], T], *, wait_ms: int) -> T:
-    """Read until the answer is ready or ``wait_ms`` have passed; return the last answer."""
+def wait_until(
+    ready: Callable[[T], bool],
+    read: Callable[[], T],
+    *,
+    wait_ms: int,
+    stirred: Callable[[T, float], None] = lambda _answer, _seconds: None,
+) -> T:
+    """Read until the answer is ready or ``wait_ms`` have passed; return the last answer.
+
+    ``stirred`` waits until there may be another answer than the last, at most so many seconds;
+    without it the answer is read again and again.
+    """
     answer = read()
     if wait_ms == 0 or ready(answer):
         return answer
@@ -50,7 +61,12 @@ def wait_until(ready: Callable[[T], bool], read: Callable[[], T], *, wait_ms: in
         deadline = monotonic() + granted_ms / 1000
         pause = _FIRST_PAUSE
         while not ready(answer) and (left := deadline - monotonic()) > 0:
-            sleep(min(pause, left))
-            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+            began = monotonic()
+            stirred(answer, left)
+            if monotonic() - began < _LONGEST_PAUSE:
+                sleep(min(pause, max(0.0, deadline - monotonic())))
+                pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+            else:
+                pause = _FIRST_PAUSE
             answer = read()
     return answer

@@ -97,6 +97,12 @@ SELECT
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.partition_id = %(partition_id)s
 
+-- awaited_heads --
+-- How far the partitions can be read that somebody waits for (engine/subscription/arrivals.py).
+SELECT partition_id, next_offset - 1 AS last_offset,
+    coalesce(first_ongoing_offset, next_offset) - 1 AS stable_position
+FROM broker.partition_live WHERE partition_id = ANY (%(partition_ids)s::bigint[])
+
 -- committed_entries --
 -- Entries with an offset in [from, upper) up to the stable position; bodies are cut at max_bytes,
 -- but the first is always whole.

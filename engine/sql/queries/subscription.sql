@@ -80,6 +80,28 @@ WHERE p.topic_id = %(topic_id)s AND p.online AND (
 )
 ORDER BY p.number
 
+-- awaited_subscriptions --
+-- Which of those that somebody waits for may have something to deliver (as deliverable says), and
+-- whose turn it is.
+SELECT s.subscription_id, s.consumer,
+    coalesce(s.consumer_until < statement_timestamp(), false) AS lapsed,
+    EXISTS (
+        SELECT FROM broker.partition p
+        LEFT JOIN broker.cursor c
+            ON c.partition_id = p.partition_id AND c.subscription_id = s.subscription_id
+        LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
+        LEFT JOIN broker.dispatch d
+            ON d.partition_id = p.partition_id AND d.subscription_id = s.subscription_id
+        WHERE p.topic_id = s.topic_id AND p.online AND (
+            c.partition_id IS NULL
+            OR l.partition_id IS NULL
+            OR greatest(d.due_offset, c.mark_delete + 1)
+                < coalesce(l.first_ongoing_offset, l.next_offset)
+            OR d.next_deadline < statement_timestamp()
+        )
+    ) AS due
+FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::bigint[])
+
 -- read_cursors --
 -- See functions/broker/read_cursors.sql.
 SELECT * FROM broker.read_cursors(

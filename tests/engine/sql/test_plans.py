@@ -199,6 +199,8 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
             {"subscription_id": subscription_id, "topic_id": topic_id, "taken_over": True},
             10,
         ),
+        Hot("awaited_heads", {"partition_ids": [key["partition_id"]]}, 2),
+        Hot("awaited_subscriptions", {"subscription_ids": [subscription_id]}, 10),
     ]
 
 

@@ -188,6 +188,13 @@ class FetchQuery(Query):
             return ReadPosition(offset=self.from_offset)
         return ReadPosition.decode(self.cursor)
 
+    @property
+    def until_stable(self) -> bool:
+        """Whether it shows what is below the stable position, and not all of the log."""
+        return (
+            self.isolation == "read_committed" and self.order == "published" and self.view is None
+        )
+
     def check(self) -> None:
         """Refuse what cannot be asked for together.
 

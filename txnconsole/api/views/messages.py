@@ -107,6 +107,9 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             lambda found: bool(found.messages) or found.next_offset > start,
             lambda: self._fetch(query),
             wait_ms=query.wait_ms,
+            stirred=lambda seen, seconds: engine().arrivals.in_partition(
+                self.partition, seen, committed=query.until_stable, seconds=seconds
+            ),
         )
         return fetched(
             answer,

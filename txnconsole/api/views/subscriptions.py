@@ -178,6 +178,9 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
                 self.subscription, body.consumer, max_messages=body.max_messages
             ),
             wait_ms=body.wait_ms,
+            stirred=lambda _, seconds: engine().arrivals.in_subscription(
+                self.subscription, body.consumer, seconds=seconds
+            ),
         )
         return received(messages, packed=call.packed)
 

@@ -1,0 +1,115 @@
+"""Waiting for messages, without a connection and without asking for each waiter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack, suppress
+
+from engine.log.brokers import Brokers
+from engine.log.partition_log import PartitionLogs
+from engine.log.topics import Topics
+from engine.model.errors import PartitionUnavailable
+from engine.model.partition import Fetched
+from engine.model.subscription import SubscriptionType
+from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.postgres.database import Database, Row
+from engine.postgres.watching import Watch
+from engine.subscription.cursors import Cursors
+
+#: Seconds after which a waiter looks whatever the watch says: it is asked for partitions and
+#: subscriptions that are there and online.
+_LONGEST = 1.0
+#: A waiting consumer calls so often in its lease, so that it is known to be there.
+_CALLS_IN_LEASE = 3
+
+
+class Arrivals:
+    """Wakes who waits for messages of a partition or a subscription.
+
+    Waiting ends when there may be something, or after a second: the caller asks, and waits again.
+    """
+
+    def __init__(
+        self, topics: Topics, brokers: Brokers, log: PartitionLogs, cursors: Cursors
+    ) -> None:
+        self._topics = topics
+        self._brokers = brokers
+        self._log = log
+        self._cursors = cursors
+        self._heads = _watches(brokers, _look_at_heads)
+        self._subscriptions = _watches(brokers, _look_at_subscriptions)
+
+    def in_partition(
+        self, partition: PartitionName, seen: Fetched, *, committed: bool, seconds: float
+    ) -> None:
+        """Wait until more can be read than ``seen`` has shown; ``committed``: up to the stable
+        position, else up to the end of the log.
+
+        Raises:
+            TopicNotFound, PartitionNotFound: there is no such partition.
+        """
+        location = self._log.locate(partition)
+
+        def moved(head: Row | None) -> bool:
+            if head is None:
+                return True
+            if committed:
+                return bool(head.stable_position != seen.stable_position)
+            return bool(head.last_offset != seen.last_offset)
+
+        watch = self._heads[location.database.name]
+        watch.wait(location.partition_id, moved, min(seconds, _LONGEST))
+
+    def in_subscription(self, name: SubscriptionName, consumer: str, *, seconds: float) -> None:
+        """Wait until there may be something to deliver to the consumer.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+        """
+        topic = self._topics.get(name.topic)
+        wake = threading.Event()
+        longest = min(seconds, _LONGEST)
+        with ExitStack() as watched:
+            for database in self._brokers.of_topic(topic):
+                with suppress(PartitionUnavailable):  # The others' messages come all the same.
+                    place = self._cursors.place(database, topic, name)
+                    lease = place.record.consumer_lease_ms / 1000
+                    longest = min(longest, lease / _CALLS_IN_LEASE)
+                    happened = _deliverable_to(consumer, SubscriptionType(place.record.type))
+                    watch = self._subscriptions[database.name]
+                    watched.enter_context(watch.watching(place.subscription_id, happened, wake))
+            wake.wait(longest)
+
+
+def _deliverable_to(
+    consumer: str, subscription_type: SubscriptionType
+) -> Callable[[Row | None], bool]:
+    if not subscription_type.has_one_consumer:
+        return lambda row: row is None or row.due
+    return lambda row: row is None or row.lapsed or (row.due and row.consumer in (None, consumer))
+
+
+def _watches(
+    brokers: Brokers, look: Callable[[Database, Collection[int]], Mapping[int, Row]]
+) -> dict[str, Watch[int, Row]]:
+    """A watch for each broker."""
+
+    def watch(database: Database) -> Watch[int, Row]:
+        return Watch(lambda keys: look(database, keys))
+
+    return {database.name: watch(database) for database in brokers}
+
+
+def _look_at_heads(database: Database, partition_ids: Collection[int]) -> Mapping[int, Row]:
+    with database.session() as session:
+        rows = session.all("awaited_heads", partition_ids=sorted(partition_ids))
+    return {row.partition_id: row for row in rows}
+
+
+def _look_at_subscriptions(
+    database: Database, subscription_ids: Collection[int]
+) -> Mapping[int, Row]:
+    with database.session() as session:
+        rows = session.all("awaited_subscriptions", subscription_ids=sorted(subscription_ids))
+    return {row.subscription_id: row for row in rows}

@@ -1,0 +1,122 @@
+"""Whoever waits for messages is woken by what makes them readable, not by its patience."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from engine import Engine
+from engine.model.message import Isolation
+from engine.model.subscription import SubscriptionSettings, SubscriptionType
+from engine.subscription import arrivals
+from tests.engine.support import P0, SUBSCRIPTION, abort, batch, commit, make_topic, open_txn, sql
+
+FOR_EVER = 60.0
+Waiting = Callable[[Callable[[], None]], "Future[None]"]
+
+
+@pytest.fixture
+def waiting(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting]:
+    """Begin to wait in a thread, which only the watch wakes; returns when the watch knows of it."""
+    monkeypatch.setattr(arrivals, "_LONGEST", FOR_EVER)
+    watches = (*engine.arrivals._heads.values(), *engine.arrivals._subscriptions.values())
+    with ThreadPoolExecutor(4) as pool:
+
+        def begin(wait: Callable[[], None]) -> Future[None]:
+            before = sum(len(watch._waiters) for watch in watches)
+            begun = pool.submit(wait)
+            while sum(len(watch._waiters) for watch in watches) == before:
+                assert not begun.done(), begun.exception()
+                threading.Event().wait(0.001)
+            return begun
+
+        yield begin
+
+
+def stays(waiter: Future[None]) -> bool:
+    """Whether it still waits after several looks of the watch."""
+    with pytest.raises(TimeoutError):
+        waiter.result(0.1)
+    return True
+
+
+def test_a_reader_of_committed_messages_is_woken_when_the_stable_position_moves(
+    engine: Engine, waiting: Waiting
+) -> None:
+    make_topic(engine)
+    seen = engine.log.fetch(P0)
+    committed = waiting(
+        lambda: engine.arrivals.in_partition(P0, seen, committed=True, seconds=FOR_EVER)
+    )
+    anything = waiting(
+        lambda: engine.arrivals.in_partition(P0, seen, committed=False, seconds=FOR_EVER)
+    )
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    anything.result(FOR_EVER)
+    assert stays(committed)
+    commit(engine, txn)
+    committed.result(FOR_EVER)
+    assert engine.log.fetch(P0).messages
+    assert engine.log.fetch(P0, isolation=Isolation.READ_UNCOMMITTED).messages
+
+
+def test_a_consumer_is_woken_by_what_comes_and_by_what_is_given_back(
+    engine: Engine, waiting: Waiting
+) -> None:
+    make_topic(engine, partitions=3)  # on both brokers
+    engine.subscriptions.create(SUBSCRIPTION, SubscriptionSettings(type=SubscriptionType.SHARED))
+    engine.receive(SUBSCRIPTION, "c1")  # makes the cursors
+
+    def wait(consumer: str) -> None:
+        engine.arrivals.in_subscription(SUBSCRIPTION, consumer, seconds=FOR_EVER)
+
+    arrived = waiting(lambda: wait("c1"))
+    engine.produce(P0, batch("a"))
+    arrived.result(FOR_EVER)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    given_back = waiting(lambda: wait("c2"))
+    assert stays(given_back)
+    engine.nack(SUBSCRIPTION, "c1", [message.message_id])
+    given_back.result(FOR_EVER)
+    [message] = engine.receive(SUBSCRIPTION, "c2")
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c2", [message.message_id], txn_id=txn)
+    aborted = waiting(lambda: wait("c2"))
+    abort(engine, txn)
+    aborted.result(FOR_EVER)
+
+
+def test_a_consumer_that_is_not_the_active_one_sleeps_until_that_one_leaves(
+    engine: Engine, waiting: Waiting
+) -> None:
+    make_topic(engine)
+    engine.subscriptions.create(
+        SUBSCRIPTION,
+        SubscriptionSettings(type=SubscriptionType.FAILOVER, consumer_lease_ms=600_000),
+    )
+    assert engine.receive(SUBSCRIPTION, "active") == ()
+    engine.produce(P0, batch("a"))
+    standby = waiting(
+        lambda: engine.arrivals.in_subscription(SUBSCRIPTION, "standby", seconds=FOR_EVER)
+    )
+    assert stays(standby)
+    engine.leave(SUBSCRIPTION, "active")
+    standby.result(FOR_EVER)
+    assert engine.receive(SUBSCRIPTION, "standby")
+
+
+def test_a_partition_that_has_to_be_rebuilt_wakes_its_readers(
+    engine: Engine, waiting: Waiting
+) -> None:
+    make_topic(engine)
+    seen = engine.log.fetch(P0)
+    location = engine.log.locate(P0)
+    reader = waiting(
+        lambda: engine.arrivals.in_partition(P0, seen, committed=True, seconds=FOR_EVER)
+    )
+    sql(location.database, "DELETE FROM broker.partition_live")
+    reader.result(FOR_EVER)
