@@ -15,7 +15,7 @@ export UV_LINK_MODE ?= copy
 FAST := not browser and not spark and not acceptance and not crash and not deep and not checker
 
 .PHONY: help setup lock run serve test test-fast soak chromium lint types imports format bench \
-	bench-engine bench-http bench-archive bench-pipeline docs screenshots clean
+	bench-engine bench-http bench-archive bench-console bench-pipeline docs screenshots clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
@@ -77,7 +77,7 @@ format: setup ## Format the code
 soak: setup ## Run clients and faults for MINUTES (10), and check every answer
 	@$(PY) -m tests.checker.soak $(or $(MINUTES),10) $(SEED)
 
-bench: bench-engine bench-http bench-archive bench-pipeline ## Run all benchmarks (minutes)
+bench: bench-engine bench-http bench-archive bench-console bench-pipeline ## Run all benchmarks (minutes)
 
 bench-engine: setup ## The engine beside pgmq, INSERT and COPY
 	@$(PY) -m benchmarks.engine
@@ -87,6 +87,9 @@ bench-http: setup ## The programs' side over HTTP beside bare views
 
 bench-archive: setup ## The archive of ended transactions at 10^6 of each kind
 	@$(PY) -m benchmarks.archive
+
+bench-console: setup ## Each page of the console over 10^6 transactions and 10^4 partitions
+	@$(PY) -m benchmarks.console
 
 bench-pipeline: setup ## Spark beside COPY out of PostgreSQL and the engine's own produce
 	@$(PY) -m benchmarks.pipeline

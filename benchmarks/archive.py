@@ -8,6 +8,7 @@ with 10^6 of them as with 10^4 (design/quality.md, "within 1.3 x of the empty sy
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -47,9 +48,11 @@ def main() -> None:
         )
         try:
             engine.migrate()
+            load = os.getloadavg()[0]
             with psycopg.connect(server.url("coordinator"), autocommit=True) as connection:
                 rows = [_archived(engine, connection, tc_id) for tc_id in _KINDS]
-            report("archive", [*rows, _asked(engine)])
+            rows.append(_asked(engine))
+            report("archive", rows, load=(load, os.getloadavg()[0]))
         finally:
             engine.close()
             server.stop()

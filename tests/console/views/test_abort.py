@@ -7,8 +7,11 @@ from django.test import Client
 
 from engine import Engine
 from engine.model.errors import CoordinatorUnavailable
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName
 from engine.model.txn_status import EndReason, TxnStatus
-from tests.console.conftest import Orders
+from tests.console.conftest import TOPIC, Orders, begin, produce
+from tests.console.questions import Questions
 from txnconsole.audit.models import AuditEntry
 
 REASON = "left hanging by a dead producer"
@@ -18,6 +21,23 @@ def test_the_dialog_tells_what_would_change(orders: Orders, operator: Client) ->
     text = operator.get(f"/transactions/{orders.open}/abort").content.decode()
     assert "discarded; the stable position moves from" in text
     assert "given back for redelivery" in text
+
+
+def test_of_many_partitions_the_dialog_tells_what_moves_by_a_question_to_each_broker(
+    engine: Engine, operator: Client, questions: Questions
+) -> None:
+    engine.topics.create(TOPIC, TopicSettings(partitions=9))
+    txn_id = begin(engine)
+    for number in range(9):
+        produce(engine, PartitionName(TOPIC, number), "hidden", txn_id=txn_id)
+    operator.get(f"/transactions/{txn_id}/abort")
+    with questions.at_most(6):
+        text = operator.get(f"/transactions/{txn_id}/abort").content.decode()
+    assert 'The stable position of <b class="num">9</b> partitions moves:' in text
+    assert 'and <span class="num">4</span> more' in text
+    assert (
+        '<b class="num">9</b> messages in <span class="num">9</span> partitions discarded' in text
+    )
 
 
 @pytest.mark.parametrize("reason", ["", "short", "       x   "])

@@ -74,6 +74,15 @@ def test_a_region_is_answered_without_the_frame_around_it(orders: Orders, viewer
     assert "HX-Request" in whole["Vary"]
 
 
+@pytest.mark.parametrize("part", ["now", "rest"])
+def test_a_regions_address_opened_by_itself_is_the_page(
+    orders: Orders, viewer: Client, part: str
+) -> None:
+    text = viewer.get(f"/?part={part}").content.decode()
+    assert "What holds readers back" in text
+    assert "Who held readers back" in text
+
+
 def test_the_overview_names_what_holds_a_partition_back(orders: Orders, operator: Client) -> None:
     text = operator.get("/").content.decode()
     assert str(orders.partition) in text

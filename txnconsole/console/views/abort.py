@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
@@ -15,6 +17,11 @@ from txnconsole.console.operator_actions import abort_transaction
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
+
+
+#: Partitions of which the dialog tells everything, each by some questions of its own; of more it
+#: tells what moves, by one question to each broker.
+DETAILED, NAMED = 5, 5
 
 
 @require_http_methods(["GET", "POST"])
@@ -43,12 +50,16 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 def _dialog(
     request: ConsoleRequest, txn_id: TxnID, form: ReasonForm, *, status: int = 200
 ) -> HttpResponse:
-    context = {
-        "transaction": engine().coordinator.get(txn_id),
-        "impact": region(lambda: engine().inspect.impact(txn_id, TxnAction.ABORT)),
-        "if_committed": region(lambda: engine().inspect.impact(txn_id, TxnAction.COMMIT)).value,
-        "form": form,
-    }
+    found = engine().coordinator.get(txn_id)
+    context: dict[str, Any] = {"transaction": found, "form": form, "named": NAMED}
+    if len(found.partitions) > DETAILED:
+        context["effect"] = region(lambda: engine().inspect.transactions.joint_effect([txn_id]))
+    else:
+        inspect = engine().inspect
+        context |= {
+            "impact": region(lambda: inspect.impact(txn_id, TxnAction.ABORT)),
+            "if_committed": region(lambda: inspect.impact(txn_id, TxnAction.COMMIT)).value,
+        }
     return show(
         request,
         "console/abort.html",

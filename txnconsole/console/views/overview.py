@@ -38,7 +38,8 @@ def overview(request: ConsoleRequest) -> HttpResponse:
     Its two regions are read by themselves (``part``): what changes with every transaction, and
     what does not.
     """
-    part = request.GET.get("part", "")
+    # A region is for the page's script; whoever opens its address gets the page.
+    part = request.GET.get("part", "") if "HX-Request" in request.headers else ""
     context: dict[str, Any] = {"channel": "overview", "ranges": RANGES, "range": _range(request)}
     summary = read_summary(engine())
     context |= {"position": summary.position, "summary": summary}
