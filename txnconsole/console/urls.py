@@ -119,6 +119,7 @@ urlpatterns = [
         name="alert-message-resend",
     ),
     path("audit", audit.audit, name="audit"),
+    path("audit/export.<str:form>", audit.export, name="audit-export"),
     path(
         "settings", RedirectView.as_view(pattern_name="console:settings-profile"), name="settings"
     ),

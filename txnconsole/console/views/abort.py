@@ -18,7 +18,6 @@ from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
-
 #: Partitions of which the dialog tells everything, each by some questions of its own; of more it
 #: tells what moves, by one question to each broker.
 DETAILED, NAMED = 5, 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
@@ -17,6 +15,7 @@ from engine.model.transaction import Transaction
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
 from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.spreadsheet import csv_lines
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
 from txnconsole.enginedb.wiring import engine
@@ -29,8 +28,6 @@ _COLUMNS = (
     *("txn_id", "status", "owner", "client", "opened_at", "age_ms", "timeout_ms", "deadline"),
     *("decided_at", "ended_at", "end_reason", "end_detail"),
 )
-#: What a spreadsheet would take for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _CUT = f"The list goes on: a file has at most {MAX_ROWS:,} transactions. Narrow the query."
 
 
@@ -76,20 +73,15 @@ def _pages(listing: Listing, query: TransactionQuery) -> Iterator[Sequence[Trans
 
 
 def _csv(pages: Iterator[Sequence[Transaction]]) -> Iterator[str]:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(_COLUMNS)
+    return csv_lines(_COLUMNS, _rows(pages))
+
+
+def _rows(pages: Iterator[Sequence[Transaction]]) -> Iterator[Sequence[Sequence[object]]]:
     written = 0
     for found in pages:
-        for one in found[: MAX_ROWS - written]:
-            writer.writerow([_cell(value) for value in _values(one)])
-        cut = written + len(found) > MAX_ROWS
+        rows = [_values(one) for one in found[: MAX_ROWS - written]]
         written += len(found)
-        if cut:
-            writer.writerow([f"# {_CUT}"])
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
+        yield rows if written <= MAX_ROWS else [*rows, [f"# {_CUT}"]]
 
 
 def _json(pages: Iterator[Sequence[Transaction]]) -> Iterator[str]:
@@ -128,8 +120,3 @@ def _values(one: Transaction) -> list[object]:
 
 def _time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def _cell(value: object) -> object:
-    """Text that a spreadsheet would run is told to be text."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

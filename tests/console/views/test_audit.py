@@ -1,0 +1,92 @@
+"""The audit log's page: filters that stand in the address, and the same entries as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.console.conftest import signed_in
+from txnconsole.audit.chain import Actor, Change, record
+from txnconsole.audit.models import AuditEntry
+
+pytestmark = pytest.mark.django_db
+
+ABORTED = "transaction.abort"
+
+
+@pytest.fixture
+def entries() -> list[AuditEntry]:
+    """Ann aborts with a reason that a spreadsheet would run, a program opens, Bob scales."""
+    record(Change(Actor("ann", request_id="r-1"), ABORTED, "transaction:3:1", "=1+1 is left"))
+    record(Change(Actor("feed", token_id=7), "transaction.open", "transaction:3:2"))
+    record(Change(Actor("bob"), "coordinator.scale", "coordinators"))
+    return list(AuditEntry.objects.order_by("sequence"))
+
+
+def listed(client: Client, query: str) -> list[str]:
+    """Who did what the page shows, newest first."""
+    text = client.get(f"/audit{query}").content.decode()
+    return [name for name in ("bob", "feed", "ann") if f"<td>{name}" in text]
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", ["bob", "feed", "ann"]),
+        ("?who=ann", ["ann"]),
+        ("?action=coordinator.scale", ["bob"]),
+        ("?object=3:2", ["feed"]),
+        ("?people=1", ["bob", "ann"]),
+        ("?since=2100-01-01+00:00", []),
+        ("?until=2100-01-01+00:00&who=bob", ["bob"]),
+    ],
+)
+def test_entries_are_those_of_the_filter(
+    entries: list[AuditEntry], operator: Client, query: str, shown: list[str]
+) -> None:
+    assert listed(operator, query) == shown
+
+
+def test_the_page_tells_reason_request_and_where_to_get_the_file(
+    entries: list[AuditEntry], operator: Client
+) -> None:
+    text = operator.get("/audit?who=ann").content.decode()
+    assert "r-1" in text
+    assert 'href="/audit/export.csv?who=ann"' in text
+    assert "No entry matches" in operator.get("/audit?who=nobody").content.decode()
+
+
+def test_a_moment_that_is_none_is_refused_with_the_form(operator: Client) -> None:
+    answer = operator.get("/audit?since=yesterday")
+    assert answer.status_code == 400
+    assert "Enter a valid date/time." in answer.content.decode()
+    assert operator.get("/audit/export.csv?since=yesterday").status_code == 400
+
+
+def test_a_file_has_the_same_entries_oldest_first(
+    entries: list[AuditEntry], operator: Client
+) -> None:
+    rows = list(csv.DictReader(io.StringIO(_file(operator, "csv"))))
+    assert [row["who"] for row in rows] == ["ann", "feed", "bob"]
+    assert rows[0]["reason"] == "'=1+1 is left"
+    lines = [json.loads(line) for line in _file(operator, "json", "?people=1").splitlines()]
+    assert [line["who"] for line in lines] == ["ann", "bob"]
+    assert lines[0]["hash"] == bytes(entries[0].hash).hex()
+    assert operator.get("/audit/export.xml").status_code == 404
+
+
+def test_who_may_not_read_the_log_gets_no_file_either(viewer: Client) -> None:
+    assert viewer.get("/audit/export.csv").status_code == 403
+    assert signed_in("admin").get("/audit/export.csv").status_code == 200
+
+
+def _file(client: Client, form: str, query: str = "") -> str:
+    answer: Any = client.get(f"/audit/export.{form}{query}")
+    assert answer.status_code == 200
+    assert answer["Content-Disposition"].endswith(f'.{form}"')
+    return b"".join(answer.streaming_content).decode()
