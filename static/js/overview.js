@@ -1,9 +1,10 @@
 // The overview's charts: rates, unfinished transactions, durations, the oldest. The server samples
 // every few seconds, so the charts read again every ten; figures and tables come by the channel.
 
-import { colour, CONFIG, dressed, font, note, onTheme, shownTime, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { brief } from "./format.js";
+import { drawHeatmap, heatTable, heatText } from "./heatmap.js";
 import { live } from "./live.js";
 import "./shell.js";
 
@@ -14,7 +15,6 @@ const rate = (value) => `${value.toFixed(1)} /s`;
 const shown = {
   throughput: { columns: ["committed", "aborted"], text: rate },
   live: { columns: ["open", "committing", "aborting"], text: String },
-  durations: { columns: ["p50", "p95", "p99"], text: brief },
   oldest: { columns: ["oldest"], text: brief },
 };
 let figures = null;
@@ -41,19 +41,8 @@ function stacked(figure) {
     trace.line.color = colour(`${trace.meta}-ink`);
     trace.fillcolor = colour(`${trace.meta}-soft`);
   }
-  return {};
-}
-
-function bands(figure) {
-  for (const trace of figure.data) {
-    trace.y = series[trace.meta];
-    trace.customdata = series[trace.meta].map((value) => (value === null ? "" : brief(value)));
-    trace.line.color = colour(trace.meta === "p50" ? "ink" : "ink-3");
-    trace.line.dash = trace.meta === "p99" ? "dot" : "solid";
-    trace.fillcolor = transparent(colour("none-fill"), trace.meta === "p95" ? 0.22 : 0.1);
-    trace.connectgaps = true;
-  }
-  return {};
+  const most = Math.max(...series.at.map((_, index) => shown.live.columns.reduce((sum, column) => sum + series[column][index], 0)));
+  return { yaxis: { range: [0, Math.max(4, most * 1.08)] } };  // Whole numbers on the axis.
 }
 
 function age(figure) {
@@ -62,22 +51,22 @@ function age(figure) {
   trace.customdata = series.oldest.map((value) => (value === null ? "" : brief(value)));
   trace.line.color = colour("open-fill");
   trace.fillcolor = transparent(colour("open-fill"), 0.16);
-  return { yaxis: { ticksuffix: " s" } };
+  const most = Math.max(series.timeout, ...series.oldest) / 1000;
+  return { yaxis: { ticksuffix: " s", range: [0, most * 1.15] } };
 }
 
-const fill = { throughput: ended, live: stacked, durations: bands, oldest: age };
+const fill = { throughput: ended, live: stacked, oldest: age };
 
 /** Labels at the right end of the lines, pushed apart where they would meet. */
-function endLabels(name, yaxis) {
+function endLabels(name) {
   const { columns, text } = shown[name];
   const labels = [];
   let height = 0;
   for (const column of columns) {
     const value = newest(column);
     if (value === null) continue;
-    height += name === "live" || name === "throughput" ? value : 0;
-    const at = name === "live" || name === "throughput" ? height - value / 2 : name === "oldest" ? value / 1000 : value;
-    labels.push({ column, text: text(value), at: yaxis.type === "log" ? Math.log10(Math.max(1, at)) : at });
+    height += value;
+    labels.push({ column, text: text(value), at: name === "oldest" ? value / 1000 : height - value / 2 });
   }
   // Stacked from the bottom: open lies on what aborts and commits.
   return labels.map(({ column, text: value, at }, index) => note(`${word(column)}<br>${value}`, labels.length > 1 ? 0.5 : at, ink(column), {
@@ -87,7 +76,7 @@ function endLabels(name, yaxis) {
 }
 
 const word = (column) => ({ committed: "Committed", aborted: "Aborted", open: "Open", committing: "Committing", aborting: "Aborting", oldest: "Oldest" })[column] ?? column;
-const ink = (column) => (/^(p\d|oldest)/.test(column) ? (column === "oldest" ? "open-ink" : "ink-2") : `${column}-ink`);
+const ink = (column) => (column === "oldest" ? "open-ink" : `${column}-ink`);
 
 function layoutOf(name) {
   const figure = figures[name];
@@ -95,12 +84,20 @@ function layoutOf(name) {
   for (const trace of figure.data) trace.x = series.at.map((at) => shownTime(at));
   const layout = dressed(figure.layout);
   layout.yaxis = { ...layout.yaxis, ...more.yaxis };
-  layout.xaxis.range = [series.at[0], (series.now ?? series.at.at(-1)) + series.width_s * 1000].map(shownTime);
+  layout.xaxis.range = [series.since ?? series.at[0], series.now ?? series.at.at(-1)].map(shownTime);
   layout.xaxis.tickformat = series.range === "7d" ? "%b %-d" : "%H:%M";
   layout.xaxis.hoverformat = "%Y-%m-%d %H:%M:%S";
-  layout.annotations = endLabels(name, layout.yaxis);
+  layout.annotations = endLabels(name);
+  if (name === "oldest") drawTimeout(layout);
   layout.datarevision = due;
   return layout;
+}
+
+/** A line at the timeout of transactions that ask for none. */
+function drawTimeout(layout) {
+  const y = series.timeout / 1000;
+  layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { color: colour("aborted-ink"), width: 1, dash: "dash" } }];
+  layout.annotations.push(note(`Timeout ${brief(series.timeout)}`, y, "aborted-ink", { x: 0, xshift: 4, yshift: 8 }));
 }
 
 /* Drawing: only what is in sight, one chart a task */
@@ -123,6 +120,14 @@ async function draw() {
     one(`#${name}`).removeAttribute("aria-busy");
     await new Promise((resolve) => setTimeout(resolve, 0));
   }
+  if (visible.has("durations")) drawHeatmap(one("#durations"), series);
+  describeHeat();
+}
+
+function describeHeat() {
+  setText(one("#durations-text"), heatText(series));
+  const details = one('[data-values="durations"]');
+  if (details.open) one(".scroll", details).replaceChildren(heatTable(series, TABLE_ROWS));
 }
 
 function describe(name) {
@@ -174,8 +179,13 @@ function failed(chart, error) {
 }
 
 all(".chart", section).forEach((chart) => watcher.observe(chart));
-all("[data-values]", section).forEach((details) => details.addEventListener("toggle", () => series && describe(details.dataset.values)));
+all("[data-values]", section).forEach((details) => details.addEventListener("toggle", () => {
+  if (!series) return;
+  if (details.dataset.values === "durations") describeHeat();
+  else describe(details.dataset.values);
+}));
 onTheme(draw);
+addEventListener("resize", draw);  // Plotly sees to its own charts.
 for (const event of ["delta", "tick", "resync"]) live?.addEventListener(event, () => read());
 document.body.addEventListener("htmx:after:swap", () => {
   const title = one("[data-title]")?.dataset.title;

@@ -6,10 +6,13 @@ As in ``log_figures``: the page fills them, each trace carries a stable handle i
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
 
+from engine import EngineSettings
+from engine.model.durations import STEPS_PER_DOUBLING
 from txnconsole.trends.reading import Series
 
 _MARGIN = {"l": 54, "r": 92, "t": 10, "b": 26}
@@ -24,6 +27,8 @@ def columns(name: str, found: Series) -> dict[str, Any]:
         "range": name,
         "width_s": found.width.total_seconds(),
         "now": found.now and _ms(found.now),
+        "since": found.now and _ms(found.now - found.length),
+        "timeout": EngineSettings().default_timeout_ms,
         "at": [_ms(point.at) for point in points],
         "committed": [round(point.committed / point.seconds, 3) for point in points],
         "aborted": [round(point.aborted / point.seconds, 3) for point in points],
@@ -34,16 +39,16 @@ def columns(name: str, found: Series) -> dict[str, Any]:
         "p95": [_rounded(point.p95_ms) for point in points],
         "p99": [_rounded(point.p99_ms) for point in points],
         "oldest": [point.oldest_open_ms for point in points],
+        "doublings": [_doublings(point.durations) for point in points],
     }
 
 
 @cache
 def figure_templates() -> dict[str, Any]:
-    """All four figures as JSON values."""
+    """All figures as JSON values; durations are drawn by the page itself (static/js/heatmap.js)."""
     return {
         "throughput": _throughput(),
         "live": _live(),
-        "durations": _durations(),
         "oldest": _oldest(),
     }
 
@@ -94,34 +99,9 @@ def _live() -> dict[str, Any]:
     return _json(figure)
 
 
-def _durations() -> dict[str, Any]:
-    """From opening to the end: half, 95 and 99 of a hundred take no longer."""
-    figure = _figure()
-    for name, width, fill in (("p50", 2, None), ("p95", 1.25, "tonexty"), ("p99", 1.25, "tonexty")):
-        figure.add_scatter(
-            name=name,
-            meta=name,
-            mode="lines",
-            fill=fill,
-            line={"width": width},
-            hovertemplate="%{customdata}",
-        )
-    figure.update_layout(
-        hovermode="x unified",
-        margin=_MARGIN,
-        xaxis=_TIME,
-        yaxis={
-            "type": "log",
-            "fixedrange": True,
-            "tickvals": [1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000],
-            "ticktext": ["1 ms", "10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min", "1 h"],
-        },
-    )
-    return _json(figure)
-
-
 def _oldest() -> dict[str, Any]:
-    """The age of the oldest open transaction: does one head for its timeout?"""
+    """The age of the oldest open transaction: does one head for its timeout? The page draws the
+    line at the timeout of those that ask for none."""
     figure = _figure()
     figure.add_scatter(
         name="Oldest open",
@@ -138,6 +118,15 @@ def _oldest() -> dict[str, Any]:
         yaxis={"nticks": 3, "rangemode": "tozero", "fixedrange": True},
     )
     return _json(figure)
+
+
+def _doublings(durations: Mapping[int, int]) -> dict[int, int]:
+    """Ends by how often one millisecond must be doubled to reach their duration."""
+    found: dict[int, int] = {}
+    for step, count in durations.items():
+        doubling = step // STEPS_PER_DOUBLING
+        found[doubling] = found.get(doubling, 0) + count
+    return found
 
 
 def _rounded(milliseconds: float | None) -> float | None:

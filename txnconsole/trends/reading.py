@@ -5,7 +5,7 @@ Every read is of one index range whose length is fixed, however long the system 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -38,6 +38,8 @@ class Point:
     seconds: float
     committed: int
     aborted: int
+    #: Ends by the step of their duration (engine/model/durations.py).
+    durations: Mapping[int, int]
     p50_ms: float | None
     p95_ms: float | None
     p99_ms: float | None
@@ -55,6 +57,7 @@ class Series:
     has ever looked."""
 
     now: datetime | None
+    length: timedelta
     width: timedelta
     points: tuple[Point, ...]
 
@@ -102,7 +105,7 @@ def series(range_: str) -> Series:
     for one in found:
         spans.setdefault(span_of(one.at, width), []).append(one)
     points = tuple(_point(at, samples) for at, samples in spans.items())
-    return Series(now=_now(), width=width, points=points)
+    return Series(now=_now(), length=length, width=width, points=points)
 
 
 def rates() -> Rates | None:
@@ -152,6 +155,7 @@ def _point(at: datetime, samples: list[Sample]) -> Point:
         seconds=sum(one.width_s for one in samples),
         committed=sum(one.committed for one in samples),
         aborted=sum(one.aborted for one in samples),
+        durations=durations,
         p50_ms=percentile_ms(durations, 0.5),
         p95_ms=percentile_ms(durations, 0.95),
         p99_ms=percentile_ms(durations, 0.99),
