@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from engine.coordinator.coordinator import Coordinator
@@ -24,17 +23,17 @@ from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import LateSnapshots, RecentEnds
+from engine.inspect.spans import with_spans
 from engine.inspect.standing import Standing, standing
 from engine.inspect.transactions import TransactionQuestions
 from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
-from engine.model.errors import EngineError
 from engine.model.hanging import Patience
 from engine.model.message import Isolation, MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Database
@@ -292,25 +291,4 @@ class Inspector:
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
         """
-        transaction = self._coordinator.get(txn_id, owner=owner)
-        return replace(
-            transaction,
-            partitions=tuple(
-                self._with_span(part, txn_id) if part.messages is None else part
-                for part in transaction.partitions
-            ),
-        )
-
-    def _with_span(self, part: PartitionParticipant, txn_id: TxnID) -> PartitionParticipant:
-        try:
-            span = self._log.span(part.partition, txn_id)
-        except EngineError as error:
-            return replace(part, last_error=part.last_error or error.message)
-        if span is None:
-            return replace(part, messages=0)
-        return replace(
-            part,
-            first_offset=span.first_offset,
-            last_offset=span.last_offset,
-            messages=span.messages,
-        )
+        return with_spans(self._reading, self._log, self._coordinator.get(txn_id, owner=owner))

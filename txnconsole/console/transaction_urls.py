@@ -38,6 +38,7 @@ urlpatterns = [
     path(f"{_ONE}/timeline", transaction.timeline, name="transaction-timeline"),
     path(f"{_ONE}/lineage", transaction.lineage, name="transaction-lineage"),
     path(f"{_ONE}/participants", transaction.participants, name="transaction-participants"),
+    path(f"{_ONE}/conflicts", transaction.conflicts, name="transaction-conflicts"),
     path(f"{_ONE}/messages", transaction.messages, name="transaction-messages"),
     path(f"{_ONE}/audit", transaction.audited, name="transaction-audit"),
 ]

@@ -33,6 +33,8 @@ class Refusal(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["subscription", "-last_at"], name="refusal_newest"),
             models.Index(fields=["last_at"], name="refusal_age"),
+            models.Index(fields=["refused"], name="refusal_refused"),
+            models.Index(fields=["holder"], name="refusal_holder"),
         ]
 
     def __str__(self) -> str:

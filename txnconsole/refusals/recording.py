@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import structlog
 from django.db import DatabaseError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from engine.model.errors import TransactionConflict
@@ -60,6 +60,12 @@ def record(
 def newest(name: SubscriptionName, limit: int) -> Sequence[Refusal]:
     """Refusals of a subscription, the newest first."""
     return list(Refusal.objects.filter(subscription=str(name)).order_by("-last_at")[:limit])
+
+
+def about(txn_id: TxnID, limit: int) -> Sequence[Refusal]:
+    """Refusals of a transaction, and those for what it held, the newest first."""
+    mine = Q(refused=str(txn_id)) | Q(holder=str(txn_id))
+    return list(Refusal.objects.filter(mine).order_by("-last_at")[:limit])
 
 
 def _write(key: Mapping[str, object], seen: Mapping[str, object]) -> None:

@@ -111,6 +111,18 @@ JOIN broker.partition g USING (partition_id)
 JOIN broker.partition p ON p.partition_id = coalesce(g.sidecar_of, g.partition_id)
 WHERE o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s ORDER BY p.partition_id
 
+-- open_in_partitions --
+-- What a transaction has written so far in some partitions of this broker, or in their sidecar logs;
+-- not alive while the log that would tell has lost its head in a crash.
+SELECT p.topic_id, p.number, l.partition_id IS NOT NULL AS alive,
+    o.first_offset, o.last_offset, o.messages
+FROM unnest(%(topic_ids)s::bigint[], %(numbers)s::integer[]) AS w (topic_id, number)
+JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
+LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
+LEFT JOIN broker.partition_live l ON l.partition_id = coalesce(g.partition_id, p.partition_id)
+LEFT JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.partition_id)
+    AND o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s
+
 -- ack_holders_of_txn --
 -- The subscriptions of this broker of which a transaction holds acknowledgements.
 SELECT DISTINCT s.subscription_id, s.topic_id, s.topic, s.name

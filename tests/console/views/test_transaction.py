@@ -6,10 +6,12 @@ import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import SECRET, TOPIC, Orders, begin, finish, produce
 from tests.console.support import asked
+from txnconsole.refusals.models import Refusal
 
 ESCAPED = SECRET.replace("<", "&lt;").replace(">", "&gt;")
 
@@ -21,6 +23,41 @@ def test_the_page_costs_few_questions(orders: Orders, viewer: Client) -> None:
         with asked() as questions:
             assert viewer.get(page + part).status_code == 200
         assert questions.count <= 8, (part, questions.names)
+
+
+def test_the_page_asks_each_broker_once_however_many_partitions_there_are(
+    engine: Engine, viewer: Client
+) -> None:
+    engine.topics.create(TOPIC, TopicSettings(partitions=9))
+    txn_id = begin(engine)
+    for number in range(9):
+        produce(engine, PartitionName(TOPIC, number), "hidden", txn_id=txn_id)
+    viewer.get(f"/transactions/{txn_id}")
+    with asked() as questions:
+        text = viewer.get(f"/transactions/{txn_id}").content.decode()
+    assert questions.count <= 10, questions.names
+    assert text.count('<td class="right num">1</td>') >= 9
+
+
+def test_the_page_names_whom_it_conflicted_with(orders: Orders, viewer: Client) -> None:
+    page = f"/transactions/{orders.open}"
+    assert "Nobody refused it" in viewer.get(f"{page}/conflicts").content.decode()
+    for holder, refused in ((orders.open, orders.aborted), (orders.committed, orders.open)):
+        Refusal.objects.create(
+            subscription=f"{TOPIC}/billing",
+            partition=1,
+            holder=str(holder),
+            refused=str(refused),
+            consumer="c-7",
+            who="bob",
+            first_offset=41,
+            times=3,
+        )
+    text = viewer.get(f"{page}/conflicts").content.decode()
+    assert f'It was refused for <a class="mono" href="/transactions/{orders.committed}">' in text
+    assert f'It held what <a class="mono" href="/transactions/{orders.aborted}">' in text
+    assert f"/subscriptions/{TOPIC}/billing?partition=1" in text
+    assert f'hx-get="{page}/conflicts"' in viewer.get(page).content.decode()
 
 
 def test_the_timeline_is_a_figure_and_the_same_as_a_table(orders: Orders, viewer: Client) -> None:

@@ -190,6 +190,11 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("entry_at", key | {"offset": 2}, 5),
         Hot("open_shares", held, 5),
         Hot("joint_effect", held, 10),
+        Hot(
+            "open_in_partitions",
+            {"tc_id": 3, "sequence": 9, "topic_ids": [topic_id], "numbers": [0]},
+            5,
+        ),
         Hot("times_of_txn", named | txn | {"look": 20}, 26),
         Hot("writers", key | {"lower": 9_000, "upper": 9_010, "look": 20, "limit": 20}, 25),
         Hot("messages_of_txn", key | large | {"look": 10}, 15),

@@ -9,7 +9,7 @@ from engine.inspect.contents import Contents
 from engine.inspect.shares import JointEffect, Share
 from engine.model.errors import InvalidRequest, TransactionNotFound
 from engine.model.message import MAX_OFFSET
-from engine.model.topic_name import PartitionName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
@@ -22,10 +22,12 @@ from txnconsole.console.phases import phases_of
 from txnconsole.console.reads import Region, region
 from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
+from txnconsole.refusals.recording import about
 
 _FINAL = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 _MESSAGES = 25
 _AUDIT_ROWS = 20
+_CONFLICTS = 20
 
 
 @require_GET
@@ -158,6 +160,20 @@ def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 @require_GET
 @page(Permission.TRANSACTION_READ_ANY)
+def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """Whom it refused, and who refused it, for messages that both wanted to acknowledge."""
+    context = {
+        "txn_id": txn_id,
+        "refusals": [
+            (one, _subscription(one.subscription), one.refused == str(txn_id))
+            for one in about(txn_id, _CONFLICTS)
+        ],
+    }
+    return show(request, "console/partials/transaction_conflicts.html", context)
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
 def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Its messages in one of its partitions; payloads only for those who may read payloads."""
     found = engine().inspect.transaction(txn_id)
@@ -198,6 +214,11 @@ def audited(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     found = audit_page(before=None, about=f"transaction:{txn_id}", people=False, limit=_AUDIT_ROWS)
     context = {"page": found, "entries": found.entries, "about": f"transaction:{txn_id}"}
     return show(request, "console/partials/transaction_audit.html", context)
+
+
+def _subscription(text: str) -> SubscriptionName:
+    topic, _, name = text.rpartition("/")
+    return SubscriptionName(TopicName.parse(topic), name)
 
 
 def _offset(text: str) -> int | None:

@@ -1,0 +1,88 @@
+"""What a transaction has written so far in partitions in which it has not ended yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.inspect.reading import Reading
+from engine.log.partition_log import PartitionLogs
+from engine.model.errors import EngineError
+from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Row
+
+
+def with_spans(reading: Reading, log: PartitionLogs, transaction: Transaction) -> Transaction:
+    """The transaction with what its brokers know of its open partitions, one question to each.
+
+    A partition that is recovering, or gone, is asked for by itself, which recovers it or says what
+    is wrong; a broker that does not answer is told as its partitions' last error.
+    """
+    open_ = [part for part in transaction.partitions if part.messages is None]
+    told: dict[tuple[int, int], PartitionParticipant] = {}
+    for broker in dict.fromkeys(part.broker for part in open_):
+        asked = [part for part in open_ if part.broker == broker]
+        for part in _of_broker(reading, log, broker, transaction.txn_id, asked):
+            told[_key(part)] = part
+    return replace(
+        transaction,
+        partitions=tuple(told.get(_key(part), part) for part in transaction.partitions),
+    )
+
+
+def _of_broker(
+    reading: Reading,
+    log: PartitionLogs,
+    broker: str,
+    txn_id: TxnID,
+    parts: Sequence[PartitionParticipant],
+) -> list[PartitionParticipant]:
+    try:
+        with reading.brokers.get(broker).session() as session:
+            rows = session.all(
+                "open_in_partitions",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                topic_ids=[part.topic_id for part in parts],
+                numbers=[part.partition.number for part in parts],
+            )
+    except EngineError as error:
+        return [_failed(part, error) for part in parts]
+    alive = {(row.topic_id, row.number): row for row in rows if row.alive}
+    return [
+        _spanned(part, alive[_key(part)]) if _key(part) in alive else _alone(log, part, txn_id)
+        for part in parts
+    ]
+
+
+def _alone(log: PartitionLogs, part: PartitionParticipant, txn_id: TxnID) -> PartitionParticipant:
+    try:
+        span = log.span(part.partition, txn_id)
+    except EngineError as error:
+        return _failed(part, error)
+    if span is None:
+        return replace(part, messages=0)
+    return replace(
+        part,
+        first_offset=span.first_offset,
+        last_offset=span.last_offset,
+        messages=span.messages,
+    )
+
+
+def _spanned(part: PartitionParticipant, row: Row) -> PartitionParticipant:
+    return replace(
+        part,
+        first_offset=row.first_offset,
+        last_offset=row.last_offset,
+        messages=row.messages or 0,
+    )
+
+
+def _failed(part: PartitionParticipant, error: EngineError) -> PartitionParticipant:
+    return replace(part, last_error=part.last_error or error.message)
+
+
+def _key(part: PartitionParticipant) -> tuple[int, int]:
+    return part.topic_id, part.partition.number
