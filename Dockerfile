@@ -10,7 +10,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --create-home txnconsole \
-    && install -d -o txnconsole /data
+    && install -d -o txnconsole /data /offload
 WORKDIR /app
 COPY --from=build /app/.venv .venv
 COPY manage.py ./

@@ -37,6 +37,8 @@ class EngineSettings:
     snapshot_min_interval_ms: int = 5000
     #: Offsets after which a snapshot is due even if no transaction changed: recovery stays short.
     snapshot_max_distance: int = 100_000
+    #: Where the files stand to which segments are offloaded; every process must see them there.
+    offload_directory: str | None = None
     pool_size: int = 16
     #: A single statement, waiting for locks included (no lock is waited for longer than ten
     #: seconds). It is a safety net: no statement of the engine takes long.

@@ -46,6 +46,7 @@ def pytest_configure() -> None:
     settings.DATABASE_URL = f"host={_NOWHERE}"
     settings.BROKER_DATABASE_URLS = [f"host={_NOWHERE}"]
     settings.REDIS_URL = f"unix://{_NOWHERE}/valkey.sock"
+    settings.OFFLOAD_DIR = ""
     settings.SECURE_SSL_REDIRECT = False
     settings.UNSAFE_DATABASES = True  # see _FAST
     settings.STATIC_ROOT = settings.BASE_DIR / "static"

@@ -33,6 +33,8 @@ REDIS_URL = env.text("REDIS_URL", f"unix://{DATA_DIR}/run/valkey.sock")
 COORDINATORS = env.integer("TXNCONSOLE_COORDINATORS", 4, low=1, high=65_536)
 MAX_OPEN_PER_OWNER = env.integer("TXNCONSOLE_MAX_OPEN_PER_OWNER", 10_000, low=0, high=10**9)
 ARCHIVE_AFTER_MS = env.integer("TXNCONSOLE_ARCHIVE_AFTER_MS", 604_800_000, low=0, high=10**13)
+#: Where segments are offloaded to, the same for every machine; empty: nowhere.
+OFFLOAD_DIR = env.text("TXNCONSOLE_OFFLOAD_DIR", "")
 GROUPS_KEPT_DAYS = env.integer("TXNCONSOLE_GROUPS_KEPT_DAYS", 90, low=1, high=36_500)
 PRODUCERS_KEPT_DAYS = env.integer("TXNCONSOLE_PRODUCERS_KEPT_DAYS", 30, low=1, high=36_500)
 JOBS_KEPT_DAYS = env.integer("TXNCONSOLE_JOBS_KEPT_DAYS", 30, low=1, high=36_500)

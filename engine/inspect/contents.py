@@ -75,7 +75,9 @@ def _in_marker_log(
     for entry in entries:
         if not entry.matches:
             continue
-        found += messages_of(entry, part.partition.number, within=(start, MAX_OFFSET))
+        found += messages_of(
+            entry, part.partition.number, reading.brokers.offloaded, within=(start, MAX_OFFSET)
+        )
         if len(found) >= limit:
             return found[:limit], found[limit - 1].offset
     return found, looked

@@ -8,6 +8,8 @@ Invariants
     An entry, its index row and the positions that it moves become durable together.
     Below log_start_offset there is nothing for anybody, whatever rows retention has yet to delete.
     A fetch answers records, aborted list and positions from one snapshot of the database.
+    An entry's body is its batch, or a reference to a file that holds it for good
+    (engine.log.offloaded): nothing but the opening of a batch knows which.
 
 Lock order
     partition record (FOR NO KEY UPDATE, operators and retention only), then partition head

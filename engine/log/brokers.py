@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from engine.log.offloaded import OffloadedFiles
 from engine.model.errors import (
     BrokerUnavailable,
     EngineError,
@@ -50,6 +51,8 @@ class Brokers:
             )
             for name, url in urls.items()
         }
+        #: The batches that stand in no database any more.
+        self.offloaded = OffloadedFiles(settings.offload_directory)
         self._partition_ids: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 

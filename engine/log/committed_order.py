@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.log.entries import messages_of
+from engine.log.offloaded import OffloadedFiles
 from engine.model.errors import InvalidRequest
 from engine.model.message import MAX_OFFSET, StoredMessage
 from engine.model.read_position import ReadPosition
@@ -19,7 +20,11 @@ from engine.postgres.database import Row
 
 
 def in_committed_order(
-    rows: Sequence[Row], number: int, start: ReadPosition, max_messages: int
+    rows: Sequence[Row],
+    number: int,
+    files: OffloadedFiles,
+    start: ReadPosition,
+    max_messages: int,
 ) -> tuple[tuple[StoredMessage, ...], ReadPosition]:
     """At most ``max_messages`` messages, and where the next fetch goes on."""
     *entries, end = rows
@@ -28,7 +33,7 @@ def in_committed_order(
         lower = start.offset
         if entry.tc_id is not None:
             lower = (start.within or 0) if entry.readable_at == start.offset else 0
-        found = list(messages_of(entry, number, within=(lower, MAX_OFFSET)))
+        found = list(messages_of(entry, number, files, within=(lower, MAX_OFFSET)))
         room = max_messages - len(messages)
         messages += found[:room]
         if len(found) > room:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
 from engine.model.message import MAX_OFFSET, EntryKind, MessageID, StoredMessage, Visibility
 from engine.model.partition import AbortedTxn, Marker
@@ -84,15 +85,20 @@ def visibility_of(
 def messages_of(
     entry: Row,
     number: int,
+    files: OffloadedFiles,
     *,
     within: tuple[int, int],
     visibility: Visibility = Visibility.VISIBLE,
     wanted: Callable[[int], bool] | None = None,
 ) -> Iterator[StoredMessage]:
-    """Yield an entry's messages with an offset in the half-open range ``within``."""
+    """Yield an entry's messages with an offset in the half-open range ``within``.
+
+    Raises:
+        SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
+    """
     kind = kind_of(entry)
     txn_id = None if entry.tc_id is None else TxnID(entry.tc_id, entry.sequence)
-    contents = batch.decode(entry.body) if kind is EntryKind.DATA else [None]
+    contents = batch.decode(files.body(entry)) if kind is EntryKind.DATA else [None]
     lower, upper = within
     for index, content in enumerate(contents):
         offset = entry.first_offset + index

@@ -44,6 +44,7 @@ class LogReader:
     ) -> None:
         self._topics = topics
         self._brokers = brokers
+        self.offloaded = brokers.offloaded
         self._settings = settings
         self._recover = recover
 
@@ -83,6 +84,7 @@ class LogReader:
         Raises:
             InvalidRequest: a negative offset or size.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
+            SegmentUnreadable: a file that messages were offloaded to is missing or damaged.
         """
         committed = isolation is Isolation.READ_COMMITTED
         if keep_aborted and not committed:
@@ -105,7 +107,8 @@ class LogReader:
             if committed and not keep_aborted and spans.cover(entry):
                 continue
             upper = min(window[1], head.stable_position + 1) if committed else window[1]
-            messages.extend(messages_of(entry, partition.number, within=(from_offset, upper)))
+            within = from_offset, upper
+            messages.extend(messages_of(entry, partition.number, self.offloaded, within=within))
         relevant = tuple(
             txn for txn in spans.transactions if from_offset < next_offset > txn.first_offset
         )
@@ -164,7 +167,7 @@ class LogReader:
             last_read,
         )
         check_cursor(start, head, read)
-        messages, end = in_committed_order(rows, partition.number, start, size)
+        messages, end = in_committed_order(rows, partition.number, self.offloaded, start, size)
         end = replace(end, ledger_id=head.ledger_id)
         return Fetched(
             messages=messages,
@@ -196,6 +199,7 @@ class LogReader:
                 messages_of(
                     entry,
                     partition.number,
+                    self.offloaded,
                     within=window,
                     visibility=visibility_of(entry, spans, ongoing, head.stable_position),
                 )

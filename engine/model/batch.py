@@ -1,13 +1,18 @@
 """The stored form of a batch: zstd over MessagePack.
 
 An entry is one row whatever the size of its batch (design/architecture.md, "What was measured"),
-and its body is opaque to the database. The first byte is the version of the encoding.
+and its body is opaque to the database. The first byte is the version of the encoding: 1, or 2 for a
+reference to a batch that has been offloaded into a file (docs/decisions/0024): the file's id in 16
+bytes, the batch's length in 4, then the beginning of its zstd frame, which tells its opened size.
+``broker.offload_segment`` writes it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 import zstandard
@@ -16,7 +21,15 @@ from engine.model.errors import EngineError
 from engine.model.message import NewMessage
 
 _VERSION = b"\x01"
+_OFFLOADED = b"\x02"
 _LEVEL = 1
+
+
+class Reference(NamedTuple):
+    """Where an offloaded batch stands: in the file of an id, under its entry's last offset."""
+
+    file: UUID
+    length: int
 
 
 class CorruptBatch(EngineError):
@@ -59,6 +72,14 @@ def decode(body: bytes) -> list[NewMessage]:
         raise CorruptBatch(f"A stored batch cannot be read back: {error}") from error
 
 
+def reference(body: bytes) -> Reference | None:
+    """Where the batch stands if not here."""
+    if body[:1] != _OFFLOADED:
+        return None
+    return Reference(UUID(bytes=bytes(body[1:17])), int.from_bytes(body[17:21]))
+
+
 def size(body: bytes) -> int:
     """How many bytes a stored batch has when it is opened, without opening it."""
-    return max(0, zstandard.frame_content_size(body[1:19]))
+    begins = 21 if body[:1] == _OFFLOADED else 1
+    return max(0, zstandard.frame_content_size(body[begins : begins + 18]))

@@ -115,6 +115,13 @@ class BrokerUnavailable(PartitionUnavailable):
     """The partition's broker cannot be reached; try again."""
 
 
+class SegmentUnreadable(PartitionUnavailable):
+    """The file that a segment's messages were offloaded to is missing or damaged."""
+
+    code = "SegmentUnreadable"
+    retryable = False
+
+
 class InvalidPartitionState(EngineError):
     """The partition's state does not allow this; ``current_state`` tells it."""
 

@@ -22,6 +22,7 @@ import structlog
 
 from engine.log.brokers import Brokers
 from engine.log.entries import entries_of, messages_of
+from engine.log.offloaded import OffloadedFiles
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
 from engine.model.errors import (
@@ -192,7 +193,7 @@ class DeadLetters:
         if broker in away:
             raise PartitionUnavailable(f"{broker} is away.")
         with place.database.session() as session:
-            message = _read(session, row)
+            message = _read(session, row, self._log.offloaded)
         if message is None:
             return  # truncated; nothing is left to be moved
         source = f"{row.topic}:{row.number}"
@@ -248,7 +249,7 @@ class DeadLetters:
         self._cursors.change(place, [partition_id], decide)
 
 
-def _read(session: Session, row: Row) -> StoredMessage | None:
+def _read(session: Session, row: Row, files: OffloadedFiles) -> StoredMessage | None:
     at = row.message_offset
     entries = session.all(
         entries_of(row.buffer),
@@ -261,7 +262,7 @@ def _read(session: Session, row: Row) -> StoredMessage | None:
         (
             message
             for entry in entries
-            for message in messages_of(entry, row.number, within=(at, at + 1))
+            for message in messages_of(entry, row.number, files, within=(at, at + 1))
         ),
         None,
     )

@@ -11,8 +11,9 @@ from typing import TypeVar
 import msgspec
 
 from engine.log.brokers import Brokers, Location
+from engine.log.offloaded import OffloadedFiles
 from engine.log.topics import Topics
-from engine.model.errors import PartitionUnavailable
+from engine.model.errors import PartitionUnavailable, SegmentUnreadable
 from engine.model.message import MessageID, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
@@ -58,11 +59,12 @@ class _Received:
     state: State
     pieces: Sequence[Piece]
     dead: bool
+    files: OffloadedFiles
 
     def messages(self) -> Iterator[StoredMessage]:
         dispatch = self.state.dispatch
         for piece in self.pieces:
-            for message in piece.messages(self.state.number):
+            for message in piece.messages(self.state.number, self.files):
                 count = dispatch.count(message.offset) if dispatch.counts else 0
                 yield msgspec.structs.replace(message, redelivery_count=count) if count else message
 
@@ -113,6 +115,7 @@ class Delivery:
             TopicNotFound, SubscriptionNotFound: there is none.
             ConsumerBusy: another consumer is the active one of an EXCLUSIVE subscription.
             PartitionUnavailable: no broker of the topic can be reached.
+            SegmentUnreadable: there is nothing but what a missing or damaged file should hold.
         """
         topic = self._topics.get(name.topic)
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
@@ -135,6 +138,9 @@ class Delivery:
                     failures[database.name] = error
                 if len(received) >= max_messages:
                     return tuple(received)
+        unreadable = [f for f in failures.values() if isinstance(f, SegmentUnreadable)]
+        if unreadable and not received:
+            raise unreadable[0]
         if len(failures) == len(databases):
             raise failures[databases[0].name]
         return tuple(received)
@@ -218,11 +224,18 @@ class Delivery:
         if found < since or taken_over:
             place, due = self._look(place, taken_over=taken_over)
         received: list[StoredMessage] = []
+        unreadable: SegmentUnreadable | None = None
         for row in _rotated(due, call.turn):
             partition = (place.database.name, row.partition_id)
             if partition in call.served:
                 continue
-            found_here = self._receive_from(place, row.partition_id, called, room - len(received))
+            try:
+                found_here = self._receive_from(
+                    place, row.partition_id, called, room - len(received)
+                )
+            except SegmentUnreadable as error:
+                unreadable = error  # it delays only its own partition
+                continue
             if found_here:
                 call.served.add(partition)
                 received += found_here
@@ -231,6 +244,8 @@ class Delivery:
         else:
             if taken_over:
                 self._entered[_key(place)] = called
+        if unreadable is not None and not received:
+            raise unreadable
         return received
 
     def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Row]]:
@@ -270,7 +285,7 @@ class Delivery:
             if dead:
                 state = replace(state.withdraw(dead), dead=state.dead | dead)
             after, pieces = self._deliver(session, place, state, turn.consumer, room)
-            received = _Received(after, pieces, bool(dead))
+            received = _Received(after, pieces, bool(dead), self._brokers.offloaded)
             if after.dispatch == before.dispatch and after.cursor == before.cursor:
                 return [], received
             target = self._dead_letters.target(place.record, before.number) if dead else 0
@@ -292,10 +307,12 @@ class Delivery:
         self, session: Session, place: Place, state: State, consumer: str, room: int
     ) -> tuple[State, Sequence[Piece]]:
         """Pick messages and put them on their way."""
-        max_bytes = self._settings.max_fetch_bytes
+        max_bytes, files = self._settings.max_fetch_bytes, self._brokers.offloaded
         dispatch = state.dispatch
         if place.record.type == SubscriptionType.KEY_SHARED:
-            keyed = KeyReading(session, state, room=room, max_bytes=max_bytes, consumer=consumer)
+            keyed = KeyReading(
+                session, state, files, room=room, max_bytes=max_bytes, consumer=consumer
+            )
             keyed.collect()
             reading: Reading = keyed
             queued = Ranges.of_offsets(keyed.queued)
@@ -304,7 +321,9 @@ class Delivery:
             )
         else:
             in_order = SubscriptionType(place.record.type).has_one_consumer
-            reading = Reading(session, state, room=room, max_bytes=max_bytes, in_order=in_order)
+            reading = Reading(
+                session, state, files, room=room, max_bytes=max_bytes, in_order=in_order
+            )
             reading.collect()
         delivered = Ranges.of((piece.lower, piece.upper) for piece in reading.pieces)
         dispatch = msgspec.structs.replace(dispatch, read_offset=reading.read_offset).deliver(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from engine.log.offloaded import OffloadedFiles
 from engine.model.dispatch import Slot
 from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
 from engine.model.ranges import Ranges, Run
@@ -25,9 +26,16 @@ class KeyReading(Reading):
     """
 
     def __init__(
-        self, session: Session, state: State, *, room: int, max_bytes: int, consumer: str
+        self,
+        session: Session,
+        state: State,
+        files: OffloadedFiles,
+        *,
+        room: int,
+        max_bytes: int,
+        consumer: str,
     ) -> None:
-        super().__init__(session, state, room=room, max_bytes=max_bytes)
+        super().__init__(session, state, files, room=room, max_bytes=max_bytes)
         dispatch = state.dispatch
         self._consumer = consumer
         self._outstanding = dispatch.in_flight() | state.held - state.dead
@@ -65,7 +73,7 @@ class KeyReading(Reading):
         first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
             piece = Piece(entry, max(first, runs[at][0]), min(end, runs[at][1]))
-            for message in piece.messages(self._state.number):
+            for message in piece.messages(self._state.number, self._files):
                 offset = message.offset
                 if self.room <= 0 or self._bytes_left <= 0 or len(self.queued) >= LOOKAHEAD:
                     self.room = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from engine.log.entries import kind_of, messages_of
+from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges, Run
@@ -25,8 +26,8 @@ class Piece(NamedTuple):
     lower: int
     upper: int
 
-    def messages(self, number: int) -> Iterator[StoredMessage]:
-        return messages_of(self.entry, number, within=(self.lower, self.upper))
+    def messages(self, number: int, files: OffloadedFiles) -> Iterator[StoredMessage]:
+        return messages_of(self.entry, number, files, within=(self.lower, self.upper))
 
 
 class Reading:
@@ -47,12 +48,14 @@ class Reading:
         self,
         session: Session,
         state: State,
+        files: OffloadedFiles,
         *,
         room: int,
         max_bytes: int,
         in_order: bool = False,
     ) -> None:
         self._session = session
+        self._files = files
         self._in_order = in_order
         self._state = state
         self._end = 0 if state.stable_position is None else state.stable_position + 1
@@ -108,12 +111,18 @@ class Reading:
 
     def take(self, entry: Row, runs: Sequence[Run], at: int) -> int | None:
         """Take an entry's messages within the runs from ``at`` on; answers where there was no room
-        for one any more."""
+        for one any more.
+
+        Raises:
+            SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
+        """
         first, end = int(entry.first_offset), int(entry.last_offset) + 1
         while at < len(runs) and runs[at][0] < end:
             lower, upper = max(first, runs[at][0]), min(end, runs[at][1])
             if self.room <= 0 or self._bytes_left <= 0:
                 return lower
+            # Read here, where a file that is missing leaves nothing delivered.
+            self._files.body(entry)
             taken = min(upper, lower + self.room)
             self.pieces.append(Piece(entry, lower, taken))
             self.room -= taken - lower

@@ -72,6 +72,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "LimitExceeded": 429,
     "InternalError": 500,
     "PartitionUnavailable": 503,
+    "SegmentUnreadable": 503,
     "CoordinatorUnavailable": 503,
     "TimeLimitExceeded": 504,
 }

@@ -140,6 +140,10 @@ class PartitionUnavailable(TxnConsoleError):
     """The partition is offline, recovering, or its broker cannot be reached."""
 
 
+class SegmentUnreadable(TxnConsoleError):
+    """A file that messages were offloaded to is missing or damaged; ``data["file"]`` names it."""
+
+
 class InvalidPartitionState(TxnConsoleError):
     """The partition's state does not allow this, such as truncating one that is online."""
 

@@ -33,6 +33,7 @@ def engine() -> Engine:
                         archive_keep=settings.ARCHIVE_KEEP,
                         groups_kept_ms=settings.GROUPS_KEPT_DAYS * _DAY_MS,
                         producers_kept_ms=settings.PRODUCERS_KEPT_DAYS * _DAY_MS,
+                        offload_directory=settings.OFFLOAD_DIR or None,
                         unsafe_databases=settings.UNSAFE_DATABASES,
                         statement_timeout_ms=settings.STATEMENT_TIMEOUT_MS,
                     ),

@@ -103,7 +103,9 @@ def _stop(layers: list[list[Child]]) -> None:
 
 def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, str]:
     settings = servers.environment | {
-        "SECRET_KEY": os.environ.get("SECRET_KEY") or data.secret("django")
+        "SECRET_KEY": os.environ.get("SECRET_KEY") or data.secret("django"),
+        "TXNCONSOLE_OFFLOAD_DIR": os.environ.get("TXNCONSOLE_OFFLOAD_DIR")
+        or str(data.path / "offload"),
     }
     data.publish(settings)
     return (

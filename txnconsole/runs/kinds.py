@@ -13,6 +13,7 @@ _PATTERN = re.compile(r"[\w.~%/*?\[\]!-]+")
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 _OFFSETS = re.compile(r'earliest|latest|\{\s*("\d+"\s*:\s*\d+\s*,?\s*)*\}', re.ASCII)
 _HOURS = re.compile(r"[1-9]\d{0,3}", re.ASCII)
+_HOURS_OR_NONE = re.compile(r"0|[1-9]\d{0,4}", re.ASCII)
 _YES_NO = re.compile("yes|no")
 _LENGTH = 2000
 
@@ -129,7 +130,18 @@ _METRICS = Kind(
     databases=True,
 )
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT, _METRICS, _REPLAY)}
+_OFFLOAD = Kind(
+    "offload",
+    "txnconsole.pipeline.jobs.offload",
+    "Moves the batches of sealed segments into Parquet files, from which they are read on.",
+    (
+        Parameter("topics", "a pattern over topics such as public/default/*", _PATTERN),
+        Parameter("older_than_hours", "sealed so many hours ago (24); 0: all", _HOURS_OR_NONE),
+    ),
+    databases=True,
+)
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT, _METRICS, _OFFLOAD, _REPLAY)}
 
 
 def kind_named(name: str) -> Kind:

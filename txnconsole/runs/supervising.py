@@ -199,6 +199,7 @@ def _environment(run: PipelineRun, kind: Kind, token: str) -> dict[str, str]:
     }
     if kind.databases:
         public["DATABASE_URL"] = settings.DATABASE_URL
+        public["TXNCONSOLE_OFFLOAD_DIR"] = settings.OFFLOAD_DIR
         public["BROKER_DATABASE_URLS"] = ",".join(settings.BROKER_DATABASE_URLS)
     return public
 

@@ -111,8 +111,9 @@ WITH fence AS MATERIALIZED (
     FROM broker.partition_live WHERE partition_id = %(partition_id)s
 )
 SELECT * FROM (
-    SELECT e.*, e.first_offset AS entry_id, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+    SELECT e.*, e.first_offset AS entry_id,
+        coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
     FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s
     AND e.last_offset >= %(from_offset)s
@@ -129,8 +130,9 @@ ORDER BY last_offset
 -- all_entries --
 -- As committed_entries, to the end of the log.
 SELECT * FROM (
-    SELECT e.*, e.first_offset AS entry_id, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+    SELECT e.*, e.first_offset AS entry_id,
+        coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
     FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s
     AND e.last_offset >= %(from_offset)s

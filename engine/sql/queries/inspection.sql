@@ -230,7 +230,7 @@ AND message_offset = %(offset)s
 
 -- distance --
 -- What a recovery would read from a position on; no more than limit entries are counted.
-SELECT count(*) AS entries, coalesce(sum(length(body)), 0)::bigint AS bytes,
+SELECT count(*) AS entries, coalesce(sum(broker.body_bytes(body)), 0)::bigint AS bytes,
     count(DISTINCT (tc_id, sequence)) FILTER (WHERE tc_id IS NOT NULL) AS transactions
 FROM (
     SELECT body, tc_id, sequence FROM broker.entry

@@ -26,7 +26,7 @@ SELECT * FROM (
         coalesce(d.publish_time, m.publish_time) AS publish_time,
         coalesce(d.producer_name, m.producer_name) AS producer_name,
         coalesce(d.body, m.body) AS body,
-        coalesce(sum(length(coalesce(d.body, m.body))) OVER (
+        coalesce(sum(broker.body_bytes(coalesce(d.body, m.body))) OVER (
             ORDER BY coalesce(d.last_offset, m.last_offset)
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
     FROM broker.entry m

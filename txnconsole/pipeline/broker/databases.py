@@ -32,6 +32,8 @@ class Databases:
     """Connection strings by name: ``broker-1``, ``broker-2``, ... and perhaps ``coordinator``."""
 
     urls: Mapping[str, str] = field(repr=False)
+    #: Where offloaded segments stand; see :mod:`txnconsole.pipeline.offload`.
+    offload_directory: str | None = None
 
     @classmethod
     def of(
@@ -41,7 +43,8 @@ class Databases:
         *,
         coordinator: bool = True,
     ) -> Self:
-        """Read the options ``brokers`` and, if wanted, ``coordinator``, else the environment.
+        """Read the options ``brokers``, ``offloadDirectory`` and, if wanted, ``coordinator``, else
+        the environment.
 
         Both are libpq connection strings, those of the brokers separated by commas in the order of
         the server's ``BROKER_DATABASE_URLS``: brokers are named by it.
@@ -58,7 +61,8 @@ class Databases:
             urls[COORDINATOR] = url
         for name, url in urls.items():
             _check(name, url)
-        return cls(urls)
+        directory = options.get("offloadDirectory") or environ.get("TXNCONSOLE_OFFLOAD_DIR")
+        return cls(urls, directory or None)
 
     @property
     def brokers(self) -> tuple[str, ...]:
@@ -69,6 +73,8 @@ class Databases:
         options = {"brokers": ",".join(self.urls[name] for name in self.brokers)}
         if COORDINATOR in self.urls:
             options["coordinator"] = self.urls[COORDINATOR]
+        if self.offload_directory is not None:
+            options["offloadDirectory"] = self.offload_directory
         return options
 
     @contextlib.contextmanager
@@ -89,6 +95,13 @@ class Databases:
         return psycopg.connect(
             _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
         )
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[psycopg.Connection[Any]]:
+        """A session for one SQL transaction that writes, committed at the end of the block."""
+        with psycopg.connect(_session(self.urls[name])) as connection:
+            connection.read_only = False
+            yield connection
 
     @contextlib.contextmanager
     def reading(self, name: str, snapshot: str | None = None) -> Iterator[Reading]:

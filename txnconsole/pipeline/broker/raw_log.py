@@ -22,6 +22,7 @@ from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.broker.logs import Log, logs_of, stretches_of
 from txnconsole.pipeline.broker.snapshot import Snapshot, ids_of
 from txnconsole.pipeline.broker.splitting import alternate, cut, pack
+from txnconsole.pipeline.offload.files import OffloadedFiles
 
 FORMAT = "txnconsole-log"
 _RANGES = ("entries", "bodies", "index")
@@ -138,11 +139,13 @@ class _RawRead:
             return  # What Spark makes of an empty list of partitions.
         wanted = to_arrow_schema(schema, timezone="UTC")
         snapshot = self.snapshot.get(task.database)
+        files = OffloadedFiles(self.databases.offload_directory)
         with self.databases.reading(task.database, snapshot) as reading:
             for share in task.shares:
-                for batch in reading.batches(self.statement(share.numbers)):
-                    columns = [*_place(share.log, batch.num_rows), *batch.columns]
-                    yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+                for read in reading.batches(self.statement(share.numbers)):
+                    for batch in files.filled(read) if self.relation == "bodies" else (read,):
+                        columns = [*_place(share.log, batch.num_rows), *batch.columns]
+                        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _place(log: Log | None, rows: int) -> list[pa.Array]:

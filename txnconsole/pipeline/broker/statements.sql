@@ -33,7 +33,7 @@ ORDER BY s.partition_id, s.first_offset
 -- Entries whose last offset is in [lower, upper), without their bodies.
 SELECT
     first_offset, last_offset, ledger_id, kind::text AS kind, tc_id, sequence, sequence_id,
-    publish_time, producer_name, txn_messages, txn_bytes, length(body) AS body_bytes
+    publish_time, producer_name, txn_messages, txn_bytes, broker.body_bytes(body) AS body_bytes
 FROM broker.entry
 WHERE partition_id = %(log_id)s AND last_offset >= %(lower)s AND last_offset < %(upper)s
 ORDER BY last_offset
@@ -42,7 +42,8 @@ ORDER BY last_offset
 -- As raw_entries, with the bodies.
 SELECT
     first_offset, last_offset, ledger_id, kind::text AS kind, tc_id, sequence, sequence_id,
-    publish_time, producer_name, txn_messages, txn_bytes, length(body) AS body_bytes, body
+    publish_time, producer_name, txn_messages, txn_bytes, broker.body_bytes(body) AS body_bytes,
+    body
 FROM broker.entry
 WHERE partition_id = %(log_id)s AND last_offset >= %(lower)s AND last_offset < %(upper)s
 ORDER BY last_offset
@@ -223,3 +224,70 @@ AND e.publish_time BETWEEN
     'epoch'::timestamptz + %(since)s * interval '1 microsecond'
     AND 'epoch'::timestamptz + %(until)s * interval '1 microsecond'
 ORDER BY e.last_offset
+
+-- offload_due --
+-- Sealed segments whose batches can be offloaded, the oldest first: broker.offload_segment judges
+-- them again. In a sidecar-buffered partition nothing that was committed may wait for compaction.
+SELECT
+    p.topic, p.number, p.partition_id, coalesce(c.compacted_id, -1) AS compacted_id, s.ledger_id,
+    s.first_offset, s.last_offset
+FROM broker.segment s
+JOIN broker.partition p USING (partition_id)
+JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.partition c ON c.sidecar_of = p.partition_id
+WHERE s.sealed_at < clock_timestamp() - %(hours)s * interval '1 hour'
+AND p.online AND p.sidecar_of IS NULL AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
+AND s.first_offset >= p.log_start_offset AND s.first_offset <= s.last_offset
+AND s.last_offset < coalesce(l.first_ongoing_offset, l.next_offset)
+AND NOT EXISTS (
+    SELECT FROM broker.offloaded_segment o
+    WHERE o.partition_id = s.partition_id AND o.ledger_id = s.ledger_id
+)
+AND NOT EXISTS (
+    SELECT FROM broker.txn_index i
+    JOIN broker.entry e ON e.partition_id = c.partition_id AND e.tc_id::bigint = i.tc_id
+        AND e.sequence = i.sequence AND e.txn_messages IS NOT NULL
+    WHERE i.partition_id + 0 = c.partition_id
+    AND i.commit_offset BETWEEN s.first_offset AND s.last_offset
+    AND e.kind = 'D' AND e.last_offset BETWEEN i.first_offset AND i.last_offset
+)
+ORDER BY s.sealed_at, s.partition_id, s.ledger_id
+
+-- offload_entries --
+-- A segment as it is written down; in a sidecar-buffered partition with the committed messages at the
+-- offsets that they have there.
+SELECT
+    e.last_offset, e.first_offset, e.ledger_id, e.kind, e.tc_id, e.sequence, e.producer_name,
+    e.sequence_id, e.publish_time, e.readable_at, e.aborted, e.body
+FROM (
+    SELECT
+        e.last_offset, e.first_offset, e.ledger_id, e.kind::text AS kind, e.tc_id, e.sequence,
+        e.producer_name, e.sequence_id, e.publish_time,
+        CASE WHEN e.kind <> 'D' OR i.aborted THEN NULL
+            ELSE coalesce(i.last_offset, e.first_offset) END AS readable_at,
+        coalesce(e.kind = 'D' AND i.aborted, false) AS aborted, e.body
+    FROM broker.entry e
+    LEFT JOIN LATERAL (
+        SELECT i.last_offset, i.aborted FROM broker.txn_index i
+        WHERE i.partition_id = e.partition_id AND i.tc_id = e.tc_id AND i.sequence = e.sequence
+        AND e.first_offset >= i.first_offset AND e.first_offset < i.last_offset
+        LIMIT 1
+    ) i ON true
+    WHERE e.partition_id = %(log_id)s AND e.last_offset BETWEEN %(lower)s AND %(last)s
+    UNION ALL
+    SELECT
+        c.last_offset, c.first_offset, c.ledger_id, c.kind::text, c.tc_id, c.sequence,
+        c.producer_name, c.sequence_id, c.publish_time, c.first_offset, false, c.body
+    FROM broker.entry c
+    WHERE c.partition_id = %(compacted_id)s AND c.last_offset BETWEEN %(lower)s AND %(last)s
+) e ORDER BY e.last_offset, e.body IS NULL
+
+-- offload_segment --
+-- See engine/sql/functions/broker/offload_segment.sql.
+SELECT broker.offload_segment(
+    %(partition_id)s, %(ledger_id)s, %(last_offset)s, %(file)s, %(data_entries)s, %(data_bytes)s,
+    %(file_bytes)s, %(sha256)s
+)
+
+-- offload_files --
+SELECT file FROM broker.offloaded_segment

@@ -18,6 +18,7 @@ from txnconsole.pipeline.broker.entries import Opener, opens
 from txnconsole.pipeline.broker.logs import COMPACTED, PARTITION, Log, logs_of, stretches_of
 from txnconsole.pipeline.broker.splitting import Stretch, alternate, cut, pack
 from txnconsole.pipeline.filters import Bounds
+from txnconsole.pipeline.offload.files import OffloadedFiles
 from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
 
 _SIDECAR_BUFFER = "sidecar"
@@ -121,13 +122,15 @@ class BrokerAccess:
         if not isinstance(task, BrokerTask):
             return  # What Spark makes of an empty list of partitions.
         snapshot = self.snapshot.get(task.broker)
+        files = OffloadedFiles(self.databases.offload_directory)
         with self.databases.reading(task.broker, snapshot) as reading:
             for share in task.shares:
                 ordered = self.order == COMMITTED and share.log.buffer != _SIDECAR_BUFFER
                 opener = Opener(share.place, share.lower, share.upper, ordered, columns)
                 statement = self._statement(share, bounds, ordered=ordered, columns=columns)
                 for entries in reading.batches(statement):
-                    yield from opener.batches(entries)
+                    for filled in files.filled(entries):
+                        yield from opener.batches(filled)
 
     def _statement(self, share: Share, bounds: Bounds, *, ordered: bool, columns: pa.Schema) -> str:
         numbers = {

@@ -55,7 +55,7 @@ BEGIN
             RETURN NEXT;
             handed_out := event.last_offset + 1;
             messages := messages + event.last_offset - greatest(event.first_offset, p_from) + 1;
-            bytes := bytes + length(event.body);
+            bytes := bytes + broker.body_bytes(event.body);
             CONTINUE;
         END IF;
 
@@ -98,7 +98,7 @@ BEGIN
             messages := messages + entry.last_offset + 1 - greatest(
                 entry.first_offset, CASE WHEN event.last_offset = p_from THEN p_within END
             );
-            bytes := bytes + length(entry.body);
+            bytes := bytes + broker.body_bytes(entry.body);
         END LOOP;
         handed_out := event.last_offset + 1;
     END LOOP;

@@ -77,7 +77,7 @@ BEGIN
             INTO kinds, first_offsets, last_offsets, ledger_ids, tcs, sequences, sequence_ids,
                 publish_times, producer_names, bodies
             FROM (
-                SELECT e.*, coalesce(sum(length(e.body)) OVER (ORDER BY e.last_offset
+                SELECT e.*, coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
                 FROM broker.entry e
                 WHERE e.partition_id = p_partitions[i] AND e.last_offset >= window_from

@@ -87,7 +87,7 @@ BEGIN
         last_offset = truncate.next_offset - 1,
         sealed_at = coalesce(s.sealed_at, clock_timestamp()),
         (entries, bytes) = (
-            SELECT count(*), coalesce(sum(coalesce(length(e.body), e.txn_bytes)), 0)
+            SELECT count(*), coalesce(sum(coalesce(broker.body_bytes(e.body), e.txn_bytes)), 0)
             FROM broker.entry e
             WHERE e.partition_id = p_partition AND e.last_offset >= s.first_offset
         )

@@ -1,0 +1,1 @@
+"""Moving segments into files, and reading on from there."""
