@@ -128,17 +128,21 @@ class Finalizer:
             if not due:
                 return Finalized(ended=0, waiting=0)
             self._note(session, tc_id, worker)
-            sequences = [row.sequence for row in due]
-            partitions = session.all("due_partitions", tc_id=tc_id, sequences=sequences)
-            subscriptions = session.all("due_subscriptions", tc_id=tc_id, sequences=sequences)
-            confirmed = confirmed_acks(session, tc_id, {row.sequence for row in subscriptions})
-            mark = session.one("low_water_mark", tc_id=tc_id)
+            key = {"tc_id": tc_id}
+            of_due = {**key, "sequences": [row.sequence for row in due]}
+            partitions, subscriptions, acks, marks = session.batch(
+                ("due_partitions", of_due),
+                ("due_subscriptions", of_due),
+                ("confirmed_acks", of_due),
+                ("low_water_mark", key),
+            )
+        confirmed = _calls(acks)
         commands = {row.sequence: _command(tc_id, row, confirmed) for row in due}
         orders = _Orders(
             tc_id=tc_id,
             commands=commands,
             decided_at={row.sequence: row.decided_at for row in due},
-            low_water_marks={tc_id: mark.low_water_mark if mark else -1},
+            low_water_marks={tc_id: marks[0].low_water_mark if marks else -1},
             traces=EndTraces(due, commands),
         )
         try:
@@ -341,10 +345,13 @@ def confirmed_acks(
     session: Session, tc_id: int, sequences: Collection[int]
 ) -> dict[int, frozenset[int]]:
     """The confirmed acknowledgement calls over several brokers of decided transactions."""
+    return _calls(session.all("confirmed_acks", tc_id=tc_id, sequences=list(sequences)))
+
+
+def _calls(rows: Iterable[Row]) -> dict[int, frozenset[int]]:
     calls: dict[int, set[int]] = defaultdict(set)
-    if sequences:
-        for row in session.all("confirmed_acks", tc_id=tc_id, sequences=list(sequences)):
-            calls[row.sequence].add(row.call_id)
+    for row in rows:
+        calls[row.sequence].add(row.call_id)
     return {sequence: frozenset(found) for sequence, found in calls.items()}
 
 

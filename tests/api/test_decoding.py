@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
+from txnconsole.api import decoding
 
 _ONE = b'{"payload": "x"}'
 
@@ -82,6 +86,42 @@ def test_a_malformed_body_is_400_and_names_the_field(program: Caller, topic: str
             wrong[body[:80]] = answer.content
     assert wrong == {}
     assert program.get(f"/topics/{TOPIC}/partitions/0").json["last_offset"] == -1
+
+
+#: JSON with objects as lists of members, which may have a name twice.
+_STRINGS = st.text(st.sampled_from('ab ,:"\\\u00e9'), max_size=4)
+_TREES: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(_STRINGS, st.integers(), st.sampled_from([1.0, 1e5, None, True])),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(_STRINGS, inner), max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_TREES, st.booleans(), st.sampled_from(["", " ", "\n "]), st.sampled_from(["", "  "]))
+def test_a_member_that_occurs_twice_is_found_however_the_body_is_written(
+    tree: Any, ascii_only: bool, after: str, before: str
+) -> None:
+    twice = False
+
+    def written(value: Any) -> str:
+        nonlocal twice
+        if not isinstance(value, list):
+            return json.dumps(value, ensure_ascii=ascii_only)
+        if not value or not all(isinstance(each, tuple) for each in value):
+            return "[" + f"{before},{after}".join(map(written, value)) + "]"
+        twice |= len({name for name, _ in value}) < len(value)
+        members = (
+            f"{json.dumps(name, ensure_ascii=ascii_only)}{before}:{after}{written(inner)}"
+            for name, inner in value
+        )
+        return "{" + f"{before},{after}".join(members) + "}"
+
+    body = written(tree).encode()
+    if twice:
+        with pytest.raises(ValueError, match="occurs twice"):
+            decoding._refuse_duplicates(body)
+    else:
+        decoding._refuse_duplicates(body)
 
 
 PACKED_BODIES = [

@@ -25,6 +25,8 @@ T = TypeVar("T")
 V = TypeVar("V")
 R = TypeVar("R")
 
+_ANYTHING = msgspec.json.Decoder()
+_WRITTEN = msgspec.json.Encoder()
 #: How msgspec ends a message: where in the body it went wrong.
 _WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
@@ -163,7 +165,16 @@ def _located(text: str) -> InvalidRequest:
 
 
 def _refuse_duplicates(body: bytes) -> None:
-    json.loads(body, object_pairs_hook=_unique)
+    """Refuse a JSON member that occurs twice in one object.
+
+    What is written anew from its parsed form has each member once. A body of the very same text
+    has it too, and so has one that only differs by spaces: taking them out changes no object's
+    number of members. Others, such as those with escapes, are looked through member by member,
+    which takes five times as long.
+    """
+    written = _WRITTEN.encode(_ANYTHING.decode(body))
+    if body != written and body.replace(b" ", b"") != written.replace(b" ", b""):
+        json.loads(body, object_pairs_hook=_unique)
 
 
 def _unique(pairs: Sequence[tuple[str, object]]) -> None:

@@ -32,7 +32,12 @@ _SUBSCRIPTION = f"{_TOPIC}/subscriptions/<str:subscription>"
 _CHANNEL = "alerts/channels/<int:channel_id>"
 
 urlpatterns: list[URLPattern] = [
+    # What programs call all the time comes first: addresses are tried in order.
     path("transactions", transactions.Transactions.as_view()),
+    path(f"{_PARTITION}/messages", messages.Messages.as_view()),
+    path(f"{_SUBSCRIPTION}/receive", subscriptions.Deliveries.as_view()),
+    path(f"{_SUBSCRIPTION}/ack", subscriptions.Acknowledgements.as_view()),
+    path(f"{_TXN}/commit", transaction_ends.CommitOfTransaction.as_view()),
     path("transactions/bulk-abort", jobs.BulkAborts.as_view()),
     path("transactions/end-group", transaction_ends.Groups.as_view()),
     path(_TXN, transactions.OneTransaction.as_view()),
@@ -43,7 +48,6 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TXN}/retry", inspection.RetryOfTransaction.as_view()),
     path(f"{_TXN}/partitions", transaction_ends.PartitionsOfTransaction.as_view()),
     path(f"{_TXN}/subscriptions", transaction_ends.SubscriptionsOfTransaction.as_view()),
-    path(f"{_TXN}/commit", transaction_ends.CommitOfTransaction.as_view()),
     path(f"{_TXN}/abort", transaction_ends.AbortOfTransaction.as_view()),
     path(f"{_TXN}/extend", transaction_ends.DeadlineOfTransaction.as_view()),
     path("slow-transactions", transactions.SlowTransactionsOfAll.as_view()),
@@ -52,7 +56,6 @@ urlpatterns: list[URLPattern] = [
     path(_TOPIC, topics.OneTopic.as_view()),
     path(f"{_TOPIC}/partitions", partitions.Partitions.as_view()),
     path(_PARTITION, partitions.OnePartition.as_view()),
-    path(f"{_PARTITION}/messages", messages.Messages.as_view()),
     path(f"{_PARTITION}/aborted-index", partitions.IndexOfPartition.as_view()),
     path(f"{_PARTITION}/blockers", partitions.BlockersOfPartition.as_view()),
     path(f"{_PARTITION}/history", inspection.HistoryOfPartition.as_view()),
@@ -67,8 +70,6 @@ urlpatterns: list[URLPattern] = [
     path(f"{_PARTITION}/force-abort", partition_operations.OrphansOfPartition.as_view()),
     path(f"{_TOPIC}/subscriptions", subscriptions.Subscriptions.as_view()),
     path(_SUBSCRIPTION, subscriptions.OneSubscription.as_view()),
-    path(f"{_SUBSCRIPTION}/receive", subscriptions.Deliveries.as_view()),
-    path(f"{_SUBSCRIPTION}/ack", subscriptions.Acknowledgements.as_view()),
     path(f"{_SUBSCRIPTION}/force-abort", inspection.OrphansOfSubscription.as_view()),
     path(f"{_SUBSCRIPTION}/seek", subscriptions.Position.as_view()),
     path(f"{_SUBSCRIPTION}/nack", subscriptions.NegativeAcknowledgements.as_view()),

@@ -238,6 +238,8 @@ def _count(changes: Sequence[Change]) -> None:
     labels = Counter(
         f"{change.action}/{change.result}" for change in changes if not _is_told_elsewhere(change)
     )
+    if not labels:
+        return  # Asking Django when its transaction ends would take a connection of its pool.
 
     def count() -> None:
         for label, times in labels.items():
