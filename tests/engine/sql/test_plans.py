@@ -24,6 +24,7 @@ from tests.engine.support import (
     P0,
     SUBSCRIPTION,
     abort,
+    autovacuum_off,
     batch,
     make_topic,
     open_txn,
@@ -320,8 +321,8 @@ def test_a_brokers_hot_statements_read_few_rows(engine: Engine, analyzed: bool) 
     topic_id = engine.topics.get(SUBSCRIPTION.topic).topic_id
     [row] = sql(location.database, "SELECT subscription_id FROM broker.subscription")
     statements = on_broker(location.partition_id, row.subscription_id, topic_id)
-    sql(location.database, "ANALYZE")
-    with connected(location.database) as session:
+    with autovacuum_off(location.database, "broker"), connected(location.database) as session:
+        sql(location.database, "ANALYZE")
         warm(session, statements)
         for fill in _FILL_BROKER:
             sql(location.database, fill)
