@@ -15,7 +15,7 @@ from engine.model.errors import EngineError
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS, Principal
 from txnconsole.access.roles import Role, permissions_of
-from txnconsole.access.tokens import find_token, issue, revoke
+from txnconsole.access.tokens import find_token, issue, revoke, revoke_beyond
 from txnconsole.access.users import UserNotFound, UserSettings, find_user, put_user, roles_of
 from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
 
@@ -81,9 +81,18 @@ def revoke_token(
 
 
 def change_user(
-    actor: Actor, principal: Principal, name: str, settings: UserSettings, *, reason: str = ""
+    actor: Actor,
+    principal: Principal,
+    name: str,
+    settings: UserSettings,
+    *,
+    reason: str = "",
+    revoke_tokens: bool = False,
 ) -> tuple[User, bool]:
     """Create or change a user; tells whether it was created.
+
+    Args:
+        revoke_tokens: end the user's tokens that permit anything that its roles then do not.
 
     Raises:
         NotYours: somebody would lock itself out.
@@ -98,6 +107,8 @@ def change_user(
             "created": created,
             "password_set": settings.password is not None,
         }
+        if revoke_tokens:
+            recording.after["tokens_revoked"] = revoke_beyond(user, roles_of(user))
     return user, created
 
 

@@ -22,7 +22,7 @@ from django.db.models.functions import Coalesce, Now
 from engine.model.errors import EngineError
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS, Principal, roles_named
-from txnconsole.access.roles import Role
+from txnconsole.access.roles import Role, permissions_of
 
 #: How long a process may go on trusting a token that it has looked up, in seconds.
 CACHE_SECONDS = 2.0
@@ -127,6 +127,17 @@ def revoke(token: Token) -> None:
     """End a token for good; revoking it again changes nothing."""
     Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=Now())
     _cache.clear()
+
+
+def revoke_beyond(user: User, roles: Iterable[Role]) -> list[int]:
+    """End the user's tokens that permit anything that the roles do not; call it in an SQL
+    transaction. Answers their numbers."""
+    allowed = permissions_of(roles)
+    held = Token.objects.select_for_update().filter(user=user, revoked_at=None).order_by("pk")
+    beyond = [one.pk for one in held if not permissions_of(roles_named(one.roles)) <= allowed]
+    Token.objects.filter(pk__in=beyond).update(revoked_at=Now())
+    _cache.clear()
+    return beyond
 
 
 def forget() -> None:

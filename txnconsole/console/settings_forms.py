@@ -123,3 +123,6 @@ class RolesForm(ReasonForm):
         choices=[(str(role), str(role)) for role in Role],
         widget=forms.CheckboxSelectMultiple(attrs={"class": "choices"}),
     )
+    revoke_tokens = forms.BooleanField(
+        required=False, label="Revoke its tokens that permit more than these roles"
+    )

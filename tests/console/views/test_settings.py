@@ -158,6 +158,26 @@ def test_an_admin_makes_a_user_who_can_sign_in(admin: Client) -> None:
     assert Client().login(username="ann", password=password)
 
 
+@pytest.mark.parametrize("revoke", [True, False])
+def test_with_its_roles_a_user_loses_the_tokens_that_permit_more(
+    admin: Client, revoke: bool
+) -> None:
+    ann = User.objects.create_user("ann")
+    kept, _ = issue(ann, [Role.VIEWER])
+    beyond, secret = issue(ann, [Role.VIEWER, Role.OPERATOR])
+    other, _ = issue(User.objects.create_user("bob"), [Role.OPERATOR])
+    assert recognise(secret) is not None
+    assert "Its 2 valid tokens keep" in admin.get("/settings/users/ann/roles").content.decode()
+    form = REASON | {"roles": ["viewer"]} | ({"revoke_tokens": "on"} if revoke else {})
+    admin.post("/settings/users/ann/roles", form)
+    ended = set(Token.objects.exclude(revoked_at=None).values_list("pk", flat=True))
+    assert ended == ({beyond.pk} if revoke else set())
+    assert (recognise(secret) is None) is revoke
+    assert {kept.pk, other.pk}.isdisjoint(ended)
+    entry = AuditEntry.objects.get(action="user.put")
+    assert (f'"tokens_revoked":[{beyond.pk}]' in entry.after.replace(" ", "")) is revoke
+
+
 def test_an_owner_of_tokens_gets_no_password(admin: Client) -> None:
     assert admin.post("/settings/users", {"name": "feed"}).status_code == 201
     assert not User.objects.get(username="feed").has_usable_password()

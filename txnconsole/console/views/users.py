@@ -88,13 +88,19 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     effects = ["It holds within two seconds, also for pages that are open."]
     if tokens:
         effects.append(
-            f"Its {tokens} valid token{'s' if tokens > 1 else ''} keep the roles that they have:"
-            " revoke them if they must not."
+            f"Its {tokens} valid token{'s' if tokens > 1 else ''} keep the roles that they have,"
+            " unless they are revoked with it."
         )
 
     def change(form: RolesForm) -> Outcome:
         chosen = frozenset(Role(role) for role in form.cleaned_data["roles"])
-        _put(request, name, UserSettings(roles=chosen), form)
+        _put(
+            request,
+            name,
+            UserSettings(roles=chosen),
+            form,
+            revoke_tokens=form.cleaned_data["revoke_tokens"],
+        )
         return Outcome(title=f"{name} has other roles now", goes_to=_address(name))
 
     return ask(
@@ -171,13 +177,21 @@ def _create(request: ConsoleRequest, form: NewUserForm) -> dict[str, Any]:
     return {"created": created, "password": made}
 
 
-def _put(request: ConsoleRequest, name: str, settings: UserSettings, form: ReasonForm) -> None:
+def _put(
+    request: ConsoleRequest,
+    name: str,
+    settings: UserSettings,
+    form: ReasonForm,
+    *,
+    revoke_tokens: bool = False,
+) -> None:
     change_user(
         actor_of(request),
         request.principal,
         name,
         settings,
         reason=form.cleaned_data["reason"],
+        revoke_tokens=revoke_tokens,
     )
 
 
