@@ -145,6 +145,7 @@ async function goTo(offset) {
 for (const input of all('input[name="iso"]')) input.addEventListener("change", () => setIsolation(input.value));
 one("#follow").addEventListener("click", () => goTo(null));
 one("#reading").addEventListener("submit", (event) => {
+  if (/[-:]/.test(one("#at").value)) return;  // A moment: the server knows which offset was the last then.
   event.preventDefault();
   const digits = one("#at").value.replace(/\D/g, "");
   goTo(digits ? Number(digits) : null);

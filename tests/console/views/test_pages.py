@@ -166,7 +166,18 @@ def test_an_entry_that_is_not_there_is_404(orders: Orders, viewer: Client) -> No
     assert viewer.get(f"{orders.log}/entries/99").status_code == 404
 
 
-@pytest.mark.parametrize("at", ["x", "-1", "9" * 30])
+@pytest.mark.parametrize(
+    ("moment", "offset"), [("2000-01-01 00:00", 0), ("2100-01-01T00:00:00Z", 7)]
+)
+def test_a_moment_leads_to_the_last_offset_then(
+    orders: Orders, viewer: Client, moment: str, offset: int
+) -> None:
+    answer = viewer.get(orders.log, {"at": moment, "iso": "ru"})
+    assert answer.status_code == 302
+    assert answer["Location"] == f"{orders.log}?at={offset}&iso=ru"
+
+
+@pytest.mark.parametrize("at", ["x", "-1", "9" * 30, "2026-02-30 00:00"])
 def test_an_offset_that_is_none_is_400(orders: Orders, viewer: Client, at: str) -> None:
     assert viewer.get(f"{orders.log}?at={at}").status_code == 400
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest, MessageNotFound
@@ -27,8 +31,14 @@ _MAX_OFFSET_DIGITS = 18
 @require_GET
 @page(Permission.TOPIC_READ)
 def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """The strip, the inspector, the charts and the entries around the stable position."""
+    """The strip, the inspector, the charts and the entries around the stable position.
+
+    A moment in place of the offset (``at``, in the reader's zone) leads to the last one then.
+    """
     partition = PartitionName(topic, number)
+    moment = _moment(request)
+    if moment is not None:
+        return _to_moment(request, partition, moment)
     status = engine().log.status(partition)
     isolation = request.GET.get("iso", "rc")
     seen = read_window(engine(), partition, at=_offset(request))
@@ -100,10 +110,30 @@ def _entry_at(partition: PartitionName, offset: int) -> StoredMessage:
     return found[0]
 
 
+def _to_moment(
+    request: HttpRequest, partition: PartitionName, moment: datetime
+) -> HttpResponseRedirect:
+    query = request.GET.copy()
+    query["at"] = str(max(0, engine().inspect.position_at(partition, moment).last_offset))
+    address = reverse("console:log", args=[partition.topic, partition.number])
+    return HttpResponseRedirect(f"{address}?{query.urlencode()}")
+
+
+def _moment(request: HttpRequest) -> datetime | None:
+    """The moment that ``at`` is, in the reader's zone unless it names another."""
+    try:
+        moment = parse_datetime(request.GET.get("at", "").strip())
+    except ValueError:
+        return None  # Formed like one, such as the 30th of February: it is no offset either.
+    return timezone.make_aware(moment) if moment and timezone.is_naive(moment) else moment
+
+
 def _offset(request: HttpRequest) -> int | None:
     text = request.GET.get("at", "").replace(",", "").strip()
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > _MAX_OFFSET_DIGITS:
-        raise InvalidRequest(f"{text[:30]!r} is not an offset.")
+        raise InvalidRequest(
+            f"{text[:30]!r} is neither an offset nor a moment such as 2026-11-22 14:03."
+        )
     return int(text)
