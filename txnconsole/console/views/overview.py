@@ -19,7 +19,7 @@ from txnconsole.console.summary import HELD_BACK_LIMIT, Summary, read_summary
 from txnconsole.console.views.held_back import with_holders
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue import heartbeat
-from txnconsole.trends.reading import RANGES, costs, rates, series
+from txnconsole.trends.reading import RANGES, costs, series
 
 _HELD, _RECORDS, _ALERTS, _OWNERS = 5, 4, 5, 5
 _COSTS_WITHIN = timedelta(hours=24)
@@ -46,7 +46,7 @@ def overview(request: ConsoleRequest) -> HttpResponse:
     if part != "rest":
         context |= _now(request, summary)
     if part != "now":
-        context |= _rest(request)
+        context |= _rest(request, summary)
     return show(request, "console/overview.html", context, region=_PARTS.get(part))
 
 
@@ -81,12 +81,12 @@ def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
     }
 
 
-def _rest(request: ConsoleRequest) -> dict[str, Any]:
+def _rest(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
     return {
         "alerts": firing(_ALERTS),
         "costs": costs(_COSTS_WITHIN, _OWNERS),
         "beats": heartbeat.beats(),
-        "sampled": rates(),
+        "sampled": summary.rates,
         "records": audit_page(before=None, about="", people=True, limit=_RECORDS).entries
         if request.principal.may(Permission.AUDIT_READ)
         else None,
