@@ -17,6 +17,13 @@ from engine.postgres.database import Database
 from engine.postgres.prepared import INT4, INT8, TEXT, Prepared, array_of
 from engine.sql import queries
 
+#: For one alone: a third of the server's time.
+_STATUS = Prepared(
+    "txn_status",
+    queries("coordinator")["txn_status"],
+    {"tc_id": INT4, "sequence": INT8},
+    [TEXT, TEXT],
+)
 _STATUSES = Prepared(
     "txn_statuses",
     queries("coordinator")["txn_statuses"],
@@ -48,6 +55,9 @@ class Headers:
         return self._combined(txn_id)
 
     def _read(self, txn_ids: Sequence[TxnID]) -> Sequence[Header | None]:
+        if len(txn_ids) == 1:
+            found = self._database.ask(_STATUS, txn_ids[0].tc_id, txn_ids[0].sequence)
+            return [Header(*found[0]) if found else None]
         rows = self._database.ask(
             _STATUSES,
             [txn_id.tc_id for txn_id in txn_ids],
