@@ -37,6 +37,12 @@ _APPEND = Prepared(
     },
     [TEXT, INT8, INT8, INT8, INT8, BOOL],
 )
+_APPEND_PLAIN = Prepared(
+    "append_plain",
+    queries("broker")["append_plain"],
+    {"partition_id": INT8, "messages": INT8, "body": BYTEA},
+    [INT8, INT8, INT8],
+)
 
 
 class Batch(NamedTuple):
@@ -113,5 +119,13 @@ def _alone(location: Location, batch: Batch) -> Answer | EngineError:
 
 
 def _append(location: Location, batches: Sequence[Batch]) -> list[Answer]:
+    first = batches[0]
+    if len(batches) == 1 and first.producer_name is None and first.tc_id is None:
+        plain = location.database.ask(
+            _APPEND_PLAIN, location.partition_id, first.messages, first.body
+        )
+        if plain:
+            ledger_id, first_offset, last_offset = plain[0]
+            return [Answer("appended", ledger_id, first_offset, last_offset, None, None)]
     rows = location.database.ask(_APPEND, location.partition_id, *zip(*batches, strict=True))
     return [Answer(*row) for row in rows]

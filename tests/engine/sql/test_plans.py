@@ -169,6 +169,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
     return [
         append(partition_id),
         append(partition_id, sequence_ids=30_000),
+        Hot("append_plain", key | {"messages": 1, "body": b"\x01"}, 5),
         append(partition_id, tc_ids=0, sequences=9, sequence_ids=1),
         append(partition_id, tc_ids=0, sequences=1003, sequence_ids=18),
         Hot("committed_entries", near | {"max_bytes": 10**6}, 30),
