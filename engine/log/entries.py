@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
-from engine.model.message import MAX_OFFSET, EntryKind, MessageID, StoredMessage, Visibility
+from engine.model.message import (
+    MAX_OFFSET,
+    EntryKind,
+    MessageID,
+    NewMessage,
+    StoredMessage,
+    Visibility,
+)
 from engine.model.partition import AbortedTxn, Marker
 from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
@@ -20,6 +27,9 @@ _KINDS = {
     b"C": EntryKind.TXN_COMMIT,
     b"A": EntryKind.TXN_ABORT,
 }
+
+#: What a marker says.
+_NOTHING = (NewMessage(payload=b""),)
 
 
 def entries_of(buffer: str, *, committed: bool = True) -> str:
@@ -90,32 +100,42 @@ def messages_of(
     within: tuple[int, int],
     visibility: Visibility = Visibility.VISIBLE,
     wanted: Callable[[int], bool] | None = None,
+    contents: Sequence[NewMessage] | None = None,
 ) -> Iterator[StoredMessage]:
     """Yield an entry's messages with an offset in the half-open range ``within``.
+
+    Args:
+        contents: the entry's batch, if it has been opened before.
 
     Raises:
         SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
     """
     kind = kind_of(entry)
     txn_id = None if entry.tc_id is None else TxnID(entry.tc_id, entry.sequence)
-    contents = batch.decode(files.body(entry)) if kind is EntryKind.DATA else [None]
-    lower, upper = within
-    for index, content in enumerate(contents):
-        offset = entry.first_offset + index
-        if not lower <= offset < upper or (wanted is not None and not wanted(offset)):
+    if kind is not EntryKind.DATA:
+        contents = _NOTHING
+    elif contents is None:
+        contents = batch.decode(files.body(entry))
+    ledger_id, entry_id, publish_time = entry.ledger_id, entry.entry_id, entry.publish_time
+    producer_name, sequence_id = entry.producer_name, entry.sequence_id
+    first = entry.first_offset
+    start, stop = max(0, within[0] - first), max(0, within[1] - first)
+    for offset, content in enumerate(contents[start:stop], first + start):
+        if wanted is not None and not wanted(offset):
             continue
         yield StoredMessage(
-            message_id=MessageID(entry.ledger_id, entry.entry_id, number, offset - entry.entry_id),
+            message_id=MessageID(ledger_id, entry_id, number, offset - entry_id),
             offset=offset,
             partition=number,
             kind=kind,
             txn_id=txn_id,
-            key=content.key if content else None,
-            payload=content.payload if content else b"",
-            properties=content.properties if content else {},
-            event_time=content.event_time if content else None,
-            publish_time=entry.publish_time,
-            producer_name=entry.producer_name,
-            sequence_id=entry.sequence_id,
+            key=content.key,
+            payload=content.payload,
+            # A copy: the reader's own, however often the batch is read from.
+            properties=content.properties.copy(),
+            event_time=content.event_time,
+            publish_time=publish_time,
+            producer_name=producer_name,
+            sequence_id=sequence_id,
             visibility=visibility,
         )

@@ -1,7 +1,8 @@
 """Messages, their ids, and what a reader gets.
 
 Structs of msgspec, because one is made for every message that is read, and making a frozen
-dataclass takes several times as long.
+dataclass takes several times as long. The garbage collector need not look at them: they hold values
+alone, and nothing that could lead back to them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Visibility(StrEnum):
     MARKER = "marker"
 
 
-class MessageID(msgspec.Struct, frozen=True, order=True):
+class MessageID(msgspec.Struct, frozen=True, order=True, gc=False):
     """``<ledger_id>:<entry_id>:<partition>:<batch_index>``; ``entry_id`` is the offset of the
     entry's first message (design/api.md, Conventions)."""
 
@@ -84,7 +85,7 @@ class MessageID(msgspec.Struct, frozen=True, order=True):
         return f"{self.ledger_id}:{self.entry_id}:{self.partition}:{self.batch_index}"
 
 
-class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A message as its producer gives it, and, as an array, as batches store it."""
 
     payload: bytes
@@ -93,7 +94,7 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     event_time: datetime | None = None
 
 
-class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message, or a transaction's marker, as it stands in a partition."""
 
     message_id: MessageID

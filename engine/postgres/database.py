@@ -57,6 +57,11 @@ class Session:
         deadlines.check()
         return self._connection.execute(self._queries[name], params).rowcount
 
+    def ask(self, statement: Prepared, *values: object) -> list[tuple[Any, ...]]:
+        """Run a prepared statement and return its rows."""
+        deadlines.check()
+        return statement.ask(self._connection, *values)
+
     def adhoc(self, name: str, /, **params: object) -> list[Row]:
         """Like :meth:`all`, planned for just these parameters.
 
@@ -115,6 +120,9 @@ class Database:
         statement_timeout_ms: int = 60_000,
     ) -> None:
         self.name = name
+        #: How many connections were ever made. None of them outlives a crash of the server: while
+        #: this stays the same, what has been read over one still stands unless it was changed.
+        self.connections = 0
         self._queries: dict[str, LiteralString] = {}
         for file in ("session", *files):
             self._queries |= queries(file)
@@ -127,7 +135,7 @@ class Database:
             max_idle=120,
             reconnect_timeout=5,
             open=False,
-            configure=offsets.register,
+            configure=self._configure,
             name=name,
             kwargs={
                 "autocommit": True,
@@ -216,6 +224,10 @@ class Database:
                     return work(Session(connection, self._queries))
             with self._borrowed() as connection, connection.transaction():
                 return work(Session(connection, self._queries))
+
+    def _configure(self, connection: psycopg.Connection[Row]) -> None:
+        self.connections += 1
+        offsets.register(connection)
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[psycopg.Connection[Row]]:

@@ -6,13 +6,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, LiteralString, TypeVar, cast
 
 import psycopg
 from psycopg import errors as pg
 from psycopg.errors import error_from_result
-from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
+
+from engine.model.ranges import Ranges
 
 _T = TypeVar("_T")
 
@@ -23,7 +26,11 @@ _SQLSTATE = 67  # libpq's PG_DIAG_SQLSTATE
 _int8 = struct.Struct(">q")
 _int4 = struct.Struct(">i")
 _array = struct.Struct(">iiiii")
+_run = struct.Struct(">iBiqiq")
 _NULL = _int4.pack(-1)
+#: Of a run: its length in bytes, and that its lower bound alone belongs to it.
+_RUN = (25, 2)
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +49,30 @@ INT4: Type[int] = Type(23, 1007, _int4.pack, lambda data: int(_int4.unpack(data)
 TEXT: Type[str] = Type(25, 1009, str.encode, bytes.decode)
 BYTEA: Type[bytes] = Type(17, 1001, bytes, bytes)
 BOOL: Type[bool] = Type(16, 1000, lambda value: b"\x01" if value else b"\x00", b"\x01".__eq__)
+TIMESTAMPTZ: Type[datetime] = Type(
+    1184,
+    1185,
+    lambda at: _int8.pack((at - _EPOCH) // timedelta(microseconds=1)),
+    lambda data: _EPOCH + timedelta(microseconds=_int8.unpack(data)[0]),
+)
+
+
+def _dump_ranges(ranges: Ranges) -> bytes:
+    runs = [_run.pack(*_RUN, 8, lower, 8, upper) for lower, upper in ranges.runs]
+    return _int4.pack(len(runs)) + b"".join(runs)
+
+
+def _load_ranges(data: bytes) -> Ranges:
+    """Runs as PostgreSQL stores them: bounded, the lower bound in and the upper one out."""
+    return Ranges(tuple((run[3], run[5]) for run in _run.iter_unpack(data[4:])))
+
+
+INT8MULTIRANGE: Type[Ranges] = Type(4536, 6157, _dump_ranges, _load_ranges)
 
 
 def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
-    """The type of one-dimensional arrays, NULLs allowed; only for parameters."""
-    dump = type_.dump
+    """The type of one-dimensional arrays, NULLs allowed."""
+    dump, load = type_.dump, type_.load
 
     def dump_array(values: Sequence[_T | None]) -> bytes:
         parts = [_array.pack(1, 1 if None in values else 0, type_.oid, len(values), 1)]
@@ -60,7 +86,14 @@ def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
         return b"".join(parts)
 
     def load_array(data: bytes) -> Sequence[_T | None]:
-        raise NotImplementedError("arrays are parameters only")
+        values: list[_T | None] = []
+        at = _array.size
+        while at < len(data):
+            [size] = _int4.unpack_from(data, at)
+            at += _int4.size
+            values.append(None if size < 0 else load(data[at : at + size]))
+            at += max(size, 0)
+        return values
 
     return Type(type_.array_oid, 0, dump_array, load_array)
 
@@ -84,6 +117,7 @@ class Prepared:
     ) -> None:
         for number, parameter in enumerate(parameters, start=1):
             text = text.replace(f"%({parameter})s", f"${number}")
+        self.name = name
         self._text = text.encode()
         self._name = f"engine_{name}".encode()
         self._oids = [type_.oid for type_ in parameters.values()]
@@ -92,7 +126,9 @@ class Prepared:
         self._loaders = [type_.load for type_ in columns]
 
     def ask(self, connection: psycopg.Connection[Any], *values: Any) -> list[tuple[Any, ...]]:
-        """Run it as a transaction of its own; the connection is in autocommit and not in one.
+        """Run it: as a transaction of its own, or as a part of the one that the connection is in,
+        and then without a plan that is kept, because to ask for one that is not there would spoil
+        the transaction.
 
         Raises:
             psycopg.Error: as a cursor would.
@@ -104,10 +140,15 @@ class Prepared:
             ]
         except (struct.error, UnicodeError) as error:
             raise pg.DataError(f"out of its type's range: {error}") from error
+        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            return self._rows(connection, self._execute_once(connection, parameters))
         answer = self._execute(connection, parameters)
         if answer.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT:
             _checked(connection, connection.pgconn.prepare(self._name, self._text, self._oids))
             answer = self._execute(connection, parameters)
+        return self._rows(connection, answer)
+
+    def _rows(self, connection: psycopg.Connection[Any], answer: PGresult) -> list[tuple[Any, ...]]:
         _checked(connection, answer)
         get = answer.get_value
         return [
@@ -124,6 +165,12 @@ class Prepared:
         # NULLs are None: psycopg's own type does not say so.
         values = cast("list[bytes]", parameters)
         return connection.pgconn.exec_prepared(self._name, values, self._binary, _BINARY)
+
+    def _execute_once(
+        self, connection: psycopg.Connection[Any], parameters: list[bytes | None]
+    ) -> PGresult:
+        values = cast("list[bytes]", parameters)
+        return connection.pgconn.exec_params(self._text, values, self._oids, self._binary, _BINARY)
 
 
 def _checked(connection: psycopg.Connection[Any], answer: PGresult) -> None:

@@ -7,6 +7,7 @@ Invariants
     No message is in two transactions' pending acks, nor both deleted and pending.
     While PENDING_ACK, a message is delivered to nobody.
     The state costs by ranges of offsets, not by message.
+    What a process remembers of a state decides nothing unless the store finds it unchanged.
 
 Lock order
     The cursor's row covers everything of one subscription in one partition; several cursors are

@@ -1,4 +1,4 @@
-"""Working on a subscription's cursors: finds the record, reads, decides, stores.
+"""Working on a subscription's cursors: finds the record, reads or remembers, decides, stores.
 
 What stands in the way of a decision is cleared away here: a record that was remembered and is gone,
 a cursor that a new partition has yet to get, a partition that has to be rebuilt.
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 from engine.log.brokers import Location
-from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
+from engine.model.errors import EngineError, PartitionUnavailable, SubscriptionNotFound
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Database, Row, Session
 from engine.subscription import state
+from engine.subscription.memory import Memory, Unsure
 from engine.subscription.records import Records, Recover, ensure_cursors
 from engine.subscription.state import Change, CursorGone, State
 
@@ -68,6 +69,7 @@ class Cursors:
     def __init__(self, records: Records, recover: Recover) -> None:
         self._records = records
         self._recover = recover
+        self._memory = Memory()
 
     def place(self, database: Database, topic: Topic, name: SubscriptionName) -> Place:
         """A subscription on one broker.
@@ -103,7 +105,9 @@ class Cursors:
         max_bytes: int = 0,
         locked: bool = False,
     ) -> _T:
-        """Read, decide, store; ``decide`` runs again when someone else was faster.
+        """Read, decide, store; ``decide`` runs again when someone else was faster. It may be asked
+        first what is to be done about remembered states (engine.subscription.memory), and raise
+        :class:`Unsure` when it cannot say; what it answers counts only if it has been stored.
 
         Args:
             durable: what is stored must outlive a crash. Dead letters and steps of the pending-ack
@@ -117,35 +121,23 @@ class Cursors:
             Whatever ``decide`` raises.
         """
 
-        def attempt(session: Session, lock: bool) -> tuple[bool, _T]:
-            states = state.read(
-                session,
-                place.subscription_id,
-                partition_ids,
-                lock=lock,
-                room=room,
-                max_bytes=max_bytes,
-            )
-            if len(states) < len(partition_ids):
-                raise CursorGone
-            for each in states:
-                if each.stable_position is None or not each.online:
-                    raise _Unserved(each)
-            changes, answer = decide(session, states)
-            if not changes:
-                return True, answer
-            must = durable or any(change.steps or change.dead for change in changes)
-            stored = state.store(session, place.subscription_id, changes, durable=must)
-            return stored, answer
-
+        call = _Call(
+            memory=self._memory,
+            place=place,
+            partition_ids=partition_ids,
+            decide=decide,
+            durable=durable,
+            room=room,
+            max_bytes=max_bytes,
+        )
         try:
-            return state.change(place.database, attempt, locked=locked)
+            return call.run(locked=locked)
         except CursorGone:
             place = self.refreshed(place)
         except _Unserved as found:
             self._bring_back(place, found.state)
         try:
-            return state.change(place.database, attempt, locked=locked)
+            return call.run(locked=locked)
         except CursorGone:
             raise SubscriptionNotFound(f"{place.name} has been deleted.") from None
         except _Unserved as found:
@@ -160,6 +152,79 @@ class Cursors:
     def _unavailable(self, place: Place, found: State) -> PartitionUnavailable:
         partition = PartitionName(place.topic.name, found.number)
         return PartitionUnavailable(f"{partition} cannot serve this now; try again.")
+
+
+@dataclass(kw_only=True)
+class _Call(Generic[_T]):
+    """One change: reads or remembers, decides, stores."""
+
+    memory: Memory
+    place: Place
+    partition_ids: Sequence[int]
+    decide: Decide[_T]
+    durable: bool
+    room: int
+    max_bytes: int
+    _stored: Sequence[State] = ()
+    #: How many connections there were before what is stored was decided on.
+    _connections: int = 0
+
+    def run(self, *, locked: bool) -> _T:
+        answer = state.change(self.place.database, self._attempt, locked=locked)
+        # Only now: under the locks, what is stored is not there before the commit.
+        key = (self.place.database, self.place.subscription_id)
+        self.memory.keep(*key, self._stored, connections=self._connections)
+        return answer
+
+    def _attempt(self, session: Session, lock: bool) -> tuple[bool, _T]:
+        self._stored = ()
+        self._connections = self.place.database.connections
+        if not lock:
+            recalled = self._recall(session)
+            if recalled is not None:
+                return True, recalled[0]
+        states = state.read(
+            session,
+            self.place.subscription_id,
+            self.partition_ids,
+            lock=lock,
+            room=self.room,
+            max_bytes=self.max_bytes,
+        )
+        if len(states) < len(self.partition_ids):
+            raise CursorGone
+        for each in states:
+            if each.stable_position is None or not each.online:
+                raise _Unserved(each)
+        changes, answer = self.decide(session, states)
+        return not changes or self._store(session, changes), answer
+
+    def _recall(self, session: Session) -> tuple[_T] | None:
+        """Decide on what is remembered; None: nothing has come of it. A state for which nothing
+        changes would not be looked at by the store, so all have to."""
+        key = (self.place.database, self.place.subscription_id)
+        states = self.memory.take(*key, self.partition_ids)
+        if states is None:
+            return None
+        try:
+            changes, answer = self.decide(session, states)
+        except (EngineError, Unsure):
+            return None
+        if len(changes) < len(states):
+            return None
+        try:
+            right = self._store(session, changes, serving=True)
+        except CursorGone:
+            right = False
+        self.memory.judge(*key, self.partition_ids, right=right)
+        return (answer,) if right else None
+
+    def _store(self, session: Session, changes: Sequence[Change], *, serving: bool = False) -> bool:
+        must = self.durable or any(change.steps or change.dead for change in changes)
+        self._stored = state.store(
+            session, self.place.subscription_id, changes, durable=must, serving=serving
+        )
+        return bool(self._stored)
 
 
 class _Unserved(Exception):

@@ -24,6 +24,7 @@ from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Leases, Turn
+from engine.subscription.memory import Unsure
 from engine.subscription.reading import Piece, Reading
 from engine.subscription.records import Recover
 from engine.subscription.shares import Shares
@@ -64,9 +65,12 @@ class _Received:
     def messages(self) -> Iterator[StoredMessage]:
         dispatch = self.state.dispatch
         for piece in self.pieces:
-            for message in piece.messages(self.state.number, self.files):
-                count = dispatch.count(message.offset) if dispatch.counts else 0
-                yield msgspec.structs.replace(message, redelivery_count=count) if count else message
+            messages = piece.messages(self.state.number, self.files)
+            yield from map(self._counted, messages) if dispatch.counts else messages
+
+    def _counted(self, message: StoredMessage) -> StoredMessage:
+        count = self.state.dispatch.count(message.offset)
+        return msgspec.structs.replace(message, redelivery_count=count) if count else message
 
 
 class Delivery:
@@ -285,6 +289,8 @@ class Delivery:
             if dead:
                 state = replace(state.withdraw(dead), dead=state.dead | dead)
             after, pieces = self._deliver(session, place, state, turn.consumer, room)
+            if state.remembered and sum(piece.upper - piece.lower for piece in pieces) < room:
+                raise Unsure  # there may be more by now
             received = _Received(after, pieces, bool(dead), self._brokers.offloaded)
             if after.dispatch == before.dispatch and after.cursor == before.cursor:
                 return [], received

@@ -13,9 +13,10 @@ from engine.log.offloaded import OffloadedFiles
 from engine.model.dispatch import Slot
 from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
 from engine.model.ranges import Ranges, Run
-from engine.postgres.database import Row, Session
+from engine.postgres.database import Session
 from engine.subscription.reading import Piece, Reading
 from engine.subscription.state import State
+from engine.subscription.window import Entry
 
 
 class KeyReading(Reading):
@@ -69,7 +70,7 @@ class KeyReading(Reading):
         unread = self.walk(ahead)
         self.read_offset = max(start, self._end if unread.first is None else unread.first)
 
-    def take(self, entry: Row, runs: Sequence[Run], at: int) -> int | None:
+    def take(self, entry: Entry, runs: Sequence[Run], at: int) -> int | None:
         first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
             piece = Piece(entry, max(first, runs[at][0]), min(end, runs[at][1]))
@@ -100,7 +101,7 @@ class KeyReading(Reading):
             slots[number] = Slot(who, before.ranges | Ranges.of_offsets(offsets))
         return slots
 
-    def _append(self, entry: Row, offset: int) -> None:
+    def _append(self, entry: Entry, offset: int) -> None:
         if self.pieces and self.pieces[-1].entry is entry and self.pieces[-1].upper == offset:
             self.pieces[-1] = Piece(entry, self.pieces[-1].lower, offset + 1)
         else:

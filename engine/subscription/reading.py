@@ -10,9 +10,10 @@ from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges, Run
-from engine.postgres.database import Row, Session
+from engine.postgres.database import Session
+from engine.subscription.memory import Unsure
 from engine.subscription.state import State
-from engine.subscription.window import Window
+from engine.subscription.window import Entry, Window
 
 #: Windows of offsets read in one call. A window that gives nothing doubles the next, so that a long
 #: stretch of aborted messages is passed whatever the number of messages asked for.
@@ -22,12 +23,18 @@ _WINDOWS = 50
 class Piece(NamedTuple):
     """A run of an entry's messages."""
 
-    entry: Row
+    entry: Entry
     lower: int
     upper: int
 
     def messages(self, number: int, files: OffloadedFiles) -> Iterator[StoredMessage]:
-        return messages_of(self.entry, number, files, within=(self.lower, self.upper))
+        return messages_of(
+            self.entry,
+            number,
+            files,
+            within=(self.lower, self.upper),
+            contents=self.entry.opened(files),
+        )
 
 
 class Reading:
@@ -109,14 +116,14 @@ class Reading:
                 return stop
         return window.end
 
-    def take(self, entry: Row, runs: Sequence[Run], at: int) -> int | None:
+    def take(self, entry: Entry, runs: Sequence[Run], at: int) -> int | None:
         """Take an entry's messages within the runs from ``at`` on; answers where there was no room
         for one any more.
 
         Raises:
             SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
         """
-        first, end = int(entry.first_offset), int(entry.last_offset) + 1
+        first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
             lower, upper = max(first, runs[at][0]), min(end, runs[at][1])
             if self.room <= 0 or self._bytes_left <= 0:
@@ -126,7 +133,7 @@ class Reading:
             taken = min(upper, lower + self.room)
             self.pieces.append(Piece(entry, lower, taken))
             self.room -= taken - lower
-            self._bytes_left -= batch.size(entry.body) * (taken - lower) // (end - first)
+            self._bytes_left -= batch.size(entry.body or b"") * (taken - lower) // (end - first)
             if taken < upper:
                 return taken
             at += 1
@@ -136,6 +143,8 @@ class Reading:
         known = self._state.window
         if known is not None and known.lower <= lower < known.end:
             return known
+        if self._state.remembered:
+            raise Unsure
         return Window.read(
             self._session,
             self._state.partition_id,

@@ -2,7 +2,8 @@
 
 Reading waits for nobody. Storing takes the cursors' locks and is a compare-and-set on what was
 read; who was too late decides again under the locks. Many consumers of one subscription so wait for
-each other only while they store, and one call is two round trips.
+each other only while they store, and one call is two round trips: or one, when this process has
+stored the state itself just before (engine.subscription.memory).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from engine.model.ranges import Ranges
 from engine.model.subscription import AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
+from engine.subscription.statements import READ, STORE, ReadRow
 from engine.subscription.window import Window
 
 _T = TypeVar("_T")
@@ -33,7 +35,9 @@ class State:
 
     ``stable_position`` is None while the partition has to be rebuilt. ``tentative``: what of
     ``pending`` hangs on calls over several brokers. ``dead``: on their way to the dead-letter
-    topic. ``window``: the entries that were read along, when some were asked for.
+    topic. ``window``: the entries that were read along, when some were asked for. ``remembered``:
+    not read, but stored by this process a while ago: ``stable_position`` may have moved up since,
+    and only a store tells whether the rest still stands.
     """
 
     partition_id: int
@@ -49,6 +53,7 @@ class State:
     dispatch: Dispatch
     window: Window | None
     versions: tuple[int, int | None]
+    remembered: bool = False
 
     @property
     def held(self) -> Ranges:
@@ -104,58 +109,67 @@ def read(
     max_bytes: int = 0,
 ) -> list[State]:
     """Read states, ascending by partition; a partition whose cursor is not there is left out."""
-    rows = session.all(
-        "read_cursors",
-        subscription_id=subscription_id,
-        partition_ids=list(partition_ids),
-        lock=lock,
-        room=room,
-        max_bytes=max_bytes,
-    )
-    return sorted(map(_state, rows), key=lambda state: state.partition_id)
+    rows = session.ask(READ, subscription_id, partition_ids, lock, room, max_bytes)
+    states = [_state(ReadRow._make(row)) for row in rows]
+    return sorted(states, key=lambda state: state.partition_id)
 
 
 def store(
-    session: Session, subscription_id: int, changes: Sequence[Change], *, durable: bool
-) -> bool:
-    """Store changes, all or none; False when a state is not any more what it was.
+    session: Session,
+    subscription_id: int,
+    changes: Sequence[Change],
+    *,
+    durable: bool,
+    serving: bool = False,
+) -> list[State]:
+    """Store changes, all or none; answers the states as they stand now, none when one was not any
+    more what it had been.
+
+    Args:
+        serving: the same when a partition does not serve any more.
 
     Raises:
         CursorGone: a cursor has been deleted.
         InvalidTxnStatus: a transaction that claims something has ended for this subscription.
     """
     steps = [(change.before.partition_id, step) for change in changes for step in change.steps]
-    row = session.one(
-        "store_cursors",
-        subscription_id=subscription_id,
-        partition_ids=[change.before.partition_id for change in changes],
-        cursor_versions=[change.before.versions[0] for change in changes],
-        dispatch_versions=[change.before.versions[1] for change in changes],
-        mark_deletes=[_moved_to(change) for change in changes],
-        acked=[change.after.cursor.acked for change in changes],
-        due_offsets=[change.after.dispatch.due_offset for change in changes],
-        next_deadlines=[change.after.dispatch.next_deadline_ms for change in changes],
-        states=[encode(change.after.dispatch) for change in changes],
-        dead=[change.dead or None for change in changes],
-        undead=[change.undead or None for change in changes],
-        targets=[change.target for change in changes],
-        step_partitions=[partition_id for partition_id, _ in steps],
-        step_tcs=[step.txn_id.tc_id for _, step in steps],
-        step_sequences=[step.txn_id.sequence for _, step in steps],
-        step_ops=[step.op.value for _, step in steps],
-        step_types=[step.ack_type.value for _, step in steps],
-        step_ranges=[step.ranges for _, step in steps],
-        step_calls=[step.call_id for _, step in steps],
-        durable=durable,
+    rows = session.ask(
+        STORE,
+        subscription_id,
+        [change.before.partition_id for change in changes],
+        [change.before.versions[0] for change in changes],
+        [change.before.versions[1] for change in changes],
+        [_moved_to(change) for change in changes],
+        [change.after.cursor.acked for change in changes],
+        [change.after.dispatch.due_offset for change in changes],
+        [change.after.dispatch.next_deadline_ms for change in changes],
+        [encode(change.after.dispatch) for change in changes],
+        [change.dead or None for change in changes],
+        [change.undead or None for change in changes],
+        [change.target for change in changes],
+        [partition_id for partition_id, _ in steps],
+        [step.txn_id.tc_id for _, step in steps],
+        [step.txn_id.sequence for _, step in steps],
+        [step.op.value for _, step in steps],
+        [step.ack_type.value for _, step in steps],
+        [step.ranges for _, step in steps],
+        [step.call_id for _, step in steps],
+        durable,
+        serving,
     )
-    result = row.result if row is not None else "gone"
+    result = rows[0][0]
     if result == "gone":
         raise CursorGone
     if result == "ended":
         raise InvalidTxnStatus(
             f"{steps[0][1].txn_id} has ended for this subscription; nothing was recorded."
         )
-    return bool(result == "stored")
+    if result != "stored":
+        return []
+    return [
+        replace(change.after, versions=(cursor, dispatch), now_ms=now_ms)
+        for change, (_, cursor, dispatch, now_ms) in zip(changes, rows, strict=True)
+    ]
 
 
 def change(
@@ -191,7 +205,7 @@ def _moved_to(change: Change) -> int | None:
     return after.mark_delete if after != change.before.cursor else None
 
 
-def _state(row: Row) -> State:
+def _state(row: ReadRow) -> State:
     # Without a dispatch state (new, or after a crash) all that is undeleted is due.
     dispatch = Dispatch(row.mark_delete + 1) if row.state is None else decode(row.state)
     pending = zip(
@@ -201,16 +215,12 @@ def _state(row: Row) -> State:
         row.pending_ranges or (),
         strict=True,
     )
-    tentative = (
-        zip(
-            row.tentative_tcs,
-            row.tentative_sequences,
-            row.tentative_calls,
-            row.tentative_ranges,
-            strict=True,
-        )
-        if row.tentative_tcs
-        else ()
+    tentative = zip(
+        row.tentative_tcs or (),
+        row.tentative_sequences or (),
+        row.tentative_calls or (),
+        row.tentative_ranges or (),
+        strict=True,
     )
     return State(
         partition_id=row.partition_id,

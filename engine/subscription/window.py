@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from engine.log.entries import AbortedSpans, entries_of
+from engine.log.offloaded import OffloadedFiles
+from engine.model import batch
+from engine.model.message import NewMessage
 from engine.postgres.database import Row, Session
+from engine.subscription.statements import ReadRow
 
 
-class Entry(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Entry:
     """As a row of broker.entry."""
 
     kind: str
@@ -25,6 +30,18 @@ class Entry(NamedTuple):
     publish_time: datetime
     producer_name: str | None
     body: bytes | None
+    _opened: Sequence[NewMessage] | None = field(default=None, init=False)
+
+    def opened(self, files: OffloadedFiles) -> Sequence[NewMessage]:
+        """The batch, opened once.
+
+        Raises:
+            CorruptBatch: it cannot be read back.
+            SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
+        """
+        if self._opened is None:
+            self._opened = batch.decode(files.body(self))
+        return self._opened
 
 
 class _Span(NamedTuple):
@@ -41,28 +58,25 @@ class Window:
 
     lower: int
     upper: int
-    entries: Sequence[Row]
+    entries: Sequence[Entry]
     aborted: AbortedSpans
 
     @classmethod
-    def of(cls, row: Row) -> Window:
+    def of(cls, row: ReadRow) -> Window:
         """What was read along with a state."""
         entries = map(
-            Entry._make,
-            zip(
-                row.kinds,
-                row.first_offsets,
-                row.last_offsets,
-                row.first_offsets,
-                row.ledger_ids,
-                row.tcs,
-                row.sequences,
-                row.sequence_ids,
-                row.publish_times,
-                row.producer_names,
-                row.bodies,
-                strict=True,
-            ),
+            Entry,
+            row.kinds or (),
+            row.first_offsets,
+            row.last_offsets,
+            row.first_offsets,
+            row.ledger_ids,
+            row.tcs,
+            row.sequences,
+            row.sequence_ids,
+            row.publish_times,
+            row.producer_names,
+            row.bodies,
         )
         spans: Sequence[_Span] = ()
         if row.aborted_tcs is not None:
@@ -96,10 +110,31 @@ class Window:
             (entries_of(buffer), span | {"max_bytes": max_bytes}),
             ("aborted_overlapping", span),
         )
-        return cls(lower, upper, entries, AbortedSpans(spans))
+        return cls(lower, upper, [_entry(row) for row in entries], AbortedSpans(spans))
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has in memory, about, once all is opened."""
+        return sum(len(entry.body) + batch.size(entry.body) for entry in self.entries if entry.body)
 
     @property
     def end(self) -> int:
         """The offset from which to read on: behind the last entry, which may reach beyond
         ``upper``; short of it when they were cut."""
-        return int(self.entries[-1].last_offset) + 1 if self.entries else self.upper
+        return self.entries[-1].last_offset + 1 if self.entries else self.upper
+
+
+def _entry(row: Row) -> Entry:
+    return Entry(
+        row.kind,
+        row.first_offset,
+        row.last_offset,
+        row.entry_id,
+        row.ledger_id,
+        row.tc_id,
+        row.sequence,
+        row.sequence_id,
+        row.publish_time,
+        row.producer_name,
+        row.body,
+    )

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 from engine.postgres.database import Session
+from engine.postgres.prepared import Prepared
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Questions:
 def asked() -> Iterator[Questions]:
     """Count the questions of a block."""
     questions = Questions()
-    names = ("all", "one", "run", "adhoc", "batch")
+    names = ("all", "one", "run", "adhoc", "batch", "ask")
     noted = {name: _noted(questions, getattr(Session, name)) for name in names}
     with mock.patch.multiple(Session, **noted):
         yield questions
@@ -36,6 +37,8 @@ def asked() -> Iterator[Questions]:
 def _noted(questions: Questions, method: Any) -> Any:
     def noted(self: Any, *args: Any, **params: Any) -> Any:
         first = args[0] if args else "batch"
+        if isinstance(first, Prepared):
+            first = first.name
         questions.names.append(first if isinstance(first, str) else str(first[0]))
         return method(self, *args, **params)
 

@@ -105,20 +105,21 @@ FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::
 -- read_cursors --
 -- See functions/broker/read_cursors.sql.
 SELECT * FROM broker.read_cursors(
-    %(subscription_id)s, %(partition_ids)s, %(lock)s, %(room)s, %(max_bytes)s
+    %(subscription_id)s::bigint, %(partition_ids)s::bigint[], %(lock)s::boolean, %(room)s::bigint,
+    %(max_bytes)s::bigint
 )
 
 -- store_cursors --
 -- See functions/broker/store_cursors.sql.
-SELECT broker.store_cursors(
-    %(subscription_id)s, %(partition_ids)s, %(cursor_versions)s::bigint[],
+SELECT * FROM broker.store_cursors(
+    %(subscription_id)s::bigint, %(partition_ids)s::bigint[], %(cursor_versions)s::bigint[],
     %(dispatch_versions)s::bigint[], %(mark_deletes)s::bigint[], %(acked)s::int8multirange[],
-    %(due_offsets)s, %(next_deadlines)s::bigint[], %(states)s::bytea[],
+    %(due_offsets)s::bigint[], %(next_deadlines)s::bigint[], %(states)s::bytea[],
     %(dead)s::int8multirange[], %(undead)s::int8multirange[], %(targets)s::integer[],
     %(step_partitions)s::bigint[], %(step_tcs)s::integer[], %(step_sequences)s::bigint[],
     %(step_ops)s::text[], %(step_types)s::text[], %(step_ranges)s::int8multirange[],
-    %(step_calls)s::bigint[], %(durable)s
-) AS result
+    %(step_calls)s::bigint[], %(durable)s::boolean, %(serving)s::boolean
+)
 
 -- dead_letter_cursors --
 -- Cursors with messages on their way to a dead-letter topic, by steps from one to the next: however

@@ -90,7 +90,7 @@ SUBSCRIPTIONS = (
     Bug(
         "acknowledgements race",
         "what is stored was decided on a state that has changed meanwhile",
-        function("store_cursors", ("RETURN 'changed';", "NULL;")),
+        function("store_cursors", ("IF versions IS DISTINCT FROM", "IF false AND versions <>")),
     ),
     Bug(
         "a plain acknowledgement wins",
@@ -151,7 +151,10 @@ SUBSCRIPTIONS = (
         "no fence for acknowledgements",
         "an acknowledgement joins a transaction that has ended",
         together(
-            function("store_cursors", ("IF FOUND THEN RETURN 'ended'; END IF;", "")),
+            function(
+                "store_cursors",
+                ("IF FOUND THEN result := 'ended'; RETURN NEXT; RETURN; END IF;", ""),
+            ),
             query("pending_orphans", ("WHERE a.", "WHERE false AND a.")),
         ),
     ),

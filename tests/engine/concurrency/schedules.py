@@ -24,7 +24,7 @@ from engine.model.errors import EngineError
 from engine.postgres.database import Database, Session
 
 #: Session's ways to run a statement.
-_STATEMENTS = ("all", "one", "run", "adhoc", "batch")
+_STATEMENTS = ("all", "one", "run", "adhoc", "batch", "ask")
 _WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname <> 'postgres'"
 )

@@ -21,6 +21,7 @@ from engine.model.subscription import AckType, InitialPosition, SubscriptionType
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
+from engine.postgres.prepared import Prepared
 from engine.subscription.pending_ack_log import differences
 from tests.engine.support import (
     P0,
@@ -95,11 +96,13 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, point: int, *, after: bool) -> Ite
     ran: list[str] = []
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def run(self: Session, name: str, /, **params: object) -> Any:
+        def run(
+            self: Session, statement: str | Prepared, /, *values: object, **params: object
+        ) -> Any:
             if len(ran) == point and not after:
                 raise Crash
-            answer = real(self, name, **params)
-            ran.append(name)
+            answer = real(self, statement, *values, **params)
+            ran.append(statement if isinstance(statement, str) else statement.name)
             if len(ran) == point + 1 and after:
                 raise Crash
             return answer
@@ -107,7 +110,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, point: int, *, after: bool) -> Ite
         return run
 
     with monkeypatch.context() as patch:
-        for method in ("all", "one", "run"):
+        for method in ("all", "one", "run", "ask"):
             patch.setattr(Session, method, counted(getattr(Session, method)))
         with suppress(Crash):
             yield ran

@@ -1,0 +1,117 @@
+"""The two statements on which every call on a subscription rests, binary both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from engine.model.ranges import Ranges
+from engine.postgres.prepared import (
+    BOOL,
+    BYTEA,
+    INT4,
+    INT8,
+    INT8MULTIRANGE,
+    TEXT,
+    TIMESTAMPTZ,
+    Prepared,
+    array_of,
+)
+from engine.sql import queries
+
+_INT8S, _INT4S, _TEXTS = array_of(INT8), array_of(INT4), array_of(TEXT)
+_RANGES = array_of(INT8MULTIRANGE)
+
+
+class ReadRow(NamedTuple):
+    """A row of functions/broker/read_cursors.sql."""
+
+    partition_id: int
+    number: int
+    buffer: str
+    online: bool
+    stable_position: int | None
+    now_ms: int
+    cursor_version: int
+    mark_delete: int
+    acked: Ranges
+    dead: Ranges | None
+    dispatch_version: int | None
+    state: bytes | None
+    pending_tcs: Sequence[int] | None
+    pending_sequences: Sequence[int] | None
+    pending_types: Sequence[str] | None
+    pending_ranges: Sequence[Ranges] | None
+    tentative_tcs: Sequence[int] | None
+    tentative_sequences: Sequence[int] | None
+    tentative_calls: Sequence[int] | None
+    tentative_ranges: Sequence[Ranges] | None
+    window_from: int
+    window_upper: int
+    kinds: Sequence[str] | None
+    first_offsets: Sequence[int]
+    last_offsets: Sequence[int]
+    ledger_ids: Sequence[int]
+    tcs: Sequence[int | None]
+    sequences: Sequence[int | None]
+    sequence_ids: Sequence[int | None]
+    publish_times: Sequence[datetime]
+    producer_names: Sequence[str | None]
+    bodies: Sequence[bytes | None]
+    aborted_tcs: Sequence[int] | None
+    aborted_sequences: Sequence[int]
+    aborted_firsts: Sequence[int]
+    aborted_lasts: Sequence[int]
+
+
+READ = Prepared(
+    "read_cursors",
+    queries("subscription")["read_cursors"],
+    {
+        "subscription_id": INT8,
+        "partition_ids": _INT8S,
+        "lock": BOOL,
+        "room": INT8,
+        "max_bytes": INT8,
+    },
+    [
+        *(INT8, INT4, TEXT, BOOL, INT8, INT8),
+        *(INT8, INT8, INT8MULTIRANGE, INT8MULTIRANGE),
+        *(INT8, BYTEA),
+        *(_INT4S, _INT8S, _TEXTS, _RANGES),
+        *(_INT4S, _INT8S, _INT8S, _RANGES),
+        *(INT8, INT8),
+        *(_TEXTS, _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
+        *(_TEXTS, array_of(BYTEA)),
+        *(_INT4S, _INT8S, _INT8S, _INT8S),
+    ],
+)
+STORE = Prepared(
+    "store_cursors",
+    queries("subscription")["store_cursors"],
+    {
+        "subscription_id": INT8,
+        "partition_ids": _INT8S,
+        "cursor_versions": _INT8S,
+        "dispatch_versions": _INT8S,
+        "mark_deletes": _INT8S,
+        "acked": _RANGES,
+        "due_offsets": _INT8S,
+        "next_deadlines": _INT8S,
+        "states": array_of(BYTEA),
+        "dead": _RANGES,
+        "undead": _RANGES,
+        "targets": _INT4S,
+        "step_partitions": _INT8S,
+        "step_tcs": _INT4S,
+        "step_sequences": _INT8S,
+        "step_ops": _TEXTS,
+        "step_types": _TEXTS,
+        "step_ranges": _RANGES,
+        "step_calls": _INT8S,
+        "durable": BOOL,
+        "serving": BOOL,
+    },
+    [TEXT, INT8, INT8, INT8],
+)

@@ -1,0 +1,271 @@
+"""Calls that decide on what their process has stored before, and do not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.model.errors import (
+    ConsumerBusy,
+    PartitionUnavailable,
+    SubscriptionNotFound,
+    TransactionConflict,
+)
+from engine.model.subscription import InitialPosition, SubscriptionType
+from engine.postgres.database import Session
+from engine.postgres.prepared import Prepared
+from engine.subscription import memory
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+    received,
+    subscribe,
+    texts,
+    time_out_deliveries,
+)
+
+
+@contextmanager
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The statements on cursors that are run in a block."""
+    names: list[str] = []
+    real = Session.ask
+
+    def noted(self: Session, statement: Prepared, *values: object) -> Any:
+        names.append(statement.name)
+        return real(self, statement, *values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "ask", noted)
+        yield names
+
+
+@pytest.fixture
+def consumed(engine: Engine) -> Engine:
+    """a is acknowledged and b in flight, by a process that remembers it; c and d come after."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b", "c", "d"))
+    ack(engine, *engine.receive(SUBSCRIPTION, "c1", max_messages=1))
+    assert received(engine, max_messages=1) == ["b"]
+    return engine
+
+
+@pytest.fixture
+def other(engine: Engine) -> Iterator[Engine]:
+    """Another process."""
+    urls = {name: url for name, url in engine._urls.items() if name != "coordinator"}
+    found = Engine(engine._urls["coordinator"], urls, engine.settings)
+    yield found
+    found.close()
+
+
+def ack(engine: Engine, *messages: Any, **options: Any) -> Any:
+    ids = [message.message_id for message in messages]
+    return engine.acknowledge(SUBSCRIPTION, "c1", ids, **options)
+
+
+def backlog(engine: Engine) -> int:
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    return cursor.backlog
+
+
+def test_calls_in_a_row_read_once(consumed: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with asked(monkeypatch) as names:
+        for text in "cd":
+            [message] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+            assert texts([message]) == [text]
+            assert ack(consumed, message).acked == (message.message_id,)
+    assert names == ["store_cursors"] * 4
+    assert backlog(consumed) == 1
+
+
+def test_what_came_since_is_delivered(consumed: Engine) -> None:
+    consumed.produce(P0, batch("e"))
+    assert received(consumed) == ["c", "d", "e"]
+    assert received(consumed) == []
+    consumed.produce(P0, batch("f"))
+    assert received(consumed) == ["f"]
+
+
+def test_what_another_process_has_taken_is_not_delivered_again(
+    consumed: Engine, other: Engine
+) -> None:
+    [taken] = other.receive(SUBSCRIPTION, "c2", max_messages=1)
+    assert texts([taken]) == ["c"]
+    assert received(consumed, max_messages=1) == ["d"]
+    assert received(consumed) == []
+
+
+def test_what_another_process_holds_is_not_acknowledged(consumed: Engine, other: Engine) -> None:
+    [c] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    first, second = open_txn(consumed), open_txn(consumed)
+    ack(other, c, txn_id=first)
+    with pytest.raises(TransactionConflict):
+        ack(consumed, c, txn_id=second)
+    assert ack(consumed, c).dropped == (c.message_id,)
+    abort(other, first)
+    assert received(consumed, max_messages=1) == ["c"]
+    ack(consumed, c, txn_id=second)
+    commit(other, second)
+    assert received(consumed) == ["d"]
+
+
+def test_what_another_process_gives_back_is_delivered_first(
+    consumed: Engine, other: Engine
+) -> None:
+    [c] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    other.nack(SUBSCRIPTION, "c1", [c.message_id])
+    assert received(consumed, max_messages=1) == ["c"]
+
+
+def test_a_seek_by_another_process_counts(consumed: Engine, other: Engine) -> None:
+    other.subscription_operations.seek(SUBSCRIPTION, InitialPosition.EARLIEST)
+    assert received(consumed) == ["a", "b", "c", "d"]
+
+
+def test_what_is_overdue_is_delivered_again(consumed: Engine) -> None:
+    time_out_deliveries(consumed)
+    assert received(consumed, max_messages=1) == ["b"]
+
+
+def test_a_deadline_passes_by_the_databases_clock_however_often_is_stored(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine, ack_timeout_ms=60_000)
+    engine.produce(P0, batch("a", "b", "c"))
+    assert received(engine, max_messages=1) == ["a"]
+    real = memory.time.monotonic
+    monkeypatch.setattr(memory, "_SECONDS", 100.0)
+    monkeypatch.setattr(memory.time, "monotonic", lambda: real() + 70)
+    assert received(engine, max_messages=1) == ["a"]
+
+
+def test_an_old_memory_is_not_used(consumed: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = memory.time.monotonic
+    monkeypatch.setattr(memory.time, "monotonic", lambda: real() + 2 * memory._SECONDS)
+    with asked(monkeypatch) as names:
+        assert received(consumed, max_messages=1) == ["c"]
+    assert names == ["read_cursors", "store_cursors"]
+
+
+def test_what_a_crash_has_taken_back_is_not_believed(
+    consumed: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_derived_state(consumed)
+    assert received(consumed) == ["b", "c", "d"]
+    consumed.log.locate(P0).database.connections += 1  # as every one is new after a crash
+    with asked(monkeypatch) as names:
+        assert received(consumed) == []
+    assert names == ["read_cursors"]
+
+
+def test_a_partition_that_is_offline_is_not_served_from_memory(consumed: Engine) -> None:
+    [c] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    consumed.partitions.take_offline(P0, reason="test")
+    with pytest.raises(PartitionUnavailable):
+        ack(consumed, c)
+    consumed.partitions.bring_online(P0)
+    ack(consumed, c)
+    assert received(consumed) == ["d"]
+
+
+def test_a_subscription_that_is_deleted_is_not_served_from_memory(
+    consumed: Engine, other: Engine
+) -> None:
+    [c] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    other.subscriptions.delete(SUBSCRIPTION)
+    with pytest.raises(SubscriptionNotFound):
+        ack(consumed, c)
+    subscribe(other)
+    assert received(consumed) == ["a", "b", "c", "d"]
+
+
+def test_an_active_consumer_that_was_taken_over_from_is_fenced(
+    engine: Engine, other: Engine
+) -> None:
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.EXCLUSIVE)
+    engine.produce(P0, batch("a", "b"))
+    assert received(engine, "c1", max_messages=1) == ["a"]
+    broker_sql(engine, "UPDATE broker.subscription SET consumer_until = 'epoch'")
+    assert received(other, "c2") == ["a", "b"]
+    with pytest.raises(ConsumerBusy):
+        received(engine, "c1", max_messages=1)
+
+
+def test_an_acknowledgement_in_two_partitions_is_all_from_memory_or_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=3)  # 0 and 2 are on one broker
+    subscribe(engine)
+    third = type(P1)(TOPIC, 2)
+    for partition in (P0, third):
+        engine.produce(partition, batch("a"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    assert len(messages) == 2
+    with asked(monkeypatch) as names:
+        ack(engine, *messages)
+    assert names == ["store_cursors"]
+    for partition in (P0, third):
+        engine.produce(partition, batch("b"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    broker_sql(engine, "UPDATE broker.cursor SET acked = acked")
+    with asked(monkeypatch) as names:
+        ack(engine, *messages)
+    assert names == ["store_cursors", "read_cursors", "store_cursors"]
+    cursors = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert [cursor.backlog for cursor in cursors] == [0, 0, 0]
+
+
+def test_a_reader_may_change_what_it_got(consumed: Engine) -> None:
+    [c] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    c.properties["mine"] = "now"
+    consumed.nack(SUBSCRIPTION, "c1", [c.message_id])
+    [again] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    assert (again.offset, again.properties) == (c.offset, {})
+
+
+def test_where_others_write_too_less_is_remembered(
+    engine: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch(*map(str, range(400))))
+    with asked(monkeypatch) as names:
+        for _ in range(100):
+            engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+            other.receive(SUBSCRIPTION, "c2", max_messages=1)
+    assert names.count("store_cursors") < 2 * 100 + 25
+    assert names.count("read_cursors") == 2 * 100
+
+
+def test_what_is_remembered_is_bounded(consumed: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = consumed._delivery._cursors._memory
+    monkeypatch.setattr(memory, "_ROOM", 3 * memory._STATE_BYTES)
+    [message] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    for number in range(5):
+        name = type(SUBSCRIPTION)(TOPIC, f"s{number}")
+        subscribe(consumed, name)
+        consumed.receive(name, "c1")
+    assert len(kept._kept) == 2
+    assert kept._size == sum(one.size for one in kept._kept.values())
+    ack(consumed, message)
+    monkeypatch.setattr(memory, "_LARGEST", 1)
+    assert received(consumed, max_messages=1) == ["d"]
+    [key] = [key for key in kept._kept if kept._kept[key].state.window is None]
+    assert kept._kept[key].size == memory._STATE_BYTES
