@@ -101,10 +101,9 @@ def _work(options: argparse.Namespace, run: Run) -> int:
 
 
 def _hours(text: str) -> int:
-    hours = int(text)
-    if hours < 0:
-        raise ValueError
-    return hours
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a whole number of hours, 0 or more")
+    return int(text)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
