@@ -4,7 +4,7 @@ The entries' headers stay in the database; of a batch that has gone, its body th
 (engine.model.batch). A file ``<id>.parquet`` never changes and holds one segment: a row an entry,
 ascending by ``last_offset``, in row groups of about a MiB. Its pages carry checksums, so what is
 read is known to be what was written, at the cost of what is read.
-The job ``offload`` writes the files; tests/engine/log/test_offloaded.py reads what it writes.
+The job ``offload`` writes the files; tests/pipeline/offload reads what it writes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,12 @@ import msgspec
 from engine.log.brokers import Brokers, Location
 from engine.log.offloaded import OffloadedFiles
 from engine.log.topics import Topics
-from engine.model.errors import PartitionUnavailable, SegmentUnreadable
+from engine.model.errors import (
+    EngineError,
+    PartitionUnavailable,
+    SegmentUnreadable,
+    TimeLimitExceeded,
+)
 from engine.model.message import MessageID, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
@@ -119,13 +124,14 @@ class Delivery:
             TopicNotFound, SubscriptionNotFound: there is none.
             ConsumerBusy: another consumer is the active one of an EXCLUSIVE subscription.
             PartitionUnavailable: no broker of the topic can be reached.
+            TimeLimitExceeded: none has answered in time.
             SegmentUnreadable: there is nothing but what a missing or damaged file should hold.
         """
         topic = self._topics.get(name.topic)
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
         call = _Call(turn=turn // len(databases), began=time.monotonic())
         received: list[StoredMessage] = []
-        failures: dict[str, PartitionUnavailable] = {}
+        failures: dict[str, EngineError] = {}
         # What was deliverable a moment ago first; only when that is not enough, what is by now.
         for since in (call.began - _DUE_SECONDS, call.began):
             for database in databases:
@@ -138,15 +144,12 @@ class Delivery:
                         return ()
                     room = max_messages - len(received)
                     received += self._receive_on(place, called, room, since, call)
-                except PartitionUnavailable as error:
+                except (PartitionUnavailable, TimeLimitExceeded) as error:
                     failures[database.name] = error
                 if len(received) >= max_messages:
                     return tuple(received)
-        unreadable = [f for f in failures.values() if isinstance(f, SegmentUnreadable)]
-        if unreadable and not received:
-            raise unreadable[0]
-        if len(failures) == len(databases):
-            raise failures[databases[0].name]
+        if not received:
+            _refuse(list(failures.values()), len(databases))
         return tuple(received)
 
     @once_more_when_replaced
@@ -339,6 +342,13 @@ class Delivery:
         if reading.skipped:
             after = after.delete(Ranges.of(reading.skipped))
         return after, reading.pieces
+
+
+def _refuse(failures: Sequence[EngineError], asked: int) -> None:
+    """Nothing has come: say why, if a file is missing, or of all who were asked none answered."""
+    for failure in failures:
+        if isinstance(failure, SegmentUnreadable) or len(failures) == asked:
+            raise failure
 
 
 def _key(place: Place) -> tuple[str, int]:

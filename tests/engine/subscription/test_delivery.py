@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import Engine
+from engine import Engine, EngineSettings
 from engine.model.dispatch import decode
 from engine.model.errors import (
     PartitionUnavailable,
@@ -41,6 +42,7 @@ from tests.engine.support import (
     time_out_deliveries,
     unreachable,
 )
+from tests.support.databases import Databases
 
 
 def setup(engine: Engine, partitions: int = 1) -> None:
@@ -430,3 +432,19 @@ def test_any_mix_of_calls_loses_nothing_and_delivers_nothing_that_is_held(
     assert rest == set(range(model.total)) - model.deleted - set(model.in_flight)
     [cursor] = engine.subscriptions.describe(model.name).partitions
     assert cursor.backlog == model.total - len(model.deleted)
+
+
+def test_a_broker_that_hangs_delays_only_its_own_messages(
+    engine: Engine, databases: Databases
+) -> None:
+    setup(engine, partitions=2)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    urls = {f"broker-{number}": url for number, url in enumerate(databases.broker_urls, 1)}
+    home = engine.topics.get(TOPIC).brokers[1]
+    impatient = Engine(databases.coordinator_url, urls, EngineSettings(statement_timeout_ms=500))
+    with psycopg.connect(urls[home]) as other:
+        other.execute("LOCK broker.cursor IN ACCESS EXCLUSIVE MODE")
+        assert texts(list(impatient.receive(SUBSCRIPTION, "c1"))) == ["0"]
+    impatient.close()
+    assert received(engine) == ["1"]
