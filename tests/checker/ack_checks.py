@@ -145,7 +145,7 @@ def _check_deliveries(what: str, track: Track, fates: Fates) -> Iterator[Anomaly
 def _held_then(track: Track, plain: Ack, fates: Fates) -> bool:
     """A plain cumulative acknowledgement leaves alone what a transaction may have held then."""
     return any(
-        claim.start < plain.end and plain.start < max(fates[claim.txn].released, claim.end)
+        claim.start < plain.end and plain.start < max(fates[claim.txn].let_go, claim.end)
         for claim in track.claims
     )
 
@@ -184,7 +184,7 @@ def _may_have_met(op: Ack, other: Ack, fates: Fates) -> bool:
     if other.txn in (None, op.txn) or len({place for place, _, _ in other.messages}) == 1:
         return False
     shared = {message[:2] for message in op.messages} & {message[:2] for message in other.messages}
-    until = max(other.end, _released(other, fates))
+    until = max(other.end, fates[other.txn].let_go)
     return bool(shared) and other.start < op.end and op.start < until
 
 

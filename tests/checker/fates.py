@@ -19,12 +19,13 @@ from tests.checker.history import (
     Txn,
 )
 
+_OPEN, _DECIDED, _ENDED = range(3)
 _RANK = {
-    "OPEN": 0,
-    "COMMITTING": 1,
-    "ABORTING": 1,
-    "COMMITTED": 2,
-    "ABORTED": 2,
+    "OPEN": _OPEN,
+    "COMMITTING": _DECIDED,
+    "ABORTING": _DECIDED,
+    "COMMITTED": _ENDED,
+    "ABORTED": _ENDED,
 }
 _COMMIT = ("COMMITTING", "COMMITTED")
 _ABORT = ("ABORTING", "ABORTED")
@@ -70,6 +71,11 @@ class Fate:
     def released(self) -> int:
         """Before this moment nothing that it holds could have been given back."""
         return FOREVER if self.has_committed else self.abort_asked
+
+    @property
+    def let_go(self) -> int:
+        """After this moment it holds nothing that it gives back; a decision alone is not enough."""
+        return min((end for _, end, rank, _ in self.observed if rank == _ENDED), default=FOREVER)
 
     def see(self, status: str | None, op: Op) -> None:
         """Take in a status that an answer named."""
@@ -131,7 +137,7 @@ def _take_joining(fate: Fate, op: Op) -> None:
         if op.status is not None:
             fate.see(op.status, op)
         else:
-            fate.observed.append((op.start, op.end, 1, op))
+            fate.observed.append((op.start, op.end, _DECIDED, op))
 
 
 def _take_end(fates: Fates, op: End) -> None:

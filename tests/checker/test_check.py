@@ -344,3 +344,12 @@ def test_checking_takes_time_in_proportion() -> None:
     speed = verdict.operations / (time.process_time() - begun)
     assert not verdict.anomalies, str(verdict)
     assert speed > LEAST_OPERATIONS_PER_SECOND / 2
+
+
+def test_a_cumulative_ack_leaves_what_an_abort_has_not_given_back_yet() -> None:
+    s = story()
+    s.insert("group", "upto", ack(3, cumulative=True))
+    assert kinds(s) == set()
+    s.insert("group", "gone", Look(txn=D, seen="ABORTED"))
+    s["upto"].start, s["upto"].end = s["gone"].end + 1, s["gone"].end + 2
+    assert kinds(s) == {Kind.REDELIVERED_ACKED}
