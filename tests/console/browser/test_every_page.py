@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ from playwright.sync_api import BrowserContext, expect
 
 from engine.model.txn_id import TxnID
 from tests.console.browser.conftest import Producer, Watched
-from tests.server import Served
 
 pytestmark = pytest.mark.browser
 
@@ -29,17 +29,26 @@ def test_without_a_script_an_operator_can_still_abort(
     expect(page.locator("main")).to_contain_text("operator: left hanging by a dead producer")
 
 
-def test_the_theme_is_chosen_and_kept(watched: Watched, server: Served) -> None:
+def test_the_theme_is_chosen_and_kept(watched: Watched) -> None:
     page = watched.page
     page.goto("/")
-    button = page.get_by_role("button", name="Theme: system")
-    button.click()
-    assert page.locator("html").get_attribute("data-theme") == "light"
-    page.get_by_role("button", name="Theme: light").click()
+    button, shown = page.get_by_role("button", name=re.compile("^Theme: ")), page.locator("html")
+
+    def switch() -> None:
+        with page.expect_response("**/settings/theme"):
+            button.click()
+
+    while button.get_attribute("title") != "Theme: system":  # Somebody chose another before.
+        switch()
+    switch()
+    expect(shown).to_have_attribute("data-theme", "light")
+    switch()
     page.reload()
-    assert page.locator("html").get_attribute("data-theme") == "dark"
+    expect(shown).to_have_attribute("data-theme", "dark")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == "rgb(13, 16, 21)"
+    switch()
+    expect(button).to_have_attribute("title", "Theme: system")
 
 
 def test_keys_lead_to_pages_and_search(watched: Watched, producer: Producer) -> None:

@@ -59,6 +59,13 @@ def test_the_palette_goes_anywhere_and_does_things(watched: Watched) -> None:
     assert page.evaluate("document.activeElement.closest('tbody tr') !== null")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("as the system")  # For who looks next.
+    expect(palette.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    with page.expect_response("**/settings/theme"):
+        page.keyboard.press("Enter")
 
 
 @pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 800}}])

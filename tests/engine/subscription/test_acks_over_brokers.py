@@ -18,6 +18,7 @@ from engine.model.errors import (
 )
 from engine.model.message import StoredMessage
 from engine.model.subscription import AckType, InitialPosition, SubscriptionType
+from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
@@ -264,6 +265,22 @@ def test_a_cumulative_claim_makes_sure_of_what_was_tentative_below_it(
     engine.acknowledge(SUBSCRIPTION, "c1", [b0.message_id], ack_type=AckType.CUMULATIVE, txn_id=txn)
     commit(engine, txn)
     assert acked(engine) == places(a0, b0)
+
+
+def test_what_hangs_on_a_call_in_one_partition_is_not_read_into_the_next(engine: Engine) -> None:
+    make_topic(engine, partitions=4)
+    subscribe(engine)
+    for number in range(4):
+        engine.produce(PartitionName(TOPIC, number), batch(f"a{number}", f"b{number}"))
+    found = in_order(engine, engine.receive(SUBSCRIPTION, "c1"))
+    a0, a1, b0, b1 = found[:4]
+    assert a0.partition != a1.partition, "two partitions of one broker"
+    first, second = open_txn(engine), open_txn(engine)
+    ack(engine, a0, found[-1], txn_id=first)
+    ack(engine, b0, a1, b1, txn_id=second)
+    commit(engine, first)
+    commit(engine, second)
+    assert acked(engine) == places(*found[:4], found[-1])
 
 
 def test_calls_that_are_confirmed_cost_one_row_for_each_partition(engine: Engine) -> None:

@@ -50,13 +50,18 @@ BEGIN
         WHERE c.subscription_id = p_subscription AND c.partition_id = p_partitions[i];
         CONTINUE WHEN NOT FOUND;
 
+        -- What is not read below is not there, whatever the partition before had.
+        tentative_tcs := NULL;
+        tentative_sequences := NULL;
+        tentative_calls := NULL;
+        tentative_ranges := NULL;
+        kinds := NULL;
+        aborted_tcs := NULL;
         SELECT array_agg(a.tc_id), array_agg(a.sequence), array_agg(a.ack_type), array_agg(a.ranges)
         INTO pending_tcs, pending_sequences, pending_types, pending_ranges
         FROM broker.pending_ack a
         WHERE a.subscription_id = p_subscription AND a.partition_id = p_partitions[i];
-        IF pending_tcs IS NULL THEN
-            tentative_tcs := NULL;  -- of the partition before
-        ELSE
+        IF pending_tcs IS NOT NULL THEN
             SELECT array_agg(t.tc_id), array_agg(t.sequence), array_agg(t.call_id),
                 array_agg(t.ranges)
             INTO tentative_tcs, tentative_sequences, tentative_calls, tentative_ranges
