@@ -103,6 +103,8 @@ FROM coordinator.transaction_log WHERE tc_id = %(tc_id)s
 
 -- published --
 -- Data with an offset in [lower, upper), by offset; with committed = 1, without what was aborted.
+-- A transaction is found in the index by its id, which only txn_index_txn_idx can serve: the rest is
+-- written so that no other index can be taken for it, whatever has been counted of the tables.
 SELECT
     e.first_offset, e.last_offset, e.first_offset AS entry_id, NULL::bigint AS readable_at,
     e.ledger_id, e.tc_id, e.sequence, e.sequence_id, e.publish_time, e.producer_name, {body}
@@ -117,7 +119,8 @@ AND e.last_offset <= coalesce((
 AND (e.tc_id IS NULL OR %(committed)s = 0 OR NOT EXISTS (
     SELECT FROM broker.txn_index i
     WHERE i.partition_id = %(log_id)s AND i.tc_id = e.tc_id AND i.sequence = e.sequence
-    AND i.aborted AND e.first_offset >= i.first_offset AND e.first_offset < i.last_offset
+    AND i.aborted::integer = 1
+    AND e.first_offset >= i.first_offset AND e.first_offset < i.last_offset + 0
 ))
 AND e.publish_time BETWEEN
     'epoch'::timestamptz + %(since)s * interval '1 microsecond'
@@ -128,7 +131,8 @@ ORDER BY e.last_offset
 -- What became readable in [lower, upper), in that order: data outside transactions at its own offset,
 -- a committed transaction's at its marker. Entries below log_start are gone for everybody.
 -- What tells plain entries is written so that entry_readable_idx, which knows one end of a range
--- only, cannot be taken for it; so are the markers of the next statement.
+-- only, cannot be taken for it; so are the markers of the next statement. The transactions come by
+-- their markers and the entries of each by their order, each from the one index that has it so.
 SELECT e.* FROM (
     SELECT
         p.first_offset, p.last_offset, p.first_offset AS entry_id, NULL::bigint AS readable_at,
@@ -145,14 +149,20 @@ SELECT e.* FROM (
     SELECT
         t.first_offset, t.last_offset, t.first_offset, i.last_offset, t.ledger_id, t.tc_id,
         t.sequence, t.sequence_id, t.publish_time, t.producer_name, {body}
-    FROM broker.txn_index i
-    JOIN broker.entry t
-        ON t.partition_id = %(log_id)s AND t.kind = 'D' AND t.txn_messages IS NULL
+    FROM (
+        SELECT i.tc_id, i.sequence, i.first_offset, i.last_offset FROM broker.txn_index i
+        WHERE i.partition_id = %(log_id)s AND NOT i.aborted
+        AND i.last_offset >= %(lower)s AND i.last_offset < %(upper)s
+        ORDER BY i.last_offset OFFSET 0
+    ) i
+    CROSS JOIN LATERAL (
+        SELECT t.* FROM broker.entry t
+        WHERE t.partition_id = %(log_id)s AND t.kind = 'D' AND t.txn_messages IS NULL
         AND t.tc_id = i.tc_id AND t.sequence = i.sequence
         AND t.first_offset >= i.first_offset AND t.first_offset < i.last_offset
         AND t.first_offset >= %(log_start)s
-    WHERE i.partition_id = %(log_id)s AND NOT i.aborted
-    AND i.last_offset >= %(lower)s AND i.last_offset < %(upper)s
+        ORDER BY t.first_offset OFFSET 0
+    ) t
 ) e
 WHERE e.publish_time BETWEEN
     'epoch'::timestamptz + %(since)s * interval '1 microsecond'
