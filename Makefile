@@ -46,7 +46,8 @@ serve: setup ## Run the console without the demo
 	@exec $(PY) -m txnconsole.local serve
 
 test: setup chromium lint types imports ## Run all checks and all tests
-	@exec $(PY) -m pytest
+	@$(PY) -m pytest -q -n 2 -m "$(FAST)"; fast=$$?; \
+	$(PY) -m pytest -q -m "not ($(FAST))" && exit $$fast
 
 test-fast: setup ## Run the tests that need no browser, no JVM and no whole product
 	@exec $(PY) -m pytest -q -n 2 -m "$(FAST)"
