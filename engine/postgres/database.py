@@ -77,7 +77,8 @@ class Session:
         self._connection.execute(text)
 
     def batch(self, *statements: tuple[str, Params]) -> list[list[Row]]:
-        """Run several statements in one round trip and return the rows of each."""
+        """Run several statements in one round trip and return the rows of each. When one fails,
+        the connection is closed."""
         deadlines.check()
         try:
             with self._connection.pipeline() as pipeline:
@@ -90,11 +91,15 @@ class Session:
                     cursor.fetchall() if cursor.description is not None else []
                     for cursor in cursors
                 ]
-        except IndexError as error:
-            # The server has refused at the sync itself, as a commit does that finds the disk full.
-            # psycopg 3.3 counts one answer too many then, and the connection is of no more use.
+        except BaseException as error:
+            # The connection is of no more use: psycopg 3.3 takes for prepared what it was going to
+            # prepare after the statement that failed, and may be left within the pipeline.
             self._connection.close()
-            raise pg.OperationalError("PostgreSQL refused at the end of a batch") from error
+            if isinstance(error, IndexError):
+                # Refused at the sync itself, as a commit is that finds the disk full: psycopg
+                # counts one answer too many then.
+                raise pg.OperationalError("PostgreSQL refused at the end of a batch") from error
+            raise
 
 
 class Database:
@@ -205,12 +210,7 @@ class Database:
         """Answer several reads from one snapshot of the database, in one round trip."""
         with self._translated(), self._borrowed() as connection:
             session = Session(connection, self._queries)
-            try:
-                return session.batch(("begin_snapshot", {}), *statements, ("commit", {}))[1:-1]
-            except pg.Error:
-                with contextlib.suppress(pg.OperationalError):
-                    connection.rollback()
-                raise
+            return session.batch(("begin_snapshot", {}), *statements, ("commit", {}))[1:-1]
 
     def retrying(self, work: Callable[[Session], _T]) -> _T:
         """Run ``work`` in a transaction, again when PostgreSQL asks for it."""
