@@ -24,6 +24,7 @@ from txnconsole.celery import app
 from txnconsole.environment import django_database
 from txnconsole.local.postgres import EmbeddedPostgres
 from txnconsole.local.valkey import EmbeddedValkey
+from txnconsole.queue import conflicts, wakeup
 
 if TYPE_CHECKING:
     from engine import Engine
@@ -140,6 +141,8 @@ def valkey_url(valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> str:
     with redis.Redis.from_url(valkey.url) as client:
         client.flushall()
     monkeypatch.setattr(settings, "REDIS_URL", valkey.url)
+    for module in (conflicts, wakeup):  # Another test's server may have been gone a moment ago.
+        monkeypatch.setattr(module._Pause, "until", 0.0)
     return valkey.url
 
 
