@@ -71,10 +71,11 @@ class Seeking:
 
     def _seek_on(self, place: Place, partition_ids: Sequence[int], target: Target) -> None:
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
+            # First what is asked for: nothing may be ended for a place that is not there.
+            places = [_offset(session, place, state, target) for state in states]
             _require_unheld(place, states)
             changes = []
-            for state in states:
-                before = _offset(session, place, state, target)
+            for state, before in zip(states, places, strict=True):
                 dispatch = msgspec.structs.replace(
                     Dispatch(before), epoch=state.dispatch.epoch, present=state.dispatch.present
                 )

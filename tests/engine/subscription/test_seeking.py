@@ -139,6 +139,14 @@ def test_by_force_the_transaction_ends_as_a_whole(engine: Engine, committing: bo
         assert differences(database) == {}
 
 
+def test_by_force_nothing_is_ended_for_an_offset_that_is_not_there(engine: Engine) -> None:
+    [a] = ready(engine, "a")
+    txn = claim(engine, a)
+    with pytest.raises(MessageNotFound):
+        seek(engine, 9, force=True)
+    assert engine.coordinator.get(txn).status is TxnStatus.OPEN
+
+
 def test_by_force_an_orphans_acknowledgements_are_given_back(engine: Engine) -> None:
     [a] = ready(engine, "a")
     engine._acks.acknowledge(SUBSCRIPTION, "c1", [a.message_id], txn_id=TxnID(0, 4711))
