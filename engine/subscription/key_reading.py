@@ -62,7 +62,8 @@ class KeyReading(Reading):
             if self._is_mine(number)
             for run in slot.ranges.runs
         )
-        self.walk((mine & due) | (due - known))
+        if self.walk((mine & due) | (due - known)):
+            self.room = 0  # what is left of them comes before anything that is new of their keys
         start = max(dispatch.read_offset, cursor.mark_delete + 1)
         ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy - due
         if len(due) >= LOOKAHEAD:

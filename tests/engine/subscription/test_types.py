@@ -14,6 +14,7 @@ from engine.model.key_shared import LOOKAHEAD, SLOTS, assignment
 from engine.model.message import NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import SubscriptionName
+from engine.subscription.memory import Memory
 from tests.engine.histories import Partition
 from tests.engine.support import (
     P0,
@@ -249,6 +250,31 @@ def test_a_consumer_that_waits_for_others_keys_gets_its_own_from_behind_them(
     assert received(engine, "c2") == []
     expected = [f"{theirs}{number}" for number in range(1, 60)]
     assert texts(engine.receive(SUBSCRIPTION, "c1")) == expected
+
+
+def test_of_a_key_what_is_queued_goes_before_what_is_new_however_far_it_is_scattered(
+    engine: Engine,
+) -> None:
+    """One call looks at 50 windows of what is queued, each as wide as the call asks for."""
+    setup(engine, KEY_SHARED)
+    theirs = next(key for key in "abcdefghijklmnop" if _owner(key, "c1", "c2") == "c1")
+    mine = next(key for key in "abcdefghijklmnop" if _owner(key, "c1", "c2") == "c2")
+    room = 52
+    engine.produce(P0, keyed(f"{theirs}0"))
+    received(engine, "c1")
+    for number in range(room + 1):
+        engine.produce(P0, keyed(f"{mine}{number}"))
+        engine.produce(P0, keyed(*[f"{theirs}1"] * room))
+    assert received(engine, "c2", max_messages=1) == [f"{mine}0"]
+    assert len(received(engine, "c1", max_messages=10_000)) == (room + 1) * room
+    engine.produce(P0, keyed(f"{mine}{room + 1}"))
+    engine._delivery._cursors._memory = Memory()  # as in another process
+    scattered = [
+        text
+        for _ in range(3)
+        for text in texts(engine.receive(SUBSCRIPTION, "c2", max_messages=room))
+    ]
+    assert scattered == [f"{mine}{number}" for number in range(1, room + 2)]
 
 
 def test_looking_past_others_keys_is_bounded(engine: Engine) -> None:
