@@ -9,6 +9,7 @@ Invariants
     What happened before a waiter came wakes it as well: it is judged by the state, not by a change.
     When the database does not answer, all are woken and ask for themselves, so that each hears of
     it; the thread goes on once a second. It ends when nobody waits, and begins with the next one.
+    Nobody waits for a thread that could not begin: who came with it is told, all others are woken.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Watch(Generic[Key, State]):
             self._looking = True
         try:
             if begins:
-                threading.Thread(target=self._run, name="watch", daemon=True).start()
+                self._begin()
             yield
         finally:
             with self._lock:
@@ -88,6 +89,16 @@ class Watch(Generic[Key, State]):
         wake = threading.Event()
         with self.watching(key, happened, wake):
             return wake.wait(seconds)
+
+    def _begin(self) -> None:
+        try:
+            threading.Thread(target=self._run, name="watch", daemon=True).start()
+        except BaseException:  # the machine has no room for another one
+            with self._lock:
+                self._looking = False
+                for waiter in self._waiters:
+                    waiter.wake.set()
+            raise
 
     def _run(self) -> None:
         while waiters := self._present():
@@ -102,14 +113,14 @@ class Watch(Generic[Key, State]):
         """Look once; returns whether the database has answered."""
         try:
             states = self._look({waiter.key for waiter in waiters})
+            for waiter in waiters:
+                if waiter.happened(states.get(waiter.key)):
+                    waiter.wake.set()
         except EngineError as error:
             logger.warning("watch failed", code=error.code, reason=error.message)
         except Exception:
             logger.exception("watch failed")
         else:
-            for waiter in waiters:
-                if waiter.happened(states.get(waiter.key)):
-                    waiter.wake.set()
             return True
         for waiter in waiters:
             waiter.wake.set()

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from engine.model.errors import CoordinatorUnavailable
 from engine.postgres.watching import TICK, Watch
 
@@ -119,4 +121,47 @@ def test_when_the_database_does_not_answer_all_ask_for_themselves_and_the_watch_
         numbers.of["a"] = 1
         ticks.let()
         assert wake.wait(FOR_EVER)
+    ticks.let()
+
+
+def test_without_room_for_a_thread_who_came_is_told_and_the_next_one_begins_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers = Numbers()
+    numbers.of["a"] = 1
+    watch = Watch(numbers.look)
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError):
+            watch.wait("a", lambda number: number == 1, FOR_EVER)
+    assert watch.wait("a", lambda number: number == 1, FOR_EVER)
+
+
+def test_a_question_that_fails_ends_nobody_elses_watch() -> None:
+    numbers, ticks = Numbers(), Ticks()
+    numbers.of["a"] = 0
+    watch = Watch(numbers.look, pause=ticks)
+    wake = threading.Event()
+
+    def fails(number: int | None) -> bool:
+        raise ZeroDivisionError(number)
+
+    with watch.watching("a", lambda number: number == 1, wake):
+        assert ticks.paused.acquire(timeout=FOR_EVER)
+        with ThreadPoolExecutor(1) as pool:
+            failing = pool.submit(watch.wait, "a", fails, FOR_EVER)
+            while len(watch._waiters) < 2:
+                threading.Event().wait(0.001)
+            ticks.let()
+            assert failing.result(FOR_EVER)
+            assert ticks.paused.acquire(timeout=FOR_EVER)
+        wake.clear()
+        numbers.of["a"] = 1
+        ticks.let()
+        assert wake.wait(FOR_EVER)
+        assert ticks.paused.acquire(timeout=FOR_EVER)
     ticks.let()
