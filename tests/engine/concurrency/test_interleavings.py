@@ -26,8 +26,9 @@ from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Database
+from engine.postgres.database import Database, Session
 from engine.subscription import ending, state
+from engine.subscription.memory import Memory
 from tests.engine.support import (
     P0,
     P1,
@@ -389,6 +390,37 @@ def test_an_end_that_waits_for_an_ack_covers_it(engine: Engine) -> None:
         ended.waits()
     ended.result()
     assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog == 0
+
+
+def test_a_claim_given_back_while_its_transaction_asks_again_is_claimed_anew(
+    engine: Engine,
+) -> None:
+    """It hung on a call that was refused; whoever sees the claim must see on what it hangs."""
+    message = held_message(engine)
+    txn = open_txn(engine)
+    [row] = broker_sql(engine, "SELECT subscription_id, partition_id FROM broker.cursor")
+
+    def step(session: Session, op: AckOp) -> None:
+        [before] = state.read(session, row.subscription_id, [row.partition_id], lock=True)
+        step = AckStep(
+            txn_id=txn, op=op, ack_type=AckType.INDIVIDUAL, ranges=Ranges.run(0, 1), call_id=7
+        )
+        change = state.Change(before=before, after=before, steps=[step])
+        assert state.store(session, row.subscription_id, [change], durable=True)
+
+    broker(engine).retrying(lambda session: step(session, AckOp.ACK))
+    engine._acks._cursors._memory = Memory()  # it reads
+    with broker(engine).transaction() as session:
+        session.script("LOCK TABLE broker.tentative_ack IN ACCESS EXCLUSIVE MODE")
+        step(session, AckOp.ABORT)
+        again = Background(
+            broker(engine),
+            lambda: engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn),
+        )
+        again.waits()
+    again.result()
+    [held] = engine.subscriptions.describe(SUBSCRIPTION).partitions[0].pending_acks
+    assert (held.txn_id, held.ranges) == (txn, Ranges.run(0, 1))
 
 
 def test_of_transactions_that_want_one_message_at_once_one_gets_it(engine: Engine) -> None:

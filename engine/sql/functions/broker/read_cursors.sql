@@ -51,23 +51,25 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
 
         -- What is not read below is not there, whatever the partition before had.
-        tentative_tcs := NULL;
-        tentative_sequences := NULL;
-        tentative_calls := NULL;
-        tentative_ranges := NULL;
         kinds := NULL;
         aborted_tcs := NULL;
-        SELECT array_agg(a.tc_id), array_agg(a.sequence), array_agg(a.ack_type), array_agg(a.ranges)
-        INTO pending_tcs, pending_sequences, pending_types, pending_ranges
-        FROM broker.pending_ack a
-        WHERE a.subscription_id = p_subscription AND a.partition_id = p_partitions[i];
-        IF pending_tcs IS NOT NULL THEN
-            SELECT array_agg(t.tc_id), array_agg(t.sequence), array_agg(t.call_id),
-                array_agg(t.ranges)
-            INTO tentative_tcs, tentative_sequences, tentative_calls, tentative_ranges
+        -- Both from one snapshot: a claim that is seen without the call on which it hangs, because that
+        -- has been given back between two statements, would be taken for a sure one.
+        SELECT a.tcs, a.sequences, a.types, a.ranges, t.tcs, t.sequences, t.calls, t.ranges
+        INTO pending_tcs, pending_sequences, pending_types, pending_ranges,
+            tentative_tcs, tentative_sequences, tentative_calls, tentative_ranges
+        FROM (
+            SELECT array_agg(a.tc_id) AS tcs, array_agg(a.sequence) AS sequences,
+                array_agg(a.ack_type) AS types, array_agg(a.ranges) AS ranges
+            FROM broker.pending_ack a
+            WHERE a.subscription_id = p_subscription AND a.partition_id = p_partitions[i]
+        ) a, LATERAL (
+            SELECT array_agg(t.tc_id) AS tcs, array_agg(t.sequence) AS sequences,
+                array_agg(t.call_id) AS calls, array_agg(t.ranges) AS ranges
             FROM broker.tentative_ack t
-            WHERE t.subscription_id = p_subscription AND t.partition_id = p_partitions[i];
-        END IF;
+            WHERE a.tcs IS NOT NULL
+            AND t.subscription_id = p_subscription AND t.partition_id = p_partitions[i]
+        ) t;
         SELECT range_agg(int8range(b.message_offset, b.message_offset + 1)) INTO dead
         FROM broker.dead_letter b
         WHERE b.subscription_id = p_subscription AND b.partition_id = p_partitions[i];
