@@ -7,6 +7,9 @@ Per partition, in three steps that each may be the last before a crash:
    below is gone for every reader, recovery included.
 3. Entries and index rows below the start are deleted, a bounded number per SQL transaction, then
    the segment. The next sweep finds what is left by the segments that stand below the start.
+
+The sweep also counts what no reader gets of segments that are done with and that some subscription
+has yet to read, once each, for the backlog (engine.subscription.backlog).
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ STEP = 5000
 _STEPS = 40
 #: Segments dropped in one sweep of one broker.
 _SEGMENTS = 200
+#: Segments counted in one sweep of one broker.
+_COUNTED = 20
 
 
 class Retention:
@@ -63,7 +68,32 @@ class Retention:
                 _delete_below_start(session, row) for row in session.all("expired_segments")
             )
             dropped = delete_dropped(session)
+            uncounted = session.all("uncounted_segments", limit=_COUNTED)
+        for row in uncounted:
+            _count_unseen(database, row)
         return compacted + deleted + dropped
+
+
+def _count_unseen(database: Database, segment: Row) -> None:
+    """Write down how many offsets of a segment no reader ever gets. Below the stable position that
+    changes by truncation alone, which waits meanwhile."""
+    key = {"partition_id": segment.partition_id, "ledger_id": segment.ledger_id}
+
+    def work(session: Session) -> None:
+        if session.one("share_partition", partition_id=segment.partition_id) is None:
+            return
+        span = session.one("uncounted_segment", **key)
+        if span is None:
+            return
+        found = session.one(
+            "invisible",
+            partition_id=segment.partition_id,
+            mark_delete=span.first_offset - 1,
+            stable_position=span.last_offset,
+        )
+        session.run("count_segment", **key, unseen=len(found.ranges) if found else 0)
+
+    database.retrying(work)
 
 
 def _expire(database: Database, segment: Row) -> None:

@@ -20,6 +20,7 @@ from engine.model.subscription import (
 from engine.model.topic import AbortedParticipation
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row
+from engine.subscription import backlog
 from engine.subscription.records import Records, Recover, ensure_cursors, make, settings_of
 from engine.subscription.state import pending_ack
 
@@ -200,34 +201,28 @@ class Subscriptions:
                 PartitionName(TopicName.parse(subscription.topic), row.number),
             )
         cursors, pending = database.snapshot(("cursors", key), ("all_pending_acks", key))
-        return [
-            _cursor_status(
-                row,
-                [ack for ack in pending if ack.partition_id == row.partition_id],
-                self._invisible(database, row),
-            )
-            for row in cursors
-        ]
-
-    def _invisible(self, database: Database, row: Row) -> Ranges:
-        if row.stable_position is None or row.stable_position <= row.mark_delete:
-            return Ranges()
         with database.session() as session:
-            found = session.one(
-                "invisible",
-                partition_id=row.partition_id,
-                mark_delete=row.mark_delete,
-                stable_position=row.stable_position,
-            )
-        return found.ranges if found else Ranges()
+            return [
+                _cursor_status(
+                    row,
+                    [ack for ack in pending if ack.partition_id == row.partition_id],
+                    backlog.count(session, row.partition_id, _unread(row)),
+                )
+                for row in cursors
+            ]
 
 
-def _cursor_status(row: Row, pending: list[Row], invisible: Ranges) -> CursorStatus:
+def _unread(row: Row) -> Ranges:
+    """What a subscription has not acknowledged up to the stable position."""
     cursor = Cursor(mark_delete=row.mark_delete, acked=row.acked)
+    stable = -1 if row.stable_position is None else row.stable_position
+    return cursor.undeleted(Ranges.run(0, stable + 1))
+
+
+def _cursor_status(row: Row, pending: list[Row], unacknowledged: int) -> CursorStatus:
     stable = -1 if row.stable_position is None else row.stable_position
     last = -1 if row.last_offset is None else row.last_offset
     deliveries = () if row.state is None else decode(row.state).deliveries
-    unread = cursor.undeleted(Ranges.of([(0, stable + 1)])) - invisible
     return CursorStatus(
         partition=row.number,
         mark_delete_offset=row.mark_delete,
@@ -239,6 +234,6 @@ def _cursor_status(row: Row, pending: list[Row], invisible: Ranges) -> CursorSta
             )
             for consumer in sorted({sent.consumer for sent in deliveries})
         },
-        backlog=len(unread),
+        backlog=unacknowledged,
         blocked=last - stable,
     )

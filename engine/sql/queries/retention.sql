@@ -151,6 +151,35 @@ WITH dropped AS (
 )
 SELECT count(*) AS rows FROM dropped
 
+-- uncounted_segments --
+-- Sealed segments, wholly at or below the stable position, that some subscription has not read, and
+-- of which it is not known yet how much no reader gets.
+SELECT s.partition_id, s.ledger_id FROM broker.segment s
+JOIN broker.partition p USING (partition_id)
+JOIN broker.partition_live l USING (partition_id)
+WHERE s.unseen IS NULL AND s.sealed_at IS NOT NULL AND p.online
+AND s.last_offset < coalesce(l.first_ongoing_offset, l.next_offset)
+AND s.last_offset > (
+    SELECT min(c.mark_delete) FROM broker.subscription u
+    JOIN broker.cursor c USING (subscription_id)
+    WHERE u.topic_id = p.topic_id AND c.partition_id = p.partition_id
+)
+ORDER BY s.partition_id, s.last_offset LIMIT %(limit)s
+
+-- share_partition --
+-- While it is held nobody truncates, nor takes the partition offline; appends and ends go on.
+SELECT FROM broker.partition WHERE partition_id = %(partition_id)s AND online FOR SHARE
+
+-- uncounted_segment --
+SELECT s.first_offset, s.last_offset FROM broker.segment s
+JOIN broker.partition_live l USING (partition_id)
+WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
+AND s.unseen IS NULL AND s.last_offset < coalesce(l.first_ongoing_offset, l.next_offset)
+
+-- count_segment --
+UPDATE broker.segment SET unseen = %(unseen)s
+WHERE partition_id = %(partition_id)s AND ledger_id = %(ledger_id)s
+
 -- drop_segments --
 DELETE FROM broker.segment WHERE partition_id = %(partition_id)s AND last_offset < %(upper)s
 

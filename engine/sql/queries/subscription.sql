@@ -261,12 +261,24 @@ ORDER BY tc_id, sequence
 SELECT partition_id, tc_id, sequence, ack_type, ranges FROM broker.pending_ack
 WHERE subscription_id = %(subscription_id)s ORDER BY partition_id, tc_id, sequence
 
+-- counted_segments --
+-- Sealed segments wholly in (after, until] of which it is known how much no reader gets.
+SELECT first_offset, last_offset, unseen FROM broker.segment
+WHERE partition_id = %(partition_id)s AND last_offset > %(after)s AND last_offset <= %(until)s
+AND unseen IS NOT NULL AND first_offset > %(after)s
+ORDER BY last_offset
+
 -- invisible --
 -- Offsets in (mark_delete, stable] that no reader ever gets: markers, but for those that stand for
 -- the messages of their transaction, and aborted messages.
 SELECT coalesce(range_agg(r), '{}') AS ranges FROM (
     SELECT int8range(e.first_offset, e.last_offset, '[]') AS r FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s AND e.last_offset > %(mark_delete)s
+    AND e.last_offset <= (
+        SELECT b.last_offset FROM broker.entry b
+        WHERE b.partition_id = %(partition_id)s AND b.last_offset >= %(stable_position)s
+        ORDER BY b.last_offset LIMIT 1
+    )
     AND e.first_offset <= %(stable_position)s AND e.kind <> 'D'
     AND coalesce(e.txn_messages, 0) = 0
     UNION ALL

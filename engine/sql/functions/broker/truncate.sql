@@ -22,6 +22,7 @@ DECLARE
     head broker.partition_live;
     cut bigint;
     kept int8multirange;
+    reopened bigint;
 BEGIN
     SELECT * INTO settings FROM broker.partition p
         WHERE p.partition_id = p_partition FOR NO KEY UPDATE;
@@ -68,6 +69,12 @@ BEGIN
     DELETE FROM broker.entry e
         WHERE e.partition_id = p_partition AND e.last_offset >= truncate.next_offset;
     GET DIAGNOSTICS entries = ROW_COUNT;
+    -- What has been counted of segments counts no more where a transaction is open again.
+    SELECT min(i.first_offset) INTO reopened FROM broker.txn_index i
+        WHERE i.partition_id = p_partition AND i.last_offset >= truncate.next_offset;
+    UPDATE broker.segment s SET unseen = NULL
+        WHERE s.partition_id = p_partition AND s.unseen IS NOT NULL
+        AND s.last_offset >= least(truncate.next_offset, reopened);
     DELETE FROM broker.txn_index i
         WHERE i.partition_id = p_partition AND i.last_offset >= truncate.next_offset;
     DELETE FROM broker.snapshot s

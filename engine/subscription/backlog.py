@@ -1,0 +1,52 @@
+"""How many messages a subscription has not acknowledged yet, whatever the length of the log.
+
+Of what is unread, markers and aborted messages are no messages. How many of them a whole segment
+has stands in its record, counted once by the sweep of :mod:`engine.log.retention`; they are looked
+for only where a segment is unread in part, or has not been counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.model.ranges import Ranges, Run
+from engine.postgres.database import Session
+
+
+def count(session: Session, partition_id: int, unread: Ranges) -> int:
+    """How many of some offsets at or below the stable position hold a message for readers."""
+    if unread.first is None or unread.last is None:
+        return 0
+    segments = session.all(
+        "counted_segments",
+        partition_id=partition_id,
+        after=unread.first - 1,
+        until=unread.last,
+    )
+    unseen = 0
+    settled: list[Run] = []
+    for segment in segments:
+        offsets = Ranges.run(segment.first_offset, segment.last_offset + 1)
+        wanted = offsets & unread
+        if not wanted or wanted == offsets:
+            unseen += segment.unseen if wanted else 0
+            settled.extend(offsets.runs)
+    for stretch in _stretches(unread, Ranges.of(settled)):
+        row = session.one(
+            "invisible",
+            partition_id=partition_id,
+            mark_delete=stretch.runs[0][0] - 1,
+            stable_position=stretch.runs[-1][1] - 1,
+        )
+        if row is not None:
+            unseen += len(stretch & row.ranges)
+    return len(unread) - unseen
+
+
+def _stretches(unread: Ranges, settled: Ranges) -> Iterator[Ranges]:
+    """What is left of the unread offsets, between the segments about which all is known."""
+    last = unread.runs[-1][1]
+    for lower, upper in (Ranges.run(unread.runs[0][0], last) - settled).runs:
+        stretch = unread & Ranges.run(lower, upper)
+        if stretch:
+            yield stretch
