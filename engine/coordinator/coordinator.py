@@ -13,9 +13,9 @@ from engine.coordinator import rows
 from engine.coordinator.archive import archived, find_all
 from engine.coordinator.joining import Joining
 from engine.coordinator.limits import OpenLimits
-from engine.coordinator.listing import list_page
+from engine.coordinator.listing import count_each, list_page
 from engine.coordinator.scaling import Coordinators
-from engine.model.durations import STEPS_PER_DOUBLING, EndsOfSpan
+from engine.model.durations import STEPS_PER_DOUBLING, EndsOfCoordinator, EndsOfSpan
 from engine.model.errors import (
     CoordinatorNotFound,
     InvalidRequest,
@@ -138,6 +138,14 @@ class Coordinator:
         one that matches little answers short pages with a cursor to go on from."""
         with self._database.session() as session:
             return list_page(session, filter, order=order, limit=limit, cursor=cursor)
+
+    def count_each(
+        self, filters: Sequence[TransactionFilter], *, limit: int
+    ) -> tuple[tuple[int, bool], ...]:
+        """How many transactions match each filter, up to ``limit``, and whether there may be more;
+        bounded as a page of :meth:`list` is."""
+        with self._database.session() as session:
+            return count_each(session, filters, limit)
 
     def log(self, txn_id: TxnID) -> tuple[TransactionLogEntry, ...]:
         """The transaction log's records of one transaction, in order; none once it is archived.
@@ -316,6 +324,14 @@ class Coordinator:
         return tuple(
             EndsOfSpan(row.since, TxnStatus(row.status), row.step, row.count) for row in found
         )
+
+    def ends_of_coordinators(
+        self, since: datetime, until: datetime, width: timedelta
+    ) -> tuple[EndsOfCoordinator, ...]:
+        """As :meth:`ends_between`, a row for each span and coordinator."""
+        with self._database.session() as session:
+            found = session.adhoc("ends_of_coordinators", since=since, until=until, width=width)
+        return tuple(EndsOfCoordinator(**row._asdict()) for row in found)
 
     def _check_timeout(self, timeout_ms: int) -> None:
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:

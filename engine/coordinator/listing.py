@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from engine.coordinator import rows
@@ -32,6 +32,32 @@ def list_page(
     Raises:
         InvalidRequest: the cursor is not one that this list has given.
     """
+    scans = [
+        session.adhoc("list_txns", **params) for params in _scans(filter, order, limit, cursor)
+    ]
+    return _merged(scans, order, limit)
+
+
+def count_each(
+    session: Session, filters: Sequence[TransactionFilter], limit: int
+) -> tuple[tuple[int, bool], ...]:
+    """How many transactions match each filter, up to ``limit``, and whether there may be more; all
+    asked at once."""
+    order = TransactionOrder.NEWEST
+    asked = [_scans(filter, order, limit, None) for filter in filters]
+    answers = iter(
+        session.batch(
+            *(("list_txns", params) for scans in asked for params in scans), prepare=False
+        )
+    )
+    pages = [_merged([next(answers) for _ in scans], order, limit) for scans in asked]
+    return tuple((len(page.items), page.next_cursor is not None) for page in pages)
+
+
+def _scans(
+    filter: TransactionFilter, order: TransactionOrder, limit: int, cursor: str | None
+) -> list[dict[str, object]]:
+    """What each scan of a list is asked with."""
     at, at_tc, at_sequence = _position(cursor)
     asked: dict[str, object] = {
         "order": str(order),
@@ -52,17 +78,19 @@ def list_page(
         "at_sequence": at_sequence,
         "limit": limit + 1,
     }
-    scans = [
-        session.adhoc(
-            "list_txns",
-            **asked,
-            lead_status=lead.get("status"),
-            lead_owner=lead.get("owner"),
-            lead_client=lead.get("client"),
-            scan_limit=limit + 1 if _is_served_by(filter, order, lead) else _SCAN_LIMIT,
-        )
+    return [
+        asked
+        | {
+            "lead_status": lead.get("status"),
+            "lead_owner": lead.get("owner"),
+            "lead_client": lead.get("client"),
+            "scan_limit": limit + 1 if _is_served_by(filter, order, lead) else _SCAN_LIMIT,
+        }
         for lead in _leads(filter, order)
     ]
+
+
+def _merged(scans: list[list[Row]], order: TransactionOrder, limit: int) -> Page[Transaction]:
     found: list[Row] = []
     for row in heapq.merge(*scans, key=_key, reverse=order is TransactionOrder.NEWEST):
         if row.matches:

@@ -57,10 +57,10 @@ def blockers(
             ongoing=ongoing,
             transaction=known.get(ongoing.txn_id),
             stable_position_after=position,
-            messages_freed=messages,
-            exact=freed.exact,
+            messages_freed=count.messages,
+            exact=count.exact,
         )
-        for ongoing, position, messages in zip(stack, after, freed.messages, strict=True)
+        for ongoing, position, count in zip(stack, after, freed, strict=True)
     )
 
 

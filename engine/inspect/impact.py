@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from engine.coordinator.finalization import confirmed_acks
-from engine.inspect.reading import Reading, View
+from engine.inspect.reading import Count, Reading, View, counted
 from engine.model.cursor import unconfirmed
 from engine.model.errors import InvalidTxnStatus
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckType, TentativeAck
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.model.transaction import ParticipantState, Transaction
+from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, is_repeated_end
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database, Params, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,47 +69,46 @@ def impact(
         InvalidTxnStatus: it has been ended the opposite way.
         PartitionUnavailable: a broker cannot be reached.
     """
-    is_repeated_end(transaction.status, action, txn_id=transaction.txn_id)
+    return impacts(reading, coordinators, transaction, [action])[action]
+
+
+def impacts(
+    reading: Reading,
+    coordinators: Database,
+    transaction: Transaction,
+    actions: Collection[TxnAction],
+) -> dict[TxnAction, Impact]:
+    """As :func:`impact`, of several actions by the same look: each broker that takes part is asked
+    three times, however many partitions and subscriptions it has.
+
+    Raises:
+        As :func:`impact`.
+    """
+    txn_id = transaction.txn_id
+    for action in actions:
+        is_repeated_end(transaction.status, action, txn_id=txn_id)
     names = dict.fromkeys(part.subscription for part in transaction.subscriptions)
-    rows = _acks_held(reading, transaction)
+    parts: dict[PartitionName, dict[TxnAction, PartitionImpact]] = {}
+    acks: list[_Held] = []
+    for members in _by_broker(reading, transaction):
+        found, held = _on_broker(reading, transaction, members, actions)
+        parts |= found
+        acks += held
     # Asked last: a call that is confirmed by now had claimed what it names before.
     confirmed = frozenset[int]()
-    if action is TxnAction.COMMIT and any(row.calls for _, row in rows):
+    if TxnAction.COMMIT in actions and any(one.row.calls for one in acks):
         with coordinators.session() as session:
-            txn_id = transaction.txn_id
             calls = confirmed_acks(session, txn_id.tc_id, [txn_id.sequence])
             confirmed = calls.get(txn_id.sequence, confirmed)
-    final: dict[SubscriptionName, int] = defaultdict(int)
-    back: dict[SubscriptionName, int] = defaultdict(int)
-    for database, row in rows:
-        name = SubscriptionName(TopicName.parse(row.topic), row.name)
-        held = _messages(database, row)
-        lost = (
-            held
-            if action is TxnAction.ABORT
-            else held & _unconfirmed(row, transaction.txn_id, confirmed)
+    return {
+        action: Impact(
+            txn_id=txn_id,
+            action=action,
+            partitions=tuple(parts[part.partition][action] for part in transaction.partitions),
+            subscriptions=_of_acks(names, acks, txn_id, action, confirmed),
         )
-        final[name] += len(held - lost)
-        back[name] += len(lost)
-    return Impact(
-        txn_id=transaction.txn_id,
-        action=action,
-        partitions=tuple(
-            _in_partition(
-                reading,
-                part.partition,
-                None if part.state is not ParticipantState.PENDING else transaction.txn_id,
-                action,
-            )
-            for part in transaction.partitions
-        ),
-        subscriptions=tuple(
-            SubscriptionImpact(
-                subscription=name, acks_final=final[name], acks_given_back=back[name]
-            )
-            for name in names
-        ),
-    )
+        for action in actions
+    }
 
 
 def expiry(reading: Reading, coordinators: Database, transaction: Transaction) -> Impact:
@@ -134,61 +133,161 @@ def expiry(reading: Reading, coordinators: Database, transaction: Transaction) -
     )
 
 
-def _in_partition(
-    reading: Reading, partition: PartitionName, txn_id: TxnID | None, action: TxnAction
-) -> PartitionImpact:
-    with reading.view(partition) as view:
-        # Two are enough whatever their number: the transaction may be one of them.
-        lowest = view.all("ongoing", limit=2)
-        others = [row for row in lowest if _id(row) != txn_id]
-        blocking = view.head.first_ongoing_offset is not None
-        next_blocker = _id(others[0]) if others and blocking else None
-        mine = None
-        if txn_id is not None:
-            mine = view.one("ongoing_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        if mine is None or txn_id is None:
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """What of a transaction is on one broker."""
+
+    database: Database
+    parts: list[PartitionParticipant]
+    acknowledges: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a transaction holds in PENDING_ACK, of one subscription, partition and kind."""
+
+    row: Row
+    messages: Ranges
+
+
+def _by_broker(reading: Reading, transaction: Transaction) -> list[_Members]:
+    found: dict[str, _Members] = {}
+    for part in transaction.partitions:
+        database = reading.locate(part.partition).database
+        found.setdefault(database.name, _Members(database, [])).parts.append(part)
+    for broker in dict.fromkeys(part.broker for part in transaction.subscriptions):
+        database = reading.brokers.get(broker)
+        known = found.get(broker, _Members(database, []))
+        found[broker] = replace(known, acknowledges=True)
+    return list(found.values())
+
+
+def _on_broker(
+    reading: Reading,
+    transaction: Transaction,
+    members: _Members,
+    actions: Collection[TxnAction],
+) -> tuple[dict[PartitionName, dict[TxnAction, PartitionImpact]], list[_Held]]:
+    txn_id = transaction.txn_id
+    key: Params = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
+    with reading.views(members.database, [part.partition for part in members.parts]) as (
+        session,
+        views,
+    ):
+        asked: list[tuple[str, Params]] = [("acks_of_txn", key)] if members.acknowledges else []
+        for view in views:
+            here: Params = {"partition_id": view.partition_id}
+            # Two are enough whatever their number: the transaction may be one of them.
+            asked += [("ongoing", {**here, "limit": 2}), ("ongoing_of_txn", {**here, **key})]
+        rows = iter(session.batch(*asked))
+        acks = next(rows) if members.acknowledges else []
+        standing = [
+            _standing(view, txn_id, part, next(rows), next(rows))
+            for view, part in zip(views, members.parts, strict=True)
+        ]
+        counting = {
+            (each.view.partition, action): each.view.counting(
+                [each.after + 1], but=txn_id if action is TxnAction.ABORT else None
+            )
+            for each in standing
+            for action in actions
+            if each.after > each.view.stable_position
+        }
+        ranged = [row for row in acks if _is_ranged(row)]
+        more = [*counting.values(), *map(_invisible_to, ranged)]
+        rows = iter(session.batch(*more) if more else ())
+        counts = {which: counted(next(rows), 1)[0] for which in counting}
+        unseen = [next(rows) for _ in ranged]
+    parts = {
+        each.view.partition: {
+            action: each.ended(action, counts.get((each.view.partition, action)))
+            for action in actions
+        }
+        for each in standing
+    }
+    held = [_Held(row, row.ranges) for row in acks if not _is_ranged(row)]
+    for row, found in zip(ranged, unseen, strict=True):
+        held.append(_Held(row, row.ranges - found[0].ranges if found else row.ranges))
+    return parts, held
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How a transaction stands in a partition: what it has written there and not ended, and who
+    comes after it, or before."""
+
+    view: View
+    mine: Row | None
+    other: Row | None
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """Ongoing transactions hold the stable position here; they do not in a sidecar."""
+        return self.view.head.first_ongoing_offset is not None
+
+    @property
+    def after(self) -> int:
+        """The stable position once the transaction has ended, in the log as it stands."""
+        if self.mine is None or not self.is_in_the_way:
+            return self.view.stable_position
+        return int(self.other.first_offset) - 1 if self.other else self.view.last_offset
+
+    def ended(self, action: TxnAction, count: Count | None) -> PartitionImpact:
+        """What ending it does here; ``count``: what becomes readable of the log, when any of it
+        does."""
+        view, mine = self.view, self.mine
+        next_blocker = _id(self.other) if self.other and self.is_in_the_way else None
+        if mine is None:
             return PartitionImpact(
-                partition=partition,
+                partition=view.partition,
                 stable_position=view.stable_position,
                 stable_position_after=view.stable_position,
                 next_blocker=next_blocker,
             )
         discarded = action is TxnAction.ABORT
-        after, visible, exact = view.stable_position, 0 if discarded else mine.messages, True
-        if blocking:
-            after = others[0].first_offset - 1 if others else view.last_offset
-            visible, exact = _counted(view, after, txn_id if discarded else None)
+        visible = 0 if discarded or self.is_in_the_way else mine.messages
         return PartitionImpact(
-            partition=partition,
+            partition=view.partition,
             first_offset=mine.first_offset,
             last_offset=mine.last_offset,
             messages=mine.messages,
             stable_position=view.stable_position,
-            stable_position_after=after,
-            messages_visible=visible,
+            stable_position_after=self.after,
+            messages_visible=count.messages if count else visible,
             messages_discarded=mine.messages if discarded else 0,
             next_blocker=next_blocker,
-            exact=exact,
+            exact=count.exact if count else True,
         )
 
 
-def _counted(view: View, after: int, but: TxnID | None) -> tuple[int, bool]:
-    if after <= view.stable_position:
-        return 0, True
-    count = view.count([after + 1], but=but)
-    return count.messages[0], count.exact
+def _standing(
+    view: View, txn_id: TxnID, part: PartitionParticipant, lowest: list[Row], mine: list[Row]
+) -> _Standing:
+    pending = part.state is ParticipantState.PENDING
+    others = [row for row in lowest if not pending or _id(row) != txn_id]
+    return _Standing(view, mine[0] if pending and mine else None, others[0] if others else None)
 
 
-def _acks_held(reading: Reading, transaction: Transaction) -> list[tuple[Database, Row]]:
-    """What a transaction holds in PENDING_ACK, by subscription, partition and kind."""
-    held: list[tuple[Database, Row]] = []
-    txn_id = transaction.txn_id
-    for broker in dict.fromkeys(part.broker for part in transaction.subscriptions):
-        database = reading.brokers.get(broker)
-        with database.session() as session:
-            rows = session.all("acks_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        held += [(database, row) for row in rows]
-    return held
+def _of_acks(
+    names: Iterable[SubscriptionName],
+    acks: Sequence[_Held],
+    txn_id: TxnID,
+    action: TxnAction,
+    confirmed: Collection[int],
+) -> tuple[SubscriptionImpact, ...]:
+    final: dict[SubscriptionName, int] = defaultdict(int)
+    back: dict[SubscriptionName, int] = defaultdict(int)
+    for one in acks:
+        name = SubscriptionName(TopicName.parse(one.row.topic), one.row.name)
+        lost = one.messages
+        if action is TxnAction.COMMIT:
+            lost = lost & _unconfirmed(one.row, txn_id, confirmed)
+        final[name] += len(one.messages - lost)
+        back[name] += len(lost)
+    return tuple(
+        SubscriptionImpact(subscription=name, acks_final=final[name], acks_given_back=back[name])
+        for name in names
+    )
 
 
 def _unconfirmed(row: Row, txn_id: TxnID, confirmed: Collection[int]) -> Ranges:
@@ -197,19 +296,17 @@ def _unconfirmed(row: Row, txn_id: TxnID, confirmed: Collection[int]) -> Ranges:
     return unconfirmed(tentative, txn_id, confirmed)
 
 
-def _messages(database: Database, row: Row) -> Ranges:
+def _is_ranged(row: Row) -> bool:
     """A cumulative claim covers markers and aborted messages too, which nobody gets."""
-    ranges: Ranges = row.ranges
-    if row.ack_type != AckType.CUMULATIVE or ranges.first is None or ranges.last is None:
-        return ranges
-    with database.session() as session:
-        found = session.one(
-            "invisible",
-            partition_id=row.partition_id,
-            mark_delete=ranges.first - 1,
-            stable_position=ranges.last,
-        )
-    return ranges - found.ranges if found else ranges
+    return row.ack_type == AckType.CUMULATIVE and row.ranges.first is not None
+
+
+def _invisible_to(row: Row) -> tuple[str, Params]:
+    return "invisible", {
+        "partition_id": row.partition_id,
+        "mark_delete": row.ranges.first - 1,
+        "stable_position": row.ranges.last,
+    }
 
 
 def _id(row: Row) -> TxnID:

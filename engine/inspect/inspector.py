@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from engine.coordinator.coordinator import Coordinator
@@ -92,6 +92,17 @@ class Inspector:
             PartitionUnavailable: a broker cannot be reached.
         """
         return impact.impact(self._reading, self._database, self._coordinator.get(txn_id), action)
+
+    def impacts(
+        self, transaction: Transaction, actions: Collection[TxnAction]
+    ) -> dict[TxnAction, Impact]:
+        """As :meth:`impact`, of several actions, by one look at each participant.
+
+        Raises:
+            InvalidTxnStatus: it has been ended otherwise than by one of them.
+            PartitionUnavailable: a broker cannot be reached.
+        """
+        return impact.impacts(self._reading, self._database, transaction, actions)
 
     def expiry(self, txn_id: TxnID) -> Impact:
         """What a transaction's deadline would do to every participant.
@@ -215,6 +226,14 @@ class Inspector:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
         return self._invariants.of_partition(partition, position=position, budget=budget)
+
+    def index_invariants(self, partition: PartitionName, *, position: int = 0) -> Report:
+        """As :meth:`invariants`, of the log and its aborted-transaction index alone.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return self._invariants.of_index(partition, position=position)
 
     def coordinator_invariants(
         self, tc_id: int, *, position: int = 0, budget: int = BUDGET

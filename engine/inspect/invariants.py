@@ -25,7 +25,7 @@ from engine.inspect.coordinator_checks import (
 )
 from engine.inspect.log_checks import check_log, check_rebuild
 from engine.inspect.reading import Reading
-from engine.inspect.sidecar_checks import check_sidecar
+from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.topic_name import PartitionName, TopicName
@@ -95,6 +95,20 @@ class Invariants:
             checks += check_acks(view, budget)
             checks.append(check_rebuild(view, budget))
             checks += check_sidecar(view, budget)
+        return Report(tuple(checks), resume)
+
+    def of_index(
+        self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET
+    ) -> Report:
+        """As :meth:`of_partition`, of the log and its index alone: neither subscriptions nor what
+        recovery would make of it.
+
+        Raises:
+            As :meth:`of_partition`.
+        """
+        with self._reading.view(partition) as view:
+            checks, resume = check_log(view, position, budget)
+            checks += check_sidecar_index(view, budget)
         return Report(tuple(checks), resume)
 
     def of_coordinator(

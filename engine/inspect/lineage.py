@@ -20,7 +20,7 @@ from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
+from engine.postgres.database import Row, Session
 
 #: Inputs and outputs that are followed, entries and log steps looked at for each, and transactions
 #: named on each side.
@@ -68,6 +68,33 @@ class Lineage:
     unavailable: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """Which offsets of which partition a transaction acknowledged for a subscription, as far as
+    the pending-ack logs tell; ``cut``: a log had more steps of it than were read."""
+
+    ranges: Mapping[tuple[SubscriptionName, PartitionName], Ranges]
+    unavailable: Mapping[str, str]
+    cut: bool
+
+
+def acknowledged(reading: Reading, transaction: Transaction) -> Acknowledged:
+    """What a transaction acknowledged, one question to each broker."""
+    ranges: dict[tuple[SubscriptionName, PartitionName], Ranges] = {}
+    unavailable: dict[str, str] = {}
+    cut = False
+    for broker in sorted({part.broker for part in transaction.subscriptions}):
+        try:
+            with reading.brokers.get(broker).session() as session:
+                steps = _steps(session, transaction, broker)
+        except EngineError as error:
+            unavailable[broker] = error.message
+            continue
+        cut = cut or len(steps) == STEPS
+        ranges |= {(name, partition): each for (name, partition, _), each in _claimed(steps)}
+    return Acknowledged(ranges, unavailable, cut)
+
+
 def lineage(reading: Reading, transaction: Transaction) -> Lineage:
     """Follow a transaction one step back and one step on; one exchange with each broker for each.
 
@@ -104,27 +131,36 @@ def lineage(reading: Reading, transaction: Transaction) -> Lineage:
     )
 
 
+def _steps(session: Session, transaction: Transaction, broker: str) -> list[Row]:
+    """The newest steps of a transaction in the pending-ack logs of a broker."""
+    own = [part for part in transaction.subscriptions if part.broker == broker]
+    return session.all(
+        "steps_of_txn",
+        tc_id=transaction.txn_id.tc_id,
+        sequence=transaction.txn_id.sequence,
+        topic_ids=[part.topic_id for part in own],
+        names=[part.subscription.name for part in own],
+        look=LOOK,
+        limit=STEPS,
+    )
+
+
+def _claimed(steps: list[Row]) -> list[tuple[tuple[SubscriptionName, PartitionName, int], Ranges]]:
+    """What the steps acknowledged, by subscription and partition (with its id)."""
+    claimed: dict[tuple[SubscriptionName, PartitionName, int], Ranges] = {}
+    for row in steps:
+        if row.op == "ACK":
+            topic = TopicName.parse(row.topic)
+            name = SubscriptionName(topic, row.name)
+            place = (name, PartitionName(topic, row.number), int(row.partition_id))
+            claimed[place] = claimed.get(place, Ranges()) | row.ranges
+    return list(claimed.items())
+
+
 def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Input]:
     txn_id = transaction.txn_id
-    own = [part for part in transaction.subscriptions if part.broker == broker]
     with reading.brokers.get(broker).session() as session:
-        steps = session.all(
-            "steps_of_txn",
-            tc_id=txn_id.tc_id,
-            sequence=txn_id.sequence,
-            topic_ids=[part.topic_id for part in own],
-            names=[part.subscription.name for part in own],
-            look=LOOK,
-            limit=STEPS,
-        )
-        claimed: dict[tuple[SubscriptionName, PartitionName, int], Ranges] = {}
-        for row in steps:
-            if row.op == "ACK":
-                topic = TopicName.parse(row.topic)
-                name = SubscriptionName(topic, row.name)
-                place = (name, PartitionName(topic, row.number), int(row.partition_id))
-                claimed[place] = claimed.get(place, Ranges()) | row.ranges
-        followed = list(claimed.items())[:FOLLOWED]
+        followed = _claimed(_steps(session, transaction, broker))[:FOLLOWED]
         writers = session.batch(
             *(
                 (

@@ -8,7 +8,7 @@ from engine.inspect import snapshots, subscriptions, topics
 from engine.inspect.reading import Reading
 from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
 from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, SubscriptionView
-from engine.inspect.topics import TopicSummary
+from engine.inspect.topics import Readers, TopicSummary
 from engine.log.topics import Topics
 from engine.model.page import Page
 from engine.model.partition import PartitionStatus
@@ -32,6 +32,10 @@ class Lists:
     ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
         """Some partitions of a topic, by number, and why others of them cannot be read."""
         return topics.partitions(self._reading, topic, lower, upper)
+
+    def readers(self, topic: Topic, numbers: Sequence[int]) -> dict[int, Readers]:
+        """Who reads in some partitions of a topic; brokers that do not answer are left out."""
+        return topics.readers(self._reading, topic, numbers)
 
     def subscriptions(
         self, *, limit: int = 50, cursor: str | None = None

@@ -11,7 +11,7 @@ from engine.inspect.reading import View
 from engine.model.buffer_state import BufferState, OngoingSpan
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Row
+from engine.postgres.database import Params, Row
 
 
 def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int | None]:
@@ -21,50 +21,62 @@ def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int 
     last = int(window.last_offset) if window else start - 1
     # Whole: nothing is left in this snapshot. What is appended later is the next pass's.
     resume = last + 1 if window and window.entries == budget else None
-    span = {"from_offset": start, "to_offset": last}
-    gaps = [evidence(row) for row in view.all("gaps", **span, log_start=view.head.log_start_offset)]
+    span: Params = {"from_offset": start, "to_offset": last}
+    bounded: Params = {**span, "log_start": view.head.log_start_offset}
+    marks_here = view.buffer == "marker"
+    gaps, told, backwards, markers, *ends = view.together(
+        ("gaps", bounded),
+        ("head_and_ongoing", {}),
+        ("samples_backwards", {}),
+        ("odd_markers", span),
+        *(_ends_in_markers(view, span, bounded) if marks_here else _ends_in_commits(span)),
+    )
+    holes = [evidence(row) for row in gaps]
     if resume is None and last < view.last_offset:
-        gaps.append({"last_entry_ends_at": last, "last_offset": view.last_offset})
-    stable = [*head_and_ongoing(view), *view.all("samples_backwards")]
+        holes.append({"last_entry_ends_at": last, "last_offset": view.last_offset})
+    undecided, *odd = ends
     checks = [
-        _check(view, 1, "stable_position", stable, None),
+        _check(view, 1, "stable_position", [*told_wrongly(told), *backwards], None),
         Check(
             invariant=2,
             name="dense_offsets",
             subject=str(view.partition),
-            counter_examples=tuple(gaps[:EXAMPLES]),
+            counter_examples=tuple(holes[:EXAMPLES]),
             position=resume,
         ),
-        _check(view, 2, "one_marker", view.all("odd_markers", **span), resume),
+        _check(view, 2, "one_marker", markers, resume),
     ]
-    if view.buffer == "marker":
-        undecided = view.all("undecided_below_stable", **span, stable_position=view.stable_position)
-        indexed = [
-            *view.all("odd_index_rows", **span, log_start=view.head.log_start_offset),
-            *view.all("unindexed_markers", **span),
-        ]
+    if marks_here:
         checks.append(_check(view, 3, "readable_is_decided", undecided, resume))
-        checks.append(_check(view, 6, "index_rows", indexed, resume))
+        checks.append(_check(view, 6, "index_rows", [row for rows in odd for row in rows], resume))
     else:
-        checks.append(check_commits(view, span, resume))
+        rows = [row for rows in ends for row in rows]
+        checks.append(_check(view, 3, "readable_is_decided", rows, resume))
     return checks, resume
 
 
-def head_and_ongoing(view: View) -> list[Row]:
-    """A head that says something else of ongoing transactions than there is of them."""
-    row = view.one("head_and_ongoing")
-    odd = row is not None and (row.first_ongoing_offset, row.ongoing_txns) != (
-        row.lowest,
-        row.ongoing,
-    )
-    return [row] if odd else []
+def _ends_in_markers(view: View, span: Params, bounded: Params) -> list[tuple[str, Params]]:
+    return [
+        ("undecided_below_stable", {**span, "stable_position": view.stable_position}),
+        ("odd_index_rows", bounded),
+        ("unindexed_markers", span),
+    ]
 
 
-def check_commits(view: View, span: dict[str, int], resume: int | None) -> Check:
+def _ends_in_commits(span: Params) -> list[tuple[str, Params]]:
     """Of a sidecar-buffered partition: what readers get of each commit marker is its transaction's
     messages and no others, under whichever key of the sidecar log compaction has them."""
-    rows = [*view.all("undecided_in_partition", **span), *view.all("odd_commits", **span)]
-    return _check(view, 3, "readable_is_decided", rows, resume)
+    return [("undecided_in_partition", span), ("odd_commits", span)]
+
+
+def told_wrongly(rows: list[Row]) -> list[Row]:
+    """A head (a row of ``head_and_ongoing``) that says something else of ongoing transactions than
+    there is of them."""
+    return [
+        row
+        for row in rows[:1]
+        if (row.first_ongoing_offset, row.ongoing_txns) != (row.lowest, row.ongoing)
+    ]
 
 
 def check_rebuild(view: View, budget: int, *, name: str = "snapshot_and_log") -> Check:

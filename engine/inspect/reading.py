@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.model.errors import EngineError, PartitionUnavailable
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database, Params, Row, Session
 
 #: Entries that one question counts at most; an answer that would take more says so.
 ENTRIES = 50_000
@@ -19,10 +20,10 @@ ENTRIES = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many messages lie below each bound; when not ``exact`` only the first :data:`ENTRIES`
+    """How many messages lie below a bound; when not ``exact`` only the first :data:`ENTRIES`
     entries have been counted, and there are at least as many."""
 
-    messages: tuple[int, ...]
+    messages: int
     exact: bool
 
 
@@ -55,32 +56,46 @@ class View:
     def sidecar(self) -> View | None:
         """The log of its transactional messages in the same snapshot; None when there is none, or
         it is recovering."""
-        log = self.one("sidecar_log")
-        if log is None:
-            return None
-        head = self.session.one("head", partition_id=log.partition_id)
+        head = self.one("sidecar_head")
         if head is None:
             return None
         return replace(
-            self, partition=self.partition.sidecar(), partition_id=log.partition_id, head=head
+            self, partition=self.partition.sidecar(), partition_id=head.partition_id, head=head
         )
 
-    def count(self, bounds: Sequence[int], *, but: TxnID | None = None) -> Count:
+    def together(self, *statements: tuple[str, Params]) -> list[list[Row]]:
+        """The rows of several statements about this partition, asked at once."""
+        key = {"partition_id": self.partition_id}
+        return self.session.batch(*((name, {**key, **params}) for name, params in statements))
+
+    def count(self, bounds: Sequence[int]) -> tuple[Count, ...]:
         """Count the messages in (stable position, bound) for each ascending bound that have not
-        aborted, without those of one transaction."""
-        rows = self.all(
-            "count_until",
-            from_offset=self.stable_position + 1,
-            bounds=list(bounds),
-            tc_id=but.tc_id if but else None,
-            sequence=but.sequence if but else None,
-            limit=ENTRIES,
-        )
-        by_bucket = {row.bucket: int(row.messages) for row in rows}
-        totals: list[int] = []
-        for bucket in range(len(bounds)):
-            totals.append((totals[-1] if totals else 0) + by_bucket.get(bucket, 0))
-        return Count(tuple(totals), exact=sum(row.entries for row in rows) < ENTRIES)
+        aborted."""
+        name, params = self.counting(bounds)
+        return counted(self.session.all(name, **params), len(bounds))
+
+    def counting(self, bounds: Sequence[int], *, but: TxnID | None = None) -> tuple[str, Params]:
+        """The statement of :meth:`count`, to be asked together with others; without the messages
+        of one transaction. :func:`counted` reads its rows."""
+        return "count_until", {
+            "partition_id": self.partition_id,
+            "from_offset": self.stable_position + 1,
+            "bounds": list(bounds),
+            "tc_id": but.tc_id if but else None,
+            "sequence": but.sequence if but else None,
+            "limit": ENTRIES,
+        }
+
+
+def counted(rows: Sequence[Row], bounds: int) -> tuple[Count, ...]:
+    """What the rows of :meth:`View.counting` say of each of so many bounds."""
+    buckets = {row.bucket: row for row in rows}
+    messages = accumulate(int(buckets[n].messages) if n in buckets else 0 for n in range(bounds))
+    entries = accumulate(int(buckets[n].entries) if n in buckets else 0 for n in range(bounds))
+    return tuple(
+        Count(number, exact=looked_at < ENTRIES)
+        for number, looked_at in zip(messages, entries, strict=True)
+    )
 
 
 class Reading:
@@ -116,19 +131,39 @@ class Reading:
             TopicNotFound, PartitionNotFound: there is no such partition.
             PartitionUnavailable: it is recovering, or its broker cannot be reached.
         """
-        location = self.locate(partition)
-        key = {"partition_id": location.partition_id}
+        database = self.locate(partition).database
+        with self.views(database, [partition]) as (_, (view,)):
+            yield view
+
+    @contextmanager
+    def views(
+        self, database: Database, partitions: Sequence[PartitionName]
+    ) -> Iterator[tuple[Session, tuple[View, ...]]]:
+        """Partitions of one broker, none of them if need be, in one snapshot of it.
+
+        Raises:
+            As :meth:`view`.
+        """
+        located = [self.locate(partition) for partition in partitions]
+        heads = [("head", {"partition_id": each.partition_id}) for each in located]
+        lost: list[int] = []
         for attempt in range(2):
-            with location.database.reading() as session:
-                head = session.one("head", **key)
-                if head is not None:
-                    yield View(
-                        partition, location.partition_id, head, session, head.buffer, head.topic_id
+            with database.reading() as session:
+                found = session.batch(*heads) if heads else []
+                lost = [place for place, rows in enumerate(found) if not rows]
+                if not lost:
+                    yield (
+                        session,
+                        tuple(
+                            View(name, at.partition_id, head, session, head.buffer, head.topic_id)
+                            for name, at, [head] in zip(partitions, located, found, strict=True)
+                        ),
                     )
                     return
             if attempt == 0:
-                self._recover(location, partition)
-        raise PartitionUnavailable(f"{partition} is recovering; try again.")
+                for place in lost:
+                    self._recover(located[place], partitions[place])
+        raise PartitionUnavailable(f"{partitions[lost[0]]} is recovering; try again.")
 
     def on_each(
         self, name: str, /, **params: object

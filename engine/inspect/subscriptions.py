@@ -26,7 +26,9 @@ class SubscriptionSummary:
     ``unacknowledged`` counts offsets up to the stable position, markers and aborted messages
     included, ``blocked`` those above it; ``delivering`` partitions with something in flight,
     ``overdue`` when the time of some of it has run out; ``holders`` are the transactions with
-    pending acknowledgements of ``held`` messages.
+    pending acknowledgements of ``held`` messages. ``offline`` partitions serve nothing; ``held_ms``
+    tells for how long one has been held back, the longest, and ``starved_ms`` the longest of those
+    where all that can be read is acknowledged; None: none is.
     """
 
     subscription: Subscription
@@ -34,6 +36,9 @@ class SubscriptionSummary:
     blocked: int
     delivering: int
     overdue: bool
+    offline: int
+    held_ms: int | None
+    starved_ms: int | None
     holders: tuple[TxnID, ...]
     held: int
     dead_letters: int
@@ -46,6 +51,7 @@ class CursorState:
 
     ``acked`` lies above ``mark_delete_offset``; ``delivered`` is in flight, by consumer; ``dead``
     is on its way to the dead-letter topic. ``stable_position`` None: the partition is recovering.
+    ``held_ms``: for how long a transaction has held it back, None when none does.
     """
 
     partition: int
@@ -58,6 +64,8 @@ class CursorState:
     stable_position: int | None
     last_offset: int | None
     unacknowledged: int
+    online: bool
+    held_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +165,8 @@ def _cursor_state(row: Row) -> CursorState:
         stable_position=row.stable_position,
         last_offset=row.last_offset,
         unacknowledged=_unacknowledged(row),
+        online=row.online,
+        held_ms=row.held_ms,
     )
 
 
@@ -200,6 +210,11 @@ def _summary(rows: Iterable[Row]) -> SubscriptionSummary:
         blocked=sum(row.blocked for row in rows),
         delivering=sum(row.delivering for row in rows),
         overdue=any(row.overdue for row in rows),
+        offline=sum(row.offline for row in rows),
+        held_ms=max((row.held_ms for row in rows if row.held_ms is not None), default=None),
+        starved_ms=max(
+            (row.starved_ms for row in rows if row.starved_ms is not None), default=None
+        ),
         holders=tuple(sorted({TxnID.parse(text) for row in rows for text in row.holders})),
         held=sum(row.held for row in rows),
         dead_letters=sum(row.dead_letters for row in rows),

@@ -19,7 +19,7 @@ from engine.model.transaction import Transaction, TransactionLogEntry
 from engine.postgres.database import Row
 
 #: Participants that one timeline shows.
-PARTICIPANTS = 50
+PARTICIPANTS = 10
 #: The newest steps of a pending-ack log that are looked at, and those of one transaction.
 LOOK, STEPS = 20_000, 200
 #: The ends after a transaction's last message among which its own is looked for.

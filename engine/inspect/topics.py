@@ -54,6 +54,15 @@ class TopicSummary:
     unavailable: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The subscriptions that have read in a partition, and those of them that have acknowledged
+    all that can be read there."""
+
+    subscriptions: int
+    caught_up: int
+
+
 def summaries(reading: Reading, topics: Sequence[Topic]) -> tuple[TopicSummary, ...]:
     """Summarize topics, two statements to each broker."""
     ids = [topic.topic_id for topic in topics]
@@ -107,6 +116,22 @@ def partitions(
             for row in rows
         )
     return tuple(sorted(found, key=lambda status: status.partition.number)), missing
+
+
+def readers(reading: Reading, topic: Topic, numbers: Sequence[int]) -> dict[int, Readers]:
+    """Who reads in some partitions of a topic, one question to each of their brokers; those of a
+    broker that does not answer are left out."""
+    found: dict[int, Readers] = {}
+    for database in reading.brokers.of_topic(topic):
+        own = [number for number in numbers if topic.brokers[number] == database.name]
+        if not own:
+            continue
+        asked = {"topic_id": topic.topic_id, "numbers": own}
+        rows, faults = reading.on_one(database, "readers_of_partitions", **asked)
+        if not faults:
+            found |= dict.fromkeys(own, Readers(0, 0))
+        found |= {row.number: Readers(row.subscriptions, row.caught_up) for row in rows}
+    return found
 
 
 def _summary(

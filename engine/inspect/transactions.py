@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect import contents, shares, timeouts
 from engine.inspect.contents import Contents
-from engine.inspect.lineage import Lineage, lineage
+from engine.inspect.lineage import Acknowledged, Lineage, acknowledged, lineage
 from engine.inspect.reading import Reading
 from engine.inspect.shares import JointEffect, Share
 from engine.inspect.timeline import Timeline, timeline
@@ -67,6 +67,10 @@ class TransactionQuestions:
         records tell. It comes with what brokers know of its open partitions
         (:meth:`engine.inspect.inspector.Inspector.transaction`)."""
         return lineage(self._reading, transaction)
+
+    def acknowledged(self, transaction: Transaction) -> Acknowledged:
+        """Which offsets a transaction acknowledged, as far as the pending-ack logs tell."""
+        return acknowledged(self._reading, transaction)
 
     def messages(
         self,

@@ -258,10 +258,10 @@ class PartitionLogs(LogReader):
     def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
         """Rows of a question; none may mean that a crash has emptied what it reads."""
         location = self.locate(partition)
-        key = {"partition_id": location.partition_id}
+        key: Params = {"partition_id": location.partition_id}
         with location.database.session() as session:
-            rows = session.all(name, **key, **parameters)
-            if rows or session.one("has_head", **key) is not None:
+            rows, head = session.batch((name, {**key, **parameters}), ("has_head", key))
+            if rows or head:
                 return rows
         self._recover(location, partition)
         with location.database.session() as session:

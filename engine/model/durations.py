@@ -27,6 +27,18 @@ class EndsOfSpan:
     count: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsOfCoordinator:
+    """What ended at one coordinator in the span that begins at ``since``; of the aborted,
+    ``timed_out`` ran into their deadline."""
+
+    since: datetime
+    tc_id: int
+    committed: int
+    aborted: int
+    timed_out: int
+
+
 def lower_ms(step: float) -> float:
     """Where a step begins, in milliseconds."""
     return 0.0 if step <= 0 else float(2 ** (step / STEPS_PER_DOUBLING))

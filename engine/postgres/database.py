@@ -76,14 +76,17 @@ class Session:
         """Run a SQL script that takes no parameters."""
         self._connection.execute(text)
 
-    def batch(self, *statements: tuple[str, Params]) -> list[list[Row]]:
-        """Run several statements in one round trip and return the rows of each. When one fails,
+    def batch(
+        self, *statements: tuple[str, Params], prepare: bool | None = None
+    ) -> list[list[Row]]:
+        """Run several statements in one round trip and return the rows of each; without
+        ``prepare`` each is planned for just its parameters, as :meth:`adhoc` does. When one fails,
         the connection is closed."""
         deadlines.check()
         try:
             with self._connection.pipeline() as pipeline:
                 cursors = [
-                    self._connection.execute(self._queries[name], params)
+                    self._connection.execute(self._queries[name], params, prepare=prepare)
                     for name, params in statements
                 ]
                 pipeline.sync()

@@ -8,12 +8,13 @@ import pytest
 from django.db.models import F
 
 from engine import Engine
-from engine.model.durations import EndsOfSpan
+from engine.model.durations import EndsOfCoordinator, EndsOfSpan
 from engine.model.message import NewMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
+from tests.server import eventually
 from txnconsole.trends import COARSE, FINE, reading, span_of
 from txnconsole.trends.models import OwnerCost, Sample, Sampler
 from txnconsole.trends.sampling import by_span, sample
@@ -24,8 +25,10 @@ P0 = PartitionName(TopicName("public", "default", "orders"), 0)
 pytestmark = pytest.mark.django_db
 
 
-def end(engine: Engine, action: TxnAction, *, owner: str = "ann") -> TxnID:
-    txn_id = engine.coordinator.open(owner=owner).txn_id
+def end(
+    engine: Engine, action: TxnAction, *, owner: str = "ann", tc_id: int | None = None
+) -> TxnID:
+    txn_id = engine.coordinator.open(owner=owner, tc_id=tc_id).txn_id
     engine.coordinator.end(txn_id, action)
     engine.finalizer.finalize(txn_id.tc_id)
     return txn_id
@@ -137,6 +140,27 @@ def test_the_rates_are_of_the_last_minute(engine: Engine) -> None:
     assert rates.p99_ms is not None
 
 
+def test_each_coordinator_has_its_own_rates(engine: Engine) -> None:
+    assert reading.coordinator_rates() is None
+    busy = [end(engine, action, tc_id=3) for action in (TxnAction.COMMIT, TxnAction.ABORT)]
+    end(engine, TxnAction.COMMIT, tc_id=1)
+    overdue = engine.coordinator.open(owner="ann", tc_id=1, timeout_ms=1).txn_id
+    assert eventually(lambda: overdue in engine.coordinator.expire())
+    engine.finalizer.finalize(overdue.tc_id)
+    assert {txn_id.tc_id for txn_id in busy} == {3}
+    sample(engine)
+    pass_time(20)
+    pass_pause(-20)
+    rates = reading.coordinator_rates()
+    assert rates is not None
+    assert set(rates) == {1, 3}
+    third, first = rates[3], rates[1]
+    assert third.committed_per_s == third.aborted_per_s > 0
+    assert (third.timed_out_per_s, first.timed_out_per_s) == (0, first.aborted_per_s)
+    pass_pause(61)
+    assert reading.coordinator_rates() is None
+
+
 def test_samples_are_kept_for_as_long_as_a_chart_shows_them(engine: Engine) -> None:
     sample(engine)
     Sample.objects.create(width_s=10, at=AT - timedelta(days=300))
@@ -169,12 +193,17 @@ def test_ends_fall_into_their_spans() -> None:
         EndsOfSpan(AT, TxnStatus.ABORTED, 8, 1),
         EndsOfSpan(AT + FINE, TxnStatus.ABORTED, 9, 1),
     ]
-    spans = by_span(ends, AT, AT + 3 * FINE)
+    coordinators = [
+        EndsOfCoordinator(since=AT, tc_id=3, committed=2, aborted=1, timed_out=1),
+        EndsOfCoordinator(since=AT + FINE, tc_id=1, committed=0, aborted=1, timed_out=0),
+    ]
+    spans = by_span(ends, coordinators, AT, AT + 3 * FINE)
     assert [(one.committed, one.aborted, one.durations) for one in spans.values()] == [
         (2, 1, {8: 3}),
         (0, 1, {9: 1}),
         (0, 0, {}),
     ]
+    assert [one.coordinators for one in spans.values()] == [{3: (2, 1, 1)}, {1: (0, 1, 0)}, {}]
 
 
 def test_spans_are_those_of_the_database() -> None:

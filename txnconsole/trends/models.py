@@ -16,6 +16,8 @@ class Sample(models.Model):
     aborted = models.BigIntegerField(default=0)
     #: Ends by the step of their duration (engine/model/durations.py), ``{"17": 4}``.
     durations = models.JSONField(default=dict)
+    #: Ends by coordinator, ``{"3": [committed, aborted, timed out]}``; null in wide spans.
+    coordinators = models.JSONField(null=True)
     open = models.BigIntegerField(null=True)
     committing = models.BigIntegerField(null=True)
     aborting = models.BigIntegerField(null=True)

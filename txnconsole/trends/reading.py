@@ -81,6 +81,16 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorRates:
+    """What ended at a coordinator in the last whole minute that was sampled, a second; of the
+    aborted, those that timed out."""
+
+    committed_per_s: float
+    aborted_per_s: float
+    timed_out_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What an owner's transactions held back: offsets times the seconds they were hidden for."""
 
@@ -110,16 +120,14 @@ def series(range_: str) -> Series:
 
 def rates() -> Rates | None:
     """What happened in the last minute; None when no worker has ever looked."""
-    last = StoredSampler.objects.annotate(now=Now()).values_list("at", "now").first()
+    last = _last_look()
     if last is None:
         return None
     at, now = last
-    # The newest span is not over yet.
-    newest = Sample.objects.filter(width_s=FINE.seconds, at__lte=at - FINE).order_by("-at")
-    spans = list(newest[:_RATE_SPANS])
+    spans = _last_minute(at)
     committed = sum(span.committed for span in spans)
     aborted = sum(span.aborted for span in spans)
-    seconds = max(1, len(spans)) * FINE.total_seconds()
+    seconds = _seconds(spans)
     ended = committed + aborted
     return Rates(
         age=now - at,
@@ -128,6 +136,40 @@ def rates() -> Rates | None:
         abort_share=aborted / ended if ended else None,
         p99_ms=percentile_ms(added(*map(_durations, spans)), 0.99),
     )
+
+
+def coordinator_rates() -> dict[int, CoordinatorRates] | None:
+    """What happened at each coordinator in the last minute, those without ends left out; None when
+    no worker has looked for longer than that."""
+    last = _last_look()
+    if last is None or last[1] - last[0] > _RATE_SPANS * FINE:
+        return None
+    spans = _last_minute(last[0])
+    seconds = _seconds(spans)
+    totals: dict[int, list[int]] = {}
+    for span in spans:
+        for tc_id, ends in (span.coordinators or {}).items():
+            known = totals.setdefault(int(tc_id), [0, 0, 0])
+            totals[int(tc_id)] = [a + b for a, b in zip(known, ends, strict=True)]
+    return {
+        tc_id: CoordinatorRates(*(number / seconds for number in ends))
+        for tc_id, ends in totals.items()
+    }
+
+
+def _last_look() -> tuple[datetime, datetime] | None:
+    """When a worker last looked, and now."""
+    return StoredSampler.objects.annotate(now=Now()).values_list("at", "now").first()
+
+
+def _last_minute(at: datetime) -> list[Sample]:
+    """The whole spans before a moment; the newest is not over yet."""
+    newest = Sample.objects.filter(width_s=FINE.seconds, at__lte=at - FINE).order_by("-at")
+    return list(newest[:_RATE_SPANS])
+
+
+def _seconds(spans: Sequence[Sample]) -> float:
+    return max(1, len(spans)) * FINE.total_seconds()
 
 
 def costs(within: timedelta, limit: int) -> tuple[Cost, ...]:

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 
 from engine import Engine
 from engine.inspect.blockers import HeldBack
-from engine.model.durations import EndsOfSpan
+from engine.model.durations import EndsOfCoordinator, EndsOfSpan
 from engine.model.txn_status import TxnStatus
 from txnconsole.trends import CATCH_UP, COARSE, COARSE_KEPT, FINE, FINE_KEPT, span_of
 from txnconsole.trends.models import OwnerCost, Sample
@@ -38,10 +38,15 @@ class SpanEnds:
     committed: int = 0
     aborted: int = 0
     durations: dict[int, int] = field(default_factory=dict)
+    #: Committed, aborted and timed out of each coordinator.
+    coordinators: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
 
 def by_span(
-    ends: Iterable[EndsOfSpan], since: datetime, until: datetime
+    ends: Iterable[EndsOfSpan],
+    of_coordinators: Iterable[EndsOfCoordinator],
+    since: datetime,
+    until: datetime,
 ) -> dict[datetime, SpanEnds]:
     """Every span that begins from ``since`` on and before ``until``, those without ends too."""
     spans = {}
@@ -55,6 +60,9 @@ def by_span(
         else:
             span.aborted += each.count
         span.durations[each.step] = span.durations.get(each.step, 0) + each.count
+    for one in of_coordinators:
+        span = spans.setdefault(one.since.astimezone(UTC), SpanEnds())
+        span.coordinators[one.tc_id] = one.committed, one.aborted, one.timed_out
     return spans
 
 
@@ -90,7 +98,12 @@ def sample(engine: Engine) -> bool:
     stats = engine.coordinator.stats()
     held = engine.inspect.held_back(_HELD_BACK)
     since = _count_from(now)
-    ends = by_span(engine.coordinator.ends_between(since, now, FINE), since, now)
+    ends = by_span(
+        engine.coordinator.ends_between(since, now, FINE),
+        engine.coordinator.ends_of_coordinators(since, now, FINE),
+        since,
+        now,
+    )
     blocking = [status.blocker.txn_id for status in held.partitions if status.blocker]
     known = engine.coordinator.get_many(blocking) if blocking else {}
     elapsed = min(now - previous, _LONGEST_LOOK) if previous else timedelta()
@@ -140,6 +153,7 @@ def _put_ends(spans: Mapping[datetime, SpanEnds]) -> None:
         committed=[span.committed for span in spans.values()],
         aborted=[span.aborted for span in spans.values()],
         durations=[json.dumps(span.durations) for span in spans.values()],
+        coordinators=[json.dumps(span.coordinators) for span in spans.values()],
     )
 
 

@@ -487,6 +487,16 @@ FROM coordinator.transaction
 WHERE ended_at >= %(since)s::timestamptz AND ended_at < %(until)s::timestamptz
 GROUP BY 1, 2, 3
 
+-- ends_of_coordinators --
+-- What ended in a while, by coordinator, as ends_between.
+SELECT date_bin(%(width)s::interval, ended_at, timestamptz '2020-01-01') AS since, tc_id,
+    count(*) FILTER (WHERE status = 'COMMITTED') AS committed,
+    count(*) FILTER (WHERE status = 'ABORTED') AS aborted,
+    count(*) FILTER (WHERE end_reason = 'timeout') AS timed_out
+FROM coordinator.transaction
+WHERE ended_at >= %(since)s::timestamptz AND ended_at < %(until)s::timestamptz
+GROUP BY 1, 2
+
 -- create_topic --
 INSERT INTO coordinator.topic (
     tenant, namespace, topic, buffer, brokers, retention_ms, retention_bytes,

@@ -74,7 +74,11 @@ CROSS JOIN LATERAL (
             - acked.offsets), 0)::bigint AS unacknowledged,
         coalesce(sum(f.last_offset - f.stable), 0)::bigint AS blocked,
         count(*) FILTER (WHERE d.next_deadline IS NOT NULL) AS delivering,
-        min(d.next_deadline) < statement_timestamp() AS overdue
+        min(d.next_deadline) < statement_timestamp() AS overdue,
+        count(*) FILTER (WHERE NOT p.online) AS offline,
+        max(h.held_ms) AS held_ms,
+        max(h.held_ms) FILTER (WHERE acked.offsets
+            >= f.stable - greatest(c.mark_delete, p.log_start_offset - 1)) AS starved_ms
     FROM broker.cursor c
     JOIN broker.partition p USING (partition_id)
     LEFT JOIN broker.partition_live l USING (partition_id)
@@ -87,6 +91,12 @@ CROSS JOIN LATERAL (
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(upper(r) - lower(r)), 0) AS offsets FROM unnest(c.acked) AS r
     ) acked
+    LEFT JOIN LATERAL (
+        SELECT (extract(epoch FROM statement_timestamp() - o.first_append_at) * 1000)::bigint
+            AS held_ms
+        FROM broker.ongoing_txn o
+        WHERE o.ordered_in = l.partition_id AND o.first_offset = l.first_ongoing_offset LIMIT 1
+    ) h ON true
     WHERE c.subscription_id = s.subscription_id
 ) c
 CROSS JOIN LATERAL (
@@ -103,6 +113,23 @@ CROSS JOIN LATERAL (
     WHERE b.subscription_id = s.subscription_id
 ) b
 ORDER BY s.topic COLLATE "C", s.name COLLATE "C"
+
+-- readers_of_partitions --
+-- How many subscriptions have read in each of some partitions, and how many of them have
+-- acknowledged all that can be read there.
+SELECT p.number, count(*) AS subscriptions, count(*) FILTER (WHERE acked.offsets
+    >= coalesce(l.first_ongoing_offset, l.next_offset) - 1
+        - greatest(c.mark_delete, p.log_start_offset - 1)) AS caught_up
+FROM broker.partition p
+JOIN broker.partition_live l USING (partition_id)
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.cursor c
+    ON c.subscription_id = s.subscription_id AND c.partition_id = p.partition_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(upper(r) - lower(r)), 0) AS offsets FROM unnest(c.acked) AS r
+) acked
+WHERE p.topic_id = %(topic_id)s AND p.number = ANY (%(numbers)s::integer[])
+GROUP BY p.number
 
 -- recoveries_of --
 -- What recoveries of a partition took, the newest first.
@@ -168,6 +195,10 @@ AND last_offset >= %(from_offset)s AND last_offset <= %(to_offset)s ORDER BY las
 SELECT p.number, p.online, c.mark_delete, c.acked, d.state, p.log_start_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     l.next_offset - 1 AS last_offset,
+    (SELECT (extract(epoch FROM statement_timestamp() - o.first_append_at) * 1000)::bigint
+        FROM broker.ongoing_txn o
+        WHERE o.ordered_in = l.partition_id AND o.first_offset = l.first_ongoing_offset LIMIT 1
+    ) AS held_ms,
     (SELECT coalesce(array_agg(b.message_offset), '{}') FROM broker.dead_letter b
         WHERE b.subscription_id = c.subscription_id AND b.partition_id = c.partition_id
     ) AS dead

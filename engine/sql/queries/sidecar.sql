@@ -76,6 +76,14 @@ ORDER BY last_offset
 -- The log of a partition's transactional messages; no row before the first of them.
 SELECT partition_id, compacted_id FROM broker.partition WHERE sidecar_of = %(partition_id)s
 
+-- sidecar_head --
+-- The positions of that log. No row: there is none, or it has to be rebuilt first.
+SELECT
+    l.*, p.topic, p.topic_id, p.number, p.buffer, clock_timestamp() AS now,
+    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
+FROM broker.partition p JOIN broker.partition_live l USING (partition_id)
+WHERE p.sidecar_of = %(partition_id)s
+
 -- mend_sidecar --
 -- See functions/broker/mend_sidecar.sql.
 SELECT broker.mend_sidecar(%(partition_id)s) AS marked

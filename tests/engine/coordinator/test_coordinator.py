@@ -407,4 +407,8 @@ def test_what_ended_is_counted_by_span_outcome_and_duration(engine: Engine) -> N
     }
     assert counted == {TxnStatus.COMMITTED: 1, TxnStatus.ABORTED: 2}
     assert all(each.since <= after and each.step >= 0 for each in found)
+    by_coordinator = engine.coordinator.ends_of_coordinators(before, after, width)
+    assert sum(each.committed for each in by_coordinator) == 1
+    assert sum(each.aborted for each in by_coordinator) == 2
+    assert sum(each.timed_out for each in by_coordinator) == 0
     assert engine.coordinator.ends_between(before - width, before, width) == ()

@@ -251,6 +251,7 @@ def on_coordinator() -> list[Hot]:
         Hot("live_of_coordinators", {}, 10_002),
         Hot("live_ages", {}, 5005),
         Hot("ends_between", _NOTHING_ENDED, 5, adhoc=True),
+        Hot("ends_of_coordinators", _NOTHING_ENDED, 5, adhoc=True),
         # What is open, of all coordinators at most.
         Hot("timeout_wheel", {"tc_id": 1, "bounds": [0.0, 10.0]}, 5_005),
         Hot("shares_of_txns", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),

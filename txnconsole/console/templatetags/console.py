@@ -24,6 +24,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.object_links import address_of
 from txnconsole.console.quantities import percent
 from txnconsole.console.txn_id_forms import txn_id_hex
+from txnconsole.trends.reading import CoordinatorRates
 
 register = template.Library()
 
@@ -273,3 +274,11 @@ def readable_bar(readable: int, offsets: int) -> SafeString:
 def rate(value: float) -> str:
     """Something a second: whole from ten on, with one digit below."""
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
+
+
+@register.filter
+def of_coordinator(
+    rates: Mapping[int, CoordinatorRates] | None, tc_id: int
+) -> CoordinatorRates | None:
+    """The rates of one coordinator: zero when nothing ended there, None when nobody knows."""
+    return None if rates is None else rates.get(tc_id, CoordinatorRates(0.0, 0.0, 0.0))

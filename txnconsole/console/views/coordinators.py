@@ -21,6 +21,7 @@ from txnconsole.console.reads import region
 from txnconsole.console.summary import read_summary
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import coordinators as operations
+from txnconsole.trends.reading import coordinator_rates
 
 #: Seconds left, ascending; the words of the slots below, between and above them.
 _BOUNDS = (0.0, 10.0, 60.0, 300.0, 900.0, 3600.0)
@@ -50,6 +51,7 @@ def coordinators(request: ConsoleRequest) -> HttpResponse:
         "channel": "overview",
         "position": summary.position,
         "summary": summary,
+        "rates": coordinator_rates(),
         "may_scale": request.principal.may(Permission.COORDINATOR_SCALE),
     }
     return show(
@@ -67,6 +69,7 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
         "channel": "txns",
         "position": digest(None),
         "stats": stats,
+        "rates": coordinator_rates(),
         "behind": stats.sequence - stats.low_water_mark,
         "wheel": region(lambda: _wheel(tc_id)),
         "oldest": region(

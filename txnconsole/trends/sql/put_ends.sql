@@ -1,8 +1,10 @@
 -- Ends of spans, each counted anew; a span in which nothing ended gets a row of zeros.
-INSERT INTO trends_sample (width_s, at, committed, aborted, durations)
-SELECT %(width_s)s, at, committed, aborted, durations
+INSERT INTO trends_sample (width_s, at, committed, aborted, durations, coordinators)
+SELECT %(width_s)s, at, committed, aborted, durations, coordinators
 FROM unnest(
-    %(ats)s::timestamptz[], %(committed)s::bigint[], %(aborted)s::bigint[], %(durations)s::jsonb[]
-) AS s (at, committed, aborted, durations)
+    %(ats)s::timestamptz[], %(committed)s::bigint[], %(aborted)s::bigint[], %(durations)s::jsonb[],
+    %(coordinators)s::jsonb[]
+) AS s (at, committed, aborted, durations, coordinators)
 ON CONFLICT (width_s, at) DO UPDATE SET
-    committed = excluded.committed, aborted = excluded.aborted, durations = excluded.durations
+    committed = excluded.committed, aborted = excluded.aborted, durations = excluded.durations,
+    coordinators = excluded.coordinators
