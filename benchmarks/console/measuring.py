@@ -15,23 +15,12 @@ from django.http import HttpResponse
 from django.test import Client
 
 from benchmarks.report import Row, at_most
-from tests.console.browser.pages import PAGES
+from tests.console.browser.pages import PAGES, PARTS
 from tests.console.questions import Questions
 
 _MILLISECONDS, _QUESTIONS, _KILOBYTES = 100, 12, 250
 _ROUNDS = 5
 _PLOTS = "plotly"
-#: What the scripts of pages ask for.
-_PARTS = {
-    "overview, now": "/?part=now",
-    "overview, rest": "/?part=rest",
-    "overview, a week": "/trends?range=7d",
-    "transactions, views": "/transactions/views",
-    "transaction, timeline": "/transactions/{txn}/timeline",
-    "transaction, participants": "/transactions/{txn}/participants",
-    "transaction, lineage": "/transactions/{txn}/lineage",
-    "transaction, messages": "/transactions/{txn}/messages",
-}
 #: Pages with a question that finds much, besides the table of pages.
 _ASKED = {
     "transactions, aborted": "/transactions?q=state:aborted",
@@ -43,7 +32,7 @@ _ASSET = re.compile(r'(?:src|href)="/static/([^"#]+)')
 
 def rows(names: dict[str, str], wanted: list[str]) -> list[Row]:
     """Milliseconds and questions of each page, and the largest page; ``wanted`` names some."""
-    pages = {row.name: row.address for row in PAGES if row.status == 200} | _ASKED | _PARTS
+    pages = {row.name: row.address for row in PAGES if row.status == 200} | _ASKED | PARTS
     client = Client(headers={"Accept-Encoding": "gzip"}, SERVER_NAME="localhost")
     client.force_login(User.objects.get(username="admin"))
     found, sizes = [], {}

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from engine import Engine
+from engine.inspect.blockers import Blocker
 from engine.model.message import EntryKind, StoredMessage, Visibility
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
@@ -46,12 +47,22 @@ Span = list[Any]
 def read_window(engine: Engine, partition: PartitionName, *, at: int | None) -> dict[str, Any]:
     """The rows at the end of the log, or those around the offset ``at``.
 
-    The status is read first, and entries past it are left out: they come with the next frame.
-
     Raises:
         EngineError: the partition does not exist or its broker cannot be read.
     """
     status = engine.log.status(partition)
+    return window_of(engine, status, read_blockers(engine, status), at=at)
+
+
+def window_of(
+    engine: Engine, status: PartitionStatus, blockers: Iterable[Blocker], *, at: int | None
+) -> dict[str, Any]:
+    """As :func:`read_window`, by what has been read already. Entries past the status are left out:
+    they come with the next frame.
+
+    Raises:
+        EngineError: the partition does not exist or its broker cannot be read.
+    """
     base = _base(status, at)
     fence = (status.stable_position + 1) // COLUMNS * COLUMNS
     table = min(status.stable_position - TABLE_BEFORE, status.last_offset - TABLE_ENTRIES + 1)
@@ -61,7 +72,7 @@ def read_window(engine: Engine, partition: PartitionName, *, at: int | None) -> 
         for start, number in ranges
         for message in read_entries(engine, status, start, number)
     ]
-    ongoing = read_ongoing(engine, status)
+    ongoing = spans_of(blockers)
     return {
         "seq": position_of(status, ongoing),
         "columns": COLUMNS,
@@ -72,7 +83,7 @@ def read_window(engine: Engine, partition: PartitionName, *, at: int | None) -> 
         "entries": [packed(message) for message in messages],
         "txns": _states(messages) | _ended(engine, status, base) | ongoing,
         "summary": summary_of(status),
-        "history": read_history(engine, partition),
+        "history": read_history(engine, status.partition),
     }
 
 
@@ -109,12 +120,15 @@ def read_entries(
     return [message for message in found if message.offset < end]
 
 
-def read_ongoing(engine: Engine, status: PartitionStatus) -> dict[str, Span]:
+def read_blockers(engine: Engine, status: PartitionStatus) -> tuple[Blocker, ...]:
     """Transactions with data and without a marker here; nothing is read when there are none."""
-    if not status.ongoing_txns:
-        return {}
+    return engine.inspect.blockers(status.partition, MAX_ONGOING) if status.ongoing_txns else ()
+
+
+def spans_of(blockers: Iterable[Blocker]) -> dict[str, Span]:
+    """What the page draws of the transactions under the stable position."""
     spans: dict[str, Span] = {}
-    for blocker in engine.inspect.blockers(status.partition, MAX_ONGOING):
+    for blocker in blockers:
         one, header = blocker.ongoing, blocker.transaction
         spans[str(one.txn_id)] = [
             "OPEN" if header is None else str(header.status),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from engine.model.transaction import TransactionOrder
+from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.reads import region
 from txnconsole.console.transaction_list import Listing
@@ -45,14 +46,17 @@ def views(
     current: Listing, saved: list[SavedView], *, me: str, counted: bool
 ) -> tuple[list[View], list[View]]:
     """Everybody's views and the user's own, with their counts when those are asked for."""
-    everybodys = []
-    for name, text, order in _EVERYBODYS:
-        listing = Listing(text, order)
-        everybodys.append(_view(name, listing, current, _count(listing, me, counted)))
-    own = []
-    for one in saved:
-        listing = Listing(one.query, _order(one.sort))
-        own.append(_view(one.name, listing, current, _count(listing, me, counted), one.pk))
+    listings = [Listing(text, order) for _, text, order in _EVERYBODYS]
+    listings += [Listing(one.query, _order(one.sort)) for one in saved]
+    counts = _counts(listings, me) if counted else {}
+    everybodys = [
+        _view(name, listing, current, counts)
+        for (name, *_), listing in zip(_EVERYBODYS, listings, strict=False)
+    ]
+    own = [
+        _view(one.name, listing, current, counts, one.pk)
+        for one, listing in zip(saved, listings[len(_EVERYBODYS) :], strict=True)
+    ]
     return everybodys, own
 
 
@@ -60,32 +64,35 @@ def _view(
     name: str,
     listing: Listing,
     current: Listing,
-    count: tuple[int | None, bool],
+    counts: Mapping[str, tuple[int, bool]],
     saved_id: int | None = None,
 ) -> View:
     same = (listing.text, listing.order) == (current.text, current.order)
-    return View(
-        name=name, listing=listing, current=same, saved_id=saved_id, count=count[0], more=count[1]
-    )
+    count, more = counts.get(listing.text, (None, False))
+    return View(name=name, listing=listing, current=same, saved_id=saved_id, count=count, more=more)
 
 
-def _count(listing: Listing, me: str, counted: bool) -> tuple[int | None, bool]:
-    """How many transactions a view shows, up to :data:`COUNTED`, and whether there are more."""
-    if not counted:
-        return None, False
-    try:
-        query = parse(listing.text, me=me)
-    except QueryError:
-        return None, False
-    if query.txn_ids:
-        return len(query.txn_ids), False
-    if query == parse("state:open"):
-        counts = region(engine().coordinator.counts).value
-        return (None if counts is None else counts.get(TxnStatus.OPEN, 0)), False
-    found = region(lambda: engine().coordinator.list(query.filter, limit=COUNTED)).value
-    if found is None:
-        return None, False
-    return len(found.items), found.next_cursor is not None
+def _counts(listings: Iterable[Listing], me: str) -> dict[str, tuple[int, bool]]:
+    """How many transactions each query matches, up to :data:`COUNTED`, and whether there may be
+    more: all asked at once. One that means nothing, or cannot be answered now, is left out."""
+    found: dict[str, tuple[int, bool]] = {}
+    asked: dict[str, TransactionFilter] = {}
+    for text in dict.fromkeys(listing.text for listing in listings):
+        try:
+            query = parse(text, me=me)
+        except QueryError:
+            continue
+        if query.txn_ids:
+            found[text] = len(query.txn_ids), False
+        elif query == parse("state:open"):
+            counts = region(engine().coordinator.counts).value
+            if counts is not None:
+                found[text] = counts.get(TxnStatus.OPEN, 0), False
+        else:
+            asked[text] = query.filter
+    filters = list(asked.values())
+    answers = region(lambda: engine().coordinator.count_each(filters, limit=COUNTED)).value
+    return found | dict(zip(asked, answers or (), strict=False))
 
 
 def _order(text: str) -> TransactionOrder:

@@ -108,3 +108,18 @@ PAGES = (
     PageRow(name="search", address="/search"),
     PageRow(name="not-found", address="/transactions/0:999999999", status=404),
 )
+
+#: What the scripts of pages ask for.
+PARTS = {
+    "overview, now": "/?part=now",
+    "overview, rest": "/?part=rest",
+    "overview, a week": "/trends?range=7d",
+    "transactions, views": "/transactions/views",
+    "transaction, timeline": "/transactions/{txn}/timeline",
+    "transaction, participants": "/transactions/{txn}/participants",
+    "transaction, lineage": "/transactions/{txn}/lineage",
+    "transaction, messages": "/transactions/{txn}/messages",
+    "log, window": "/topics/{topic}/partitions/0/log/window",
+    "log, blocker": "/topics/{topic}/partitions/0/log/blocker",
+    "history, points": "/topics/{topic}/partitions/0/history/points",
+}

@@ -37,8 +37,13 @@ _WIDTH = "document.documentElement.scrollWidth"
 @pytest.fixture
 def addresses(producer: Producer) -> dict[str, str]:
     """Names for the addresses of :data:`PAGES`, of things that exist; more than a page lists."""
+    producer.topic = producer.server.topic(partitions=60)
     txn_id = producer.begin()
     producer.produce("hidden", txn_id=txn_id)
+    everywhere = [f"{producer.topic}:{number}" for number in range(60)]
+    producer.client.post(
+        f"/transactions/{txn_id}/partitions", json={"partitions": everywhere}
+    ).raise_for_status()
     for _ in range(6):
         elsewhere = Producer(producer.server, producer.client, producer.server.topic())
         elsewhere.produce("hidden", txn_id=txn_id)

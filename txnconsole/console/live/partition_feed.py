@@ -11,8 +11,9 @@ from txnconsole.console.live.feed import Reading
 from txnconsole.console.log_window import (
     packed,
     position_of,
+    read_blockers,
     read_entries,
-    read_ongoing,
+    spans_of,
     summary_of,
 )
 from txnconsole.enginedb.wiring import engine
@@ -42,7 +43,7 @@ class PartitionFeed:
         """
         source = engine()
         status = source.log.status(self._partition)
-        ongoing = read_ongoing(source, status)
+        ongoing = spans_of(read_blockers(source, status))
         position = position_of(status, ongoing)
         if position == self._position:
             return Reading(position, None)

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from engine.model.errors import EngineError
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction
+from engine.model.txn_status import TxnAction, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import ReasonForm
 from txnconsole.console.operator_actions import abort_transaction
@@ -18,8 +18,7 @@ from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
-#: Partitions of which the dialog tells everything, each by some questions of its own; of more it
-#: tells what moves, by one question to each broker.
+#: Partitions of which the dialog tells everything; of more it tells what moves.
 DETAILED, NAMED = 5, 5
 
 
@@ -54,10 +53,15 @@ def _dialog(
     if len(found.partitions) > DETAILED:
         context["effect"] = region(lambda: engine().inspect.transactions.joint_effect([txn_id]))
     else:
-        inspect = engine().inspect
+        asked = [TxnAction.ABORT]
+        if found.status is TxnStatus.OPEN:
+            asked.append(TxnAction.COMMIT)
+        impacts = region(lambda: engine().inspect.impacts(found, asked))
+        told = impacts.value or {}
         context |= {
-            "impact": region(lambda: inspect.impact(txn_id, TxnAction.ABORT)),
-            "if_committed": region(lambda: inspect.impact(txn_id, TxnAction.COMMIT)).value,
+            "unread": impacts.error,
+            "impact": told.get(TxnAction.ABORT),
+            "if_committed": told.get(TxnAction.COMMIT),
         }
     return show(
         request,

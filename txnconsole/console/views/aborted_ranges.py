@@ -157,7 +157,7 @@ def _verify(request: ConsoleRequest, partition: PartitionName) -> Region[Verifie
     start = int(text)
 
     def check() -> Verified:
-        report = engine().inspect.invariants(partition, position=start)
+        report = engine().inspect.index_invariants(partition, position=start)
         checks = [
             (_INDEX_CHECKS[each.name], each) for each in report.checks if each.name in _INDEX_CHECKS
         ]

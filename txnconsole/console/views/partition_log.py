@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
+from engine.inspect.blockers import Blocker
 from engine.model.errors import InvalidRequest, MessageNotFound
 from engine.model.message import StoredMessage
 from engine.model.partition import PartitionStatus
@@ -18,7 +19,7 @@ from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
-from txnconsole.console.log_window import read_window
+from txnconsole.console.log_window import read_blockers, read_window, window_of
 from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.payload import preview
@@ -41,7 +42,8 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
         return _to_moment(request, partition, moment)
     status = engine().log.status(partition)
     isolation = request.GET.get("iso", "rc")
-    seen = read_window(engine(), partition, at=_offset(request))
+    blockers = read_blockers(engine(), status)
+    seen = window_of(engine(), status, blockers, at=_offset(request))
     context = frame(partition, "log", status) | {
         "channel": f"part:{partition}",
         "position": seen["seq"],
@@ -49,7 +51,7 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
         "at": _offset(request),
         "isolation": isolation if isolation in _ISOLATION else "rc",
         "isolation_name": _ISOLATION.get(isolation, _ISOLATION["rc"]),
-        **_blocker(request, status),
+        **_blocker(request, status, blockers),
     }
     return show(request, "console/log.html", context)
 
@@ -67,7 +69,8 @@ def window(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespon
 def blocker(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """What holds the stable position back."""
     status = engine().log.status(PartitionName(topic, number))
-    return show(request, "console/partials/blocker.html", _blocker(request, status))
+    stack = engine().inspect.blockers(status.partition, 1) if status.ongoing_txns else ()
+    return show(request, "console/partials/blocker.html", _blocker(request, status, stack))
 
 
 @require_GET
@@ -93,8 +96,9 @@ def figures(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
     return JsonResponse(figure_templates(), headers={"Cache-Control": "private, max-age=3600"})
 
 
-def _blocker(request: ConsoleRequest, status: PartitionStatus) -> dict[str, Any]:
-    stack = engine().inspect.blockers(status.partition, 1) if status.ongoing_txns else ()
+def _blocker(
+    request: ConsoleRequest, status: PartitionStatus, stack: tuple[Blocker, ...]
+) -> dict[str, Any]:
     return {
         "status": status,
         "blocker": stack[0] if stack else None,

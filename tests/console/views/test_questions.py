@@ -1,0 +1,79 @@
+"""What pages ask of databases: design/quality.md allows each twelve questions, at any size."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+
+from engine import Engine
+from engine.model.subscription import AckType, SubscriptionSettings, SubscriptionType
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
+from tests.console.browser.pages import PAGES, PARTS
+from tests.console.conftest import TOPIC, Orders, begin, produce, signed_in
+from tests.console.questions import Questions
+
+MOST = 12
+SIDECAR = TopicName("public", "default", "aside")
+OTHERS = {
+    "explain, a subscription": "/explain?partition={topic}:0&message=5&subscription={subscription}",
+    "aborted, a sidecar": f"/topics/{SIDECAR}/partitions/0/aborted?start=0&end=9&verify=0",
+    "abort, five partitions": "/transactions/{wide}/abort",
+}
+
+
+def test_no_page_asks_more_than_twelve(
+    orders: Orders, engine: Engine, db: None, questions: Questions
+) -> None:
+    names = {
+        "topic": str(TOPIC),
+        "subscription": "billing",
+        "txn": str(orders.open),
+        "wide": str(_wide(engine)),
+    }
+    _more_of_everything(engine, orders)
+    admin = signed_in("admin")
+    User.objects.create_user("flights-feed")  # The one whose page is in the table of pages.
+    pages = {row.name: row.address for row in PAGES if row.status == 200} | PARTS | OTHERS
+    for name, address in pages.items():
+        script = {"HX-Request": "true"} if "?part=" in address else {}
+        for attempt in range(2):  # What a process remembers, it asks once.
+            before = len(questions.asked)
+            answer = admin.get(address.format(**names), headers=script)
+            assert answer.status_code == 200, (name, answer.content)
+            asked = questions.asked[before:]
+            if len(asked) <= MOST:
+                break
+            assert attempt == 0, "\n\n".join([f"{name} asks {len(asked)}:", *asked])
+
+
+def _wide(engine: Engine) -> TxnID:
+    """A transaction in five partitions of two brokers, with messages and whole prefixes
+    acknowledged."""
+    topic = TopicName("public", "default", "wide")
+    name = SubscriptionName(topic, "s")
+    engine.topics.create(topic, TopicSettings(partitions=5))
+    engine.subscriptions.create(name, SubscriptionSettings(type=SubscriptionType.EXCLUSIVE))
+    txn_id = begin(engine)
+    for number in range(5):
+        produce(engine, PartitionName(topic, number), "plain")
+        produce(engine, PartitionName(topic, number), "undecided", txn_id=txn_id)
+    received = engine.receive(name, "c1", max_messages=5)
+    assert len(received) == 5
+    for one in received:
+        engine.acknowledge(name, "c1", [one.message_id], ack_type=AckType.CUMULATIVE, txn_id=txn_id)
+    return txn_id
+
+
+def _more_of_everything(engine: Engine, orders: Orders) -> None:
+    """What a list shows costs no question of its own."""
+    for number in range(6):
+        topic = TopicName("public", "default", f"more-{number}")
+        engine.topics.create(topic, TopicSettings(partitions=2))
+        engine.subscriptions.create(SubscriptionName(topic, "s"), SubscriptionSettings())
+        name = SubscriptionName(TOPIC, f"more-{number}")
+        engine.subscriptions.create(name, SubscriptionSettings())
+        produce(engine, PartitionName(topic, 0), "undecided", txn_id=begin(engine))
+    engine.topics.create(SIDECAR, TopicSettings(buffer=BufferKind.SIDECAR))
+    produce(engine, PartitionName(SIDECAR, 0), "undecided", txn_id=begin(engine))
+    produce(engine, PartitionName(TOPIC, 1), "undecided", txn_id=orders.open)
