@@ -69,6 +69,21 @@ def newest(wanted: AuditFilter, *, below: int | None, limit: int) -> EntryPage:
     return EntryPage(found, lowest if lowest > numbers.start else None)
 
 
+def newer(wanted: AuditFilter, *, than: int, most: int) -> int:
+    """How many entries have a number above ``than``, up to one more than ``most``."""
+    numbers = numbers_of(wanted)
+    lowest = max(numbers.start, than + 1)
+    if wanted.is_scan:
+        lowest = max(lowest, numbers.stop - SCAN_ENTRIES)
+    return _matching(wanted, range(lowest, numbers.stop))[: most + 1].count()
+
+
+def newest_number() -> int:
+    """The number of the newest entry, whatever it is about; 0 of an empty log."""
+    head: int | None = AuditEntry.objects.aggregate(newest=Max("sequence"))["newest"]
+    return head or 0
+
+
 def in_order(wanted: AuditFilter, numbers: range) -> Iterator[Sequence[AuditEntry]]:
     """The entries among ``numbers`` (:func:`numbers_of`), oldest first, some at a time."""
     for start in range(numbers.start, numbers.stop, EXPORT_ENTRIES):
@@ -78,7 +93,7 @@ def in_order(wanted: AuditFilter, numbers: range) -> Iterator[Sequence[AuditEntr
 
 def numbers_of(wanted: AuditFilter) -> range:
     """The numbers of the entries of the filter's time, as the log stands now."""
-    head: int = AuditEntry.objects.aggregate(newest=Max("sequence"))["newest"] or 0
+    head = newest_number()
     everything = range(1, head + 1)
     first = 1 if wanted.after is None else _first_at(everything, wanted.after)
     last = head + 1 if wanted.before is None else _first_at(everything, wanted.before)

@@ -14,6 +14,7 @@ from django.db.models import Count
 from django.db.models.functions import Now
 
 from txnconsole.console.live.feed import digest
+from txnconsole.console.newer import MOST
 from txnconsole.queue import connection, heartbeat
 from txnconsole.runs.kinds import KINDS, Kind
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunState
@@ -50,10 +51,13 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """Runs, newest first; ``below`` goes on, None at the end."""
+    """Runs up to the number ``known``, newest first; ``below`` goes on, None at the end. ``newer``
+    have been asked for since."""
 
     runs: Sequence[PipelineRun]
     below: int | None
+    known: int
+    newer: int
 
 
 def read_overview() -> Overview:
@@ -80,18 +84,29 @@ def read_overview() -> Overview:
     )
 
 
-def read_runs(*, kind: str, state: str, below: int | None) -> RunList:
-    """Runs of a kind and state, or of any for an empty text, below a number."""
+def read_runs(*, kind: str, state: str, below: int | None, above: int | None = None) -> RunList:
+    """Runs of a kind and state, or of any for an empty text, below a number.
+
+    Args:
+        above: the newest run when the page was first read; later ones are counted, not listed.
+    """
     runs = _listed()
     if kind:
         runs = runs.filter(kind=kind)
     if state:
         runs = runs.filter(state=state)
-    if below is not None:
-        runs = runs.filter(id__lt=below)
+    newest = 0 if below is not None else newest_run()
+    known = newest if above is None else above
+    newer = runs.filter(id__gt=known)[: MOST + 1].count() if known < newest else 0
+    runs = runs.filter(id__lt=below) if below is not None else runs.filter(id__lte=known)
     found = list(runs[: PAGE_ROWS + 1])
     more = len(found) > PAGE_ROWS
-    return RunList(found[:PAGE_ROWS], found[PAGE_ROWS - 1].pk if more else None)
+    return RunList(found[:PAGE_ROWS], found[PAGE_ROWS - 1].pk if more else None, known, newer)
+
+
+def newest_run() -> int:
+    """The number of the newest run; 0 before the first."""
+    return PipelineRun.objects.order_by("-id").values_list("id", flat=True).first() or 0
 
 
 def read_position() -> str:

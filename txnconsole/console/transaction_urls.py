@@ -32,6 +32,7 @@ urlpatterns = [
     path("hanging", hanging.hanging, name="hanging"),
     path("timeouts", timeouts.timeouts, name="timeouts"),
     path(_ONE, transaction.transaction, name="transaction"),
+    path(f"{_ONE}/bundle.json", transaction_exports.bundle, name="transaction-bundle"),
     path(f"{_ONE}/abort", abort.abort, name="abort"),
     path(f"{_ONE}/retry", hanging.retry, name="retry-transaction"),
     path(f"{_ONE}/force-abort", hanging.force_abort, name="force-abort"),

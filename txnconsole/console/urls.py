@@ -100,6 +100,7 @@ urlpatterns = [
     path("pipeline/start/<str:kind>", pipeline.start, name="start-run"),
     path("alerts", alerts.alerts, name="alerts"),
     path("alerts/history", alerts.history, name="alert-history"),
+    path("alerts/history/since", alerts.resolved_since, name="alert-resolved-since"),
     path("alerts/<int:alert_id>", alerts.alert, name="alert"),
     path("alerts/<int:alert_id>/acknowledge", alerts.acknowledge, name="alert-acknowledge"),
     path("alerts/silence", alerts.silence, name="alert-silence"),
@@ -119,6 +120,7 @@ urlpatterns = [
         name="alert-message-resend",
     ),
     path("audit", audit.audit, name="audit"),
+    path("audit/added", audit.added, name="audit-added"),
     path("audit/export.<str:form>", audit.export, name="audit-export"),
     path(
         "settings", RedirectView.as_view(pattern_name="console:settings-profile"), name="settings"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -118,6 +120,10 @@ def test_the_history_has_pages_and_filters(
     look(engine, 2)
     first = body(viewer.get("/alerts/history"))
     assert 'rel="next"' in first
+    [since] = re.findall(r'hx-get="(/alerts/history/since[^"]*)"', first)
+    assert body(viewer.get(html.unescape(since))).strip() == ""
+    assert "<b>2</b> new" in body(viewer.get("/alerts/history/since?since=2026-01-01T00:00:00Z"))
+    assert viewer.get("/alerts/history/since?since=yesterday").status_code == 400
     last = Alert.objects.latest("id").pk
     assert "The history begins here" in body(viewer.get(f"/alerts/history?before={last}"))
     assert "No resolved alert matches" in body(viewer.get("/alerts/history?rule=nothing"))

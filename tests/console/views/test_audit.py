@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.test import Client
 
 from tests.console.conftest import signed_in
+from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console.live.audit_feed import AuditFeed
+from txnconsole.console.live.channels import channel_named
 
 pytestmark = pytest.mark.django_db
 
@@ -90,3 +96,39 @@ def _file(client: Client, form: str, query: str = "") -> str:
     assert answer.status_code == 200
     assert answer["Content-Disposition"].endswith(f'.{form}"')
     return b"".join(answer.streaming_content).decode()
+
+
+def test_what_is_added_while_one_reads_is_counted_and_not_listed(
+    entries: list[AuditEntry], operator: Client, viewer: Client
+) -> None:
+    page = operator.get("/audit?who=ann").content.decode()
+    assert 'data-channel="audit"' in page
+    [address] = re.findall(r'hx-get="(/audit/added[^"]*)"', page)
+    address = html.unescape(address)
+    assert operator.get(address).content.strip() == b""
+    record(Change(Actor("bob"), "coordinator.scale", "coordinators"))
+    assert operator.get(address).content.strip() == b""
+    record(Change(Actor("ann"), ABORTED, "transaction:3:3"))
+    told = operator.get(address).content.decode()
+    assert "<b>1</b> new since this page was read" in told
+    assert 'href="/audit?who=ann"' in told
+    older = operator.get(f"/audit?before={entries[-1].sequence}").content.decode()
+    assert "/audit/added" not in older
+    assert "data-channel" not in older
+    assert operator.get("/audit/added?above=x").status_code == 400
+    assert viewer.get(address).status_code == 403
+
+
+def test_the_channel_says_that_entries_were_added_and_keeps_no_connection(
+    entries: list[AuditEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(type(connections), "close_all", lambda _: closed.append("closed"))
+    feed = AuditFeed()
+    first, second = feed.read(), feed.read()
+    assert (first.change, second.change) == ({}, None)
+    assert first.position == second.position == str(entries[-1].sequence)
+    record(Change(Actor("ann"), ABORTED, "transaction:3:3"))
+    assert feed.read().change == {}
+    assert len(closed) == 3
+    assert channel_named("audit").permission is Permission.AUDIT_READ

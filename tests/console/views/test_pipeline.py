@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import html
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -107,6 +109,22 @@ def test_runs_are_filtered_and_paged(engine: Engine, viewer: Client) -> None:
     assert older.count('id="run-') == 2
     assert viewer.get("/pipeline?state=failed").content.decode().count('id="run-') == 1
     assert viewer.get("/pipeline/999999").status_code == 404
+
+
+def test_runs_that_come_while_one_reads_wait_behind_a_count(engine: Engine, viewer: Client) -> None:
+    first = _run()
+    page = viewer.get("/pipeline?kind=audit").content.decode()
+    assert "new since this page was read" not in page
+    [again] = re.findall(r'id="region"[^>]*hx-get="([^"]*)"', page)
+    later = [_run(), _run(), _run(kind="metrics")]
+    region = viewer.get(html.unescape(again), headers={"HX-Request": "true"}).content.decode()
+    assert re.findall(r'id="run-(\d+)"', region) == [str(first.pk)]
+    assert "<b>2</b> new since this page was read" in region
+    assert 'href="/pipeline?kind=audit"' in region
+    shown = viewer.get("/pipeline?kind=audit").content.decode()
+    assert re.findall(r'id="run-(\d+)"', shown) == [
+        str(one.pk) for one in (later[1], later[0], first)
+    ]
 
 
 def test_figures_are_shown_by_what_they_are_about(engine: Engine, viewer: Client) -> None:

@@ -11,27 +11,13 @@ from engine import Engine
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic_name import SubscriptionName
 from tests.console.conftest import TOPIC, Orders, begin
-from tests.console.questions import Questions
 from tests.console.views.test_partition import words
-from tests.engine.support import unreachable
+from tests.engine.support import sql, unreachable
 from txnconsole.audit.models import AuditEntry
 from txnconsole.refusals.models import Refusal
 
 HERE = f"/subscriptions/{TOPIC}/billing"
 REASON = "the consumer lost what it had read"
-
-
-@pytest.mark.parametrize("address", ["/subscriptions", HERE])
-def test_a_list_asks_as_much_for_many_as_for_one(
-    orders: Orders, engine: Engine, viewer: Client, questions: Questions, address: str
-) -> None:
-    for number in range(12):
-        engine.subscriptions.create(
-            SubscriptionName(TOPIC, f"more-{number}"), SubscriptionSettings()
-        )
-    viewer.get(address)
-    with questions.at_most(12):
-        assert viewer.get(address).status_code == 200
 
 
 def test_subscriptions_are_paged(
@@ -125,3 +111,22 @@ def test_a_moment_is_utc(orders: Orders, engine: Engine, operator: Client) -> No
 def test_a_viewer_may_not_move_it(orders: Orders, viewer: Client) -> None:
     assert "Move… needs subscription.seek" in words(viewer, HERE)
     assert viewer.get(f"{HERE}/seek").status_code == 403
+
+
+def test_readers_are_at_risk_then_stopped_where_a_transaction_holds_them_for_long(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    database = engine.log.locate(orders.partition).database
+    pages = (HERE, "/subscriptions", f"/topics/{TOPIC}", f"/topics/{TOPIC}/partitions/0")
+    pages += (f"/topics/{TOPIC}/partitions/0/subscriptions",)
+    for page in pages:
+        assert "At risk" not in words(viewer, page)
+    sql(database, "UPDATE broker.ongoing_txn SET first_append_at = first_append_at - interval '1h'")
+    assert "At risk Held back for 1 h 00 min; 4 offsets are left" in words(viewer, HERE)
+    for page in pages:
+        assert "At risk" in words(viewer, page)
+    sql(database, "UPDATE broker.cursor SET mark_delete = 4, acked = '{}'")
+    for page in pages:
+        text = words(viewer, page)
+        assert "Stopped Held back for 1 h 00 min" in text
+        assert "At risk" not in text

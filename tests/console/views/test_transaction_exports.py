@@ -10,8 +10,9 @@ import pytest
 from django.test import Client
 
 from engine import Engine
-from tests.console.conftest import Orders, begin
+from tests.console.conftest import SECRET, Orders, begin
 from tests.console.support import asked
+from tests.engine.support import unreachable
 from txnconsole.console.views import transaction_exports
 
 
@@ -85,3 +86,50 @@ def test_timeouts_are_advised_from_what_has_ended(orders: Orders, viewer: Client
     text = viewer.get("/transactions/timeouts").content.decode()
     assert "alice" in text
     assert "Too few to tell" in text
+
+
+def test_a_transaction_is_one_document_without_payloads(
+    orders: Orders, operator: Client, viewer: Client
+) -> None:
+    operator.post(f"/transactions/{orders.open}/abort", {"reason": "x"})
+    operator.post(f"/transactions/{orders.open}/abort", {"reason": "it hangs for hours"})
+    answer = operator.get(f"/transactions/{orders.open}/bundle.json")
+    assert answer["Content-Disposition"].startswith('attachment; filename="transaction-3-2-')
+    text = answer.content.decode()
+    assert SECRET not in text
+    assert "k-second" not in text
+    told = json.loads(text)
+    assert (told["format"], told["version"]) == ("txnconsole/transaction", 1)
+    assert told["transaction"]["status"] == "ABORTING"
+    assert [each["operation"] for each in told["log"]][:2] == ["NEW", "ADD_PARTITION"]
+    [part] = told["partitions"]
+    assert (part["partition"], part["first_offset"], part["says"]) == (
+        str(orders.partition), 5, "OPEN",
+    )  # fmt: skip
+    assert told["acknowledgements"] == [
+        {
+            "subscription": str(orders.subscription),
+            "partition": str(orders.partition),
+            "messages": 1,
+            "offsets": [[1, 1]],
+        }
+    ]
+    assert [each["reason"] for each in told["audit"]] == ["it hangs for hours"]
+    assert (told["unavailable"], told["cut"], told["not_listed"]) == ({}, [], [])
+    assert (
+        json.loads(viewer.get(f"/transactions/{orders.open}/bundle.json").content)["audit"] is None
+    )
+    ended = json.loads(viewer.get(f"/transactions/{orders.committed}/bundle.json").content)
+    assert (ended["agreed"], ended["partitions"][0]["marker_offset"]) == (True, 2)
+    assert viewer.get("/transactions/3:99/bundle.json").status_code == 404
+
+
+def test_the_document_of_a_transaction_names_a_broker_that_is_away(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    broker = engine.topics.get(orders.partition.topic).brokers[0]
+    with unreachable(engine, broker):
+        told = json.loads(viewer.get(f"/transactions/{orders.open}/bundle.json").content)
+    assert list(told["unavailable"]) == [broker]
+    assert told["agreed"] is None
+    assert told["partitions"][0]["says"] == "UNAVAILABLE"

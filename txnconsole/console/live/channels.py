@@ -1,5 +1,5 @@
 """The names of channels: ``overview``, ``pipeline``, ``txns``, ``txn:<id>``, ``part:<name>``,
-``job:<number>``, ``alerts``."""
+``job:<number>``, ``alerts``, ``audit``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.console.live.alerts_feed import AlertsFeed
+from txnconsole.console.live.audit_feed import AuditFeed
 from txnconsole.console.live.feed import Feed
 from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.console.live.overview_feed import OverviewFeed
@@ -35,6 +36,7 @@ _SINGLE: Mapping[str, tuple[Permission, Callable[[], Feed]]] = {
     "overview": (Permission.TOPIC_READ, OverviewFeed),
     "pipeline": (Permission.JOB_READ, PipelineFeed),
     "alerts": (Permission.ALERT_READ, AlertsFeed),
+    "audit": (Permission.AUDIT_READ, AuditFeed),
     "txns": (Permission.TRANSACTION_READ_ANY, TransactionsFeed),
 }
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_naive
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import handling, reading
 from txnconsole.alerts.clock import database_now
@@ -19,6 +22,7 @@ from txnconsole.alerts.states import AlertState
 from txnconsole.audit.chain import Actor
 from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, add_refusal
 from txnconsole.console.live.alerts_feed import alerts_position
+from txnconsole.console.newer import MOST, Newer, number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 
 PAGE_ROWS = 50
@@ -51,28 +55,54 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.ALERT_READ)
 def history(request: ConsoleRequest) -> HttpResponse:
     """What has fired and is resolved, newest first."""
-    about = request.GET.get("object", "").strip()
-    rule = request.GET.get("rule", "").strip()
-    before = request.GET.get("before", "")
-    resolved = Alert.objects.filter(state=AlertState.RESOLVED)
-    if about:
-        resolved = resolved.filter(object=about)
-    if rule:
-        resolved = resolved.filter(rule_name=rule)
-    if before.isascii() and before.isdecimal() and len(before) < 19:
-        resolved = resolved.filter(pk__lt=int(before))
+    resolved, about, rule = _resolved(request)
+    below = number_of(request.GET.get("before", ""))
+    if below is not None:
+        resolved = resolved.filter(pk__lt=below)
+    now = database_now()  # Before the alerts: what is resolved in between is counted as new.
+    position = alerts_position()
     found = list(resolved[: PAGE_ROWS + 1])
     query = request.GET.copy()
     query.pop("before", None)
     context = rights(request) | {
+        "channel": None if below is not None else "alerts",
+        "position": position,
+        "read_at": now.isoformat(),
         "alerts": found[:PAGE_ROWS],
         "below": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,
-        "first": not before,
+        "first": below is None,
         "about": about,
         "rule": rule,
         "query": query.urlencode(),
     }
     return show(request, "console/alerts/history.html", context)
+
+
+@require_GET
+@page(Permission.ALERT_READ)
+def resolved_since(request: ConsoleRequest) -> HttpResponse:
+    """How many alerts of the filter were resolved after a moment, for the history's script."""
+    resolved, _, _ = _resolved(request)
+    since = parse_datetime(request.GET.get("since", ""))
+    if since is None or is_naive(since):
+        raise InvalidRequest("Say since which moment, with its zone.")
+    query = request.GET.copy()
+    query.pop("since")
+    address = reverse("console:alert-history") + (f"?{query.urlencode()}" if query else "")
+    count = resolved.filter(resolved_at__gte=since)[: MOST + 1].count()
+    return show(request, "console/partials/newer.html", {"newer": Newer(count, address)})
+
+
+def _resolved(request: ConsoleRequest) -> tuple[QuerySet[Alert], str, str]:
+    """The alerts of the filter, and what it says of object and rule."""
+    about = request.GET.get("object", "").strip()
+    rule = request.GET.get("rule", "").strip()
+    resolved = Alert.objects.filter(state=AlertState.RESOLVED)
+    if about:
+        resolved = resolved.filter(object=about)
+    if rule:
+        resolved = resolved.filter(rule_name=rule)
+    return resolved, about, rule
 
 
 @require_GET

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from django.http import Http404, HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
-from txnconsole.audit.reading import EntryPage, newest
+from txnconsole.audit.reading import EntryPage, newer, newest, newest_number
 from txnconsole.console.audit_log import AuditForm, exported
+from txnconsole.console.newer import MOST, Newer, number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.streamed import streamed
 
@@ -21,22 +23,39 @@ _KINDS = {"csv": "text/csv", "json": "application/x-ndjson"}
 @page(Permission.AUDIT_READ)
 def audit(request: ConsoleRequest) -> HttpResponse:
     """Who did what, to what, why, and what came of it. A filter that means nothing is 400."""
-    before = request.GET.get("before", "")
+    below = number_of(request.GET.get("before", ""))
     form = AuditForm(request.GET)
     found = EntryPage([], None)
+    head = newest_number()  # Before the entries: what comes in between is counted as new.
     if form.is_valid():
-        below = int(before) if before.isdecimal() and len(before) < 19 else None
         found = newest(form.wanted(), below=below, limit=PAGE_ROWS)
     query = request.GET.copy()
     query.pop("before", None)
     context = {
+        "channel": "audit" if form.is_valid() and below is None else None,
+        "position": str(head),
         "page": found,
         "form": form,
         "filtered": any(form.cleaned_data.values()) or not form.is_valid(),
         "query": query.urlencode(),
-        "first": not before,
+        "first": below is None,
     }
     return show(request, "console/audit.html", context, status=200 if form.is_valid() else 400)
+
+
+@require_GET
+@page(Permission.AUDIT_READ)
+def added(request: ConsoleRequest) -> HttpResponse:
+    """How many entries of the filter were added above a number, for the page's script."""
+    form = AuditForm(request.GET)
+    than = number_of(request.GET.get("above", ""))
+    if than is None or not form.is_valid():
+        raise InvalidRequest("Say above which number, and by a filter of the audit log's page.")
+    query = request.GET.copy()
+    query.pop("above")
+    address = reverse("console:audit") + (f"?{query.urlencode()}" if query else "")
+    count = newer(form.wanted(), than=than, most=MOST)
+    return show(request, "console/partials/newer.html", {"newer": Newer(count, address)})
 
 
 @require_GET

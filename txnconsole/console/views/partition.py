@@ -8,7 +8,9 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.inspect.blockers import Blocker
+from engine.inspect.topics import Readers
 from engine.model.partition import OngoingTxn, PartitionStatus
+from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_status import TxnStatus
@@ -16,6 +18,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.live.feed import digest
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
+from txnconsole.console.readers import is_held_long, of_partition
 from txnconsole.console.reads import region
 from txnconsole.console.shapes import position_chart
 from txnconsole.enginedb.wiring import engine
@@ -38,7 +41,9 @@ def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
     is_sidecar = context["is_sidecar"]
     stack = region(lambda: _stack(status))
     samples = region(lambda: engine().log.history(partition, since=_CHART))
+    readers = region(lambda: _readers(context["topic"], status))
     context |= {
+        "verdict": of_partition(status, readers.value),
         "channel": f"part:{partition}",
         "position": digest(status.last_offset, status.stable_position),
         "stack": stack,
@@ -56,6 +61,15 @@ def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
     }
     return show(
         request, "console/partition.html", context, region="console/partials/partition.html"
+    )
+
+
+def _readers(topic: Topic, status: PartitionStatus) -> Readers | None:
+    number = status.partition.number
+    return (
+        engine().inspect.lists.readers(topic, [number]).get(number)
+        if is_held_long(status)
+        else None
     )
 
 

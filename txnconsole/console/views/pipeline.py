@@ -10,6 +10,7 @@ from engine.model.errors import EngineError
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor
 from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, read_figures
+from txnconsole.console.newer import Newer, number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.pipeline_page import (
     pretty,
@@ -29,24 +30,37 @@ _REASON = 500
 def pipeline(request: ConsoleRequest) -> HttpResponse:
     """The jobs, the newest audit, the queue, and all runs."""
     kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
-    before = request.GET.get("before", "")
-    below = int(before) if before.isdecimal() and len(before) < 19 else None
+    below = number_of(request.GET.get("before", ""))
     query = request.GET.copy()
     query.pop("before", None)
+    query.pop("above", None)
+    listed = query.urlencode()
+    runs = read_runs(
+        kind=kind, state=state, below=below, above=number_of(request.GET.get("above", ""))
+    )
+    newest = reverse("console:pipeline") + (f"?{listed}" if listed else "")
     context = {
         "channel": "pipeline",
         "position": read_position(),
         "overview": read_overview(),
-        "list": read_runs(kind=kind, state=state, below=below),
+        "list": runs,
+        "newer": Newer(runs.newer, newest),
+        "region": _region(below, runs.known, listed),
         "kind": kind,
         "state": state,
         "kinds": list(KINDS),
         "states": RunState.values,
         "first": below is None,
-        "query": query.urlencode(),
+        "query": listed,
         "may_start": request.principal.may(Permission.JOB_START),
     }
     return show(request, "console/pipeline.html", context, region="console/partials/pipeline.html")
+
+
+def _region(below: int | None, known: int, query: str) -> str:
+    """What the page reads again: the same runs, whatever has been started since."""
+    place = f"above={known}" if below is None else f"before={below}"
+    return f"{reverse('console:pipeline')}?{query + '&' if query else ''}{place}"
 
 
 @require_GET

@@ -29,13 +29,14 @@ from txnconsole.console.ack_strip import (
 )
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
 from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.readers import of_cursor, of_subscription, worst
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 
-PAGE_ROWS = 50
-#: Partitions, and runs of offsets, that a subscription's page lists.
-PARTITIONS, RUNS = 100, 100
+PAGE_ROWS = 40
+#: Partitions, and runs of offsets, that a subscription's page lists: no more than 1,000 elements.
+PARTITIONS, RUNS = 25, 40
 
 #: What a transaction holds, by the partition's number.
 Held = tuple[int, PendingAck]
@@ -54,7 +55,7 @@ def subscriptions(request: ConsoleRequest) -> HttpResponse:
     context = {
         "channel": "overview",
         "found": found,
-        "rows": page_of.items if page_of else (),
+        "rows": [(row, of_subscription(row)) for row in page_of.items] if page_of else [],
         "next_cursor": page_of.next_cursor if page_of else None,
         "unavailable": unavailable,
     }
@@ -74,11 +75,15 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
     view = region(lambda: engine().inspect.lists.subscription(full_name, numbers))
     held = view.value.held if view.value else ()
     partitions = len(engine().topics.get(topic).brokers)
-    chosen = _chosen(request, view.value.cursors, held) if view.value else None
+    cursors = view.value.cursors if view.value else ()
+    verdicts = [of_cursor(cursor) for cursor in cursors]
+    chosen = _chosen(request, cursors, held) if view.value else None
     context = {
         "channel": "overview",
         "subscription": found,
         "view": view,
+        "cursors": list(zip(cursors, verdicts, strict=True)),
+        "verdict": worst(verdicts) if view.value else None,
         "conflicts": region(lambda: conflict_graph(full_name, held)),
         "chosen": chosen,
         "strip": region(lambda: _strip(request, topic, held, chosen)) if chosen else None,

@@ -12,13 +12,14 @@ from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.readers import Verdict, is_held_long, of_partition
 from txnconsole.console.reads import region
 from txnconsole.console.shapes import sparkline
 from txnconsole.enginedb.wiring import engine
 
 PAGE_ROWS = 25
-#: Partitions, and subscriptions, that a topic's page lists.
-PARTITIONS, SUBSCRIPTIONS = 100, 50
+#: Partitions, and subscriptions, that a topic's page lists: no more than 1,000 elements in all.
+PARTITIONS, SUBSCRIPTIONS = 25, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class PartitionRow:
     partition: PartitionName
     broker: str
     status: PartitionStatus | None
+    verdict: Verdict | None
     error: str | None
 
 
@@ -76,6 +78,13 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     upper = min(lower + PARTITIONS, len(found.brokers))
     statuses, missing = lists.partitions(found, lower, upper)
     known = {status.partition.number: status for status in statuses}
+    readers = lists.readers(
+        found, [status.partition.number for status in statuses if is_held_long(status)]
+    )
+    verdicts = {
+        status.partition.number: of_partition(status, readers.get(status.partition.number))
+        for status in statuses
+    }
     names = [PartitionName(topic, number) for number in range(lower, upper)]
     [summary] = lists.topics([found])
     subscriptions = region(
@@ -87,7 +96,11 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
         "row": TopicRow(summary, sparkline(summary.growth)),
         "rows": [
             PartitionRow(
-                name, found.brokers[name.number], known.get(name.number), missing.get(name)
+                name,
+                found.brokers[name.number],
+                known.get(name.number),
+                verdicts.get(name.number),
+                missing.get(name),
             )
             for name in names
         ],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from django.http import HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
 from engine.inspect.contents import Contents
 from engine.inspect.shares import JointEffect, Share
+from engine.model.agreement import Says
 from engine.model.errors import InvalidRequest, TransactionNotFound
 from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -20,13 +23,20 @@ from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, sho
 from txnconsole.console.payload import preview
 from txnconsole.console.phases import phases_of
 from txnconsole.console.reads import Region, region
+from txnconsole.console.slices import slice_of
 from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
 from txnconsole.refusals.recording import about
 
+#: Rows of each table at once: a transaction may have many participants, and a page 1,000 elements.
+_ROWS = 8
 _FINAL = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
-_MESSAGES = 25
-_AUDIT_ROWS = 20
+_MESSAGES = 12
+#: Partitions offered to choose from, around the chosen one.
+_CHOICES = 8
+#: Partitions of each side of its lineage.
+_FOLLOWED = 8
+_AUDIT_ROWS = 8
 _CONFLICTS = 20
 
 
@@ -40,6 +50,11 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         return _never_issued(request, txn_id)
     is_final = found.status in _FINAL
     effect = None if is_final else _effect(found)
+    records = region(lambda: engine().coordinator.log(txn_id))
+    moves = (
+        {one.partition: one for one in effect.value.partitions} if effect and effect.value else {}
+    )
+    parts = slice_of(found.partitions, request.GET.get("partitions", ""), _ROWS)
     context = {
         "transaction": found,
         "share": _share(found, effect),
@@ -48,7 +63,13 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "channel": None if is_final else f"txn:{txn_id}",
         "position": transaction_position(found),
         "phases": phases_of(found),
-        "log": region(lambda: engine().coordinator.log(txn_id)),
+        "log": records,
+        "records": slice_of(records.value or (), request.GET.get("records", ""), _ROWS),
+        "parts": parts,
+        "rows": [(part, moves.get(part.partition)) for part in parts.rows],
+        "standing": Counter(part.state for part in found.partitions).items(),
+        "failing": sum(part.last_error is not None for part in found.partitions),
+        "subscriptions": slice_of(found.subscriptions, request.GET.get("subscriptions", ""), _ROWS),
         "low_water_mark": _low_water_mark(txn_id) if found.archived else None,
         "effect": effect if found.status is TxnStatus.OPEN else None,
         "chart_height": chart_height(
@@ -139,9 +160,14 @@ def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What it consumed and what it produced, and whose messages those were."""
     found = engine().inspect.transaction(txn_id)
+    followed = region(lambda: engine().inspect.transactions.lineage(found))
+    inputs = len(followed.value.inputs) if followed.value else 0
     context = {
         "transaction": found,
-        "lineage": region(lambda: engine().inspect.transactions.lineage(found)),
+        "lineage": followed,
+        "shown": f":{_FOLLOWED}",
+        "more_inputs": max(0, inputs - _FOLLOWED),
+        "more_outputs": max(0, len(found.partitions) - _FOLLOWED),
     }
     return show(request, "console/partials/transaction_lineage.html", context)
 
@@ -150,8 +176,12 @@ def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 @page(Permission.TRANSACTION_READ_ANY)
 def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What each participant says of it, beside what its coordinator recorded."""
+    found = region(lambda: engine().inspect.participants(txn_id))
+    said = found.value.participants if found.value else ()
+    odd_first = sorted(said, key=lambda one: (not one.discords, one.says is not Says.UNAVAILABLE))
     context = {
-        "atomicity": region(lambda: engine().inspect.participants(txn_id)),
+        "atomicity": found,
+        "some": slice_of(odd_first, request.GET.get("from", ""), _ROWS),
         "may_retry": request.principal.may(Permission.TRANSACTION_RETRY),
         "txn_id": txn_id,
     }
@@ -183,6 +213,7 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     part = next((one for one in found.partitions if one.partition == partition), None)
     if partition is not None and part is None:
         raise InvalidRequest(f"{txn_id} has not written to {partition}.")
+    place = names.index(partition) // _CHOICES * _CHOICES if partition else 0
     start = _offset(request.GET.get("from", ""))
     shown = region(lambda: _contents(part, txn_id, start))
     readable = partition is not None and may_read_payloads(request.principal, partition.topic)
@@ -190,7 +221,11 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     context = {
         "transaction": found,
         "partition": partition,
-        "partitions": names,
+        "partitions": names[place : place + _CHOICES],
+        "before": place,
+        "after": max(0, len(names) - place - _CHOICES),
+        "previous": names[place - 1] if place else None,
+        "following": names[place + _CHOICES] if len(names) > place + _CHOICES else None,
         "shown": shown,
         "messages": [(one, preview(one.payload[:200]) if readable else None) for one in some],
         "next": shown.value.next_offset if shown.value else None,

@@ -1,4 +1,4 @@
-"""What the list of transactions shows, as a file."""
+"""What the list of transactions shows, and what is known of one, as a file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
 from engine.model.transaction import Transaction
+from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
+from txnconsole.console.audit_log import audit_page
 from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.spreadsheet import csv_lines
+from txnconsole.console.transaction_bundle import bundle as make_bundle
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
 from txnconsole.enginedb.wiring import engine
@@ -24,6 +27,8 @@ from txnconsole.streamed import streamed
 #: Transactions of one file; one that is cut says so at its end.
 MAX_ROWS = 10_000
 _STEP = 500
+#: Audit entries of one transaction's document, the newest.
+_AUDIT_ROWS = 500
 _COLUMNS = (
     *("txn_id", "status", "owner", "client", "opened_at", "age_ms", "timeout_ms", "deadline"),
     *("decided_at", "ended_at", "end_reason", "end_detail"),
@@ -53,6 +58,30 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
     name = f"transactions-{database_now():%Y%m%d-%H%M%S}.{form}"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response  # type: ignore[return-value]  # a page's gzip takes it as it is
+
+
+@require_GET
+@page(Permission.TRANSACTION_READ_ANY)
+def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    """All that is known of one transaction as one JSON document, without payloads."""
+    inspect = engine().inspect
+    found = inspect.transaction(txn_id)
+    log = engine().coordinator.log(txn_id)
+    acknowledged = inspect.transactions.acknowledged(found)
+    cut = ["acknowledgements"] if acknowledged.cut else []
+    audit = None
+    if request.principal.may(Permission.AUDIT_READ):
+        about = f"transaction:{txn_id}"
+        entries = audit_page(before=None, about=about, people=False, limit=_AUDIT_ROWS)
+        audit = entries.entries
+        cut += ["audit"] if entries.below is not None else []
+    told = make_bundle(found, log, inspect.participants(txn_id), acknowledged, audit=audit, cut=cut)
+    response = HttpResponse(
+        msgspec.json.format(msgspec.json.encode(told), indent=2), content_type="application/json"
+    )
+    name = f"transaction-{txn_id.tc_id}-{txn_id.sequence}-{found.now:%Y%m%d-%H%M%S}.json"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
 
 
 def _pages(listing: Listing, query: TransactionQuery) -> Iterator[Sequence[Transaction]]:

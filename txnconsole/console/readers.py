@@ -1,0 +1,143 @@
+"""Whether readers of committed messages go on: of a partition, of a subscription, of one in the
+other.
+
+A transaction holds readers back for as long as it is open, which is no news for a while. Beyond
+that they are at risk, for as long as something is left to read before the place where they will be
+held; when nothing is, they have stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from engine.inspect.subscriptions import CursorState, CursorSummary, SubscriptionSummary
+from engine.inspect.topics import Readers
+from engine.model.partition import PartitionState, PartitionStatus
+from txnconsole.console.health import PATIENCE
+from txnconsole.console.templatetags.console import count, duration
+
+_PATIENCE_MS = PATIENCE / timedelta(milliseconds=1)
+
+
+class Reach(StrEnum):
+    """The verdict; also the state whose badge it carries."""
+
+    GO_ON = "COMMITTED"
+    AT_RISK = "ABORTING"
+    STOPPED = "ABORTED"
+
+
+_WORDS = {Reach.GO_ON: "Go on", Reach.AT_RISK: "At risk", Reach.STOPPED: "Stopped"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What readers are told, and why; ``reason`` is a sentence."""
+
+    reach: Reach
+    reason: str
+
+    @property
+    def word(self) -> str:
+        return _WORDS[self.reach]
+
+    @property
+    def goes_on(self) -> bool:
+        return self.reach is Reach.GO_ON
+
+
+def held_ms(status: PartitionStatus) -> int | None:
+    """For how long the transaction that holds a partition back has done so; None when none does."""
+    if status.blocker is None or not status.hidden_messages:
+        return None
+    return max(0, (status.now - status.blocker.first_append_at) // timedelta(milliseconds=1))
+
+
+def is_held_long(status: PartitionStatus) -> bool:
+    """Held back for longer than is no news: only then it matters who has come how far."""
+    held = held_ms(status)
+    return held is not None and held > _PATIENCE_MS
+
+
+def of_partition(status: PartitionStatus, readers: Readers | None) -> Verdict:
+    """The verdict of a partition; ``readers``: its subscriptions, where :func:`is_held_long`, None
+    when they could not be asked."""
+    not_served = _not_served(status.state, status.offline_reason)
+    if not_served is not None:
+        return not_served
+    held = held_ms(status)
+    if held is None or held <= _PATIENCE_MS:
+        return _goes_on(held)
+    since = f"Held back for {duration(held)}"
+    if readers is None:
+        return Verdict(Reach.AT_RISK, f"{since}; how far its readers are is not known.")
+    if not readers.subscriptions:
+        return Verdict(Reach.AT_RISK, f"{since}; no subscription has read here.")
+    if readers.caught_up:
+        of = f"{count(readers.caught_up)} of {count(readers.subscriptions)}"
+        return Verdict(Reach.STOPPED, f"{since}; {of} subscriptions have nothing left before that.")
+    return Verdict(Reach.AT_RISK, f"{since}; its subscriptions have something left before that.")
+
+
+def of_cursor(cursor: CursorState) -> Verdict:
+    """The verdict of a subscription in one partition."""
+    state = PartitionState.ONLINE
+    if not cursor.online:
+        state = PartitionState.OFFLINE
+    elif cursor.stable_position is None:
+        state = PartitionState.RECOVERING
+    return _not_served(state, None) or _held(cursor.held_ms, cursor.unacknowledged)
+
+
+def of_reader(cursor: CursorSummary, status: PartitionStatus) -> Verdict:
+    """As :func:`of_cursor`, on the partition's own page."""
+    not_served = _not_served(status.state, status.offline_reason)
+    return not_served or _held(held_ms(status), cursor.unacknowledged)
+
+
+def of_subscription(summary: SubscriptionSummary) -> Verdict:
+    """The verdict of a subscription over all its partitions, which is that of the worst."""
+    if summary.offline:
+        number = count(summary.offline)
+        return Verdict(Reach.STOPPED, f"{number} of its partitions are offline.")
+    if summary.starved_ms is not None and summary.starved_ms > _PATIENCE_MS:
+        return _held(summary.starved_ms, 0)
+    if summary.held_ms is not None and summary.held_ms > _PATIENCE_MS:
+        return _held(summary.held_ms, summary.unacknowledged)
+    return _goes_on(summary.held_ms)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The first of the worst."""
+    found = list(verdicts)
+    for reach in (Reach.STOPPED, Reach.AT_RISK):
+        for verdict in found:
+            if verdict.reach is reach:
+                return verdict
+    return found[0] if found else Verdict(Reach.GO_ON, "It has read nowhere yet.")
+
+
+def _not_served(state: PartitionState, why: str | None) -> Verdict | None:
+    if state is PartitionState.OFFLINE:
+        return Verdict(Reach.STOPPED, f"Offline: {why}" if why else "The partition is offline.")
+    if state is PartitionState.RECOVERING:
+        return Verdict(Reach.AT_RISK, "Recovering; readers wait until it has been rebuilt.")
+    return None
+
+
+def _held(held: int | None, left: int) -> Verdict:
+    if held is None or held <= _PATIENCE_MS:
+        return _goes_on(held)
+    since = f"Held back for {duration(held)}"
+    if left > 0:
+        return Verdict(Reach.AT_RISK, f"{since}; {count(left)} offsets are left before that.")
+    return Verdict(Reach.STOPPED, f"{since}, and nothing is left before that.")
+
+
+def _goes_on(held: int | None) -> Verdict:
+    if held is None:
+        return Verdict(Reach.GO_ON, "Nothing holds readers back.")
+    return Verdict(Reach.GO_ON, f"Held back for {duration(held)}, which is not long.")
