@@ -13,6 +13,8 @@ UV_VERSION := 0.13.9
 export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || echo "$(CURDIR)/.cache/uv")
 export UV_LINK_MODE ?= copy
 FAST := not browser and not spark and not acceptance and not crash and not deep and not checker
+# They have both processors for themselves.
+WHOLE := spark or acceptance
 
 .PHONY: help setup lock run serve test test-fast soak chromium lint types imports format bench \
 	bench-engine bench-http bench-archive bench-console bench-pipeline docs screenshots clean
@@ -46,8 +48,8 @@ serve: setup ## Run the console without the demo
 	@exec $(PY) -m txnconsole.local serve
 
 test: setup chromium lint types imports ## Run all checks and all tests
-	@$(PY) -m pytest -q -n 2 -m "$(FAST)"; fast=$$?; \
-	$(PY) -m pytest -q -m "not ($(FAST))" && exit $$fast
+	@$(PY) -m pytest -q -n 2 --dist loadfile -m "not ($(WHOLE))"; others=$$?; \
+	$(PY) -m pytest -q -m "$(WHOLE)" && exit $$others
 
 test-fast: setup ## Run the tests that need no browser, no JVM and no whole product
 	@exec $(PY) -m pytest -q -n 2 -m "$(FAST)"
