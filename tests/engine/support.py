@@ -166,6 +166,37 @@ def time_out_deliveries(
             )
 
 
+def let_leases_run_out(engine: Engine, name: SubscriptionName) -> None:
+    """Let nobody have called for longer than a subscription's lease."""
+    for database in engine._brokers:
+        sql(
+            database,
+            "UPDATE broker.subscription SET consumer_until = clock_timestamp()"
+            " WHERE (topic, name) = (%s, %s)",
+            str(name.topic),
+            name.name,
+        )
+        for row in sql(
+            database,
+            "SELECT d.subscription_id, d.partition_id, d.state"
+            " FROM broker.dispatch d JOIN broker.subscription s USING (subscription_id)"
+            " WHERE (s.topic, s.name) = (%s, %s)",
+            str(name.topic),
+            name.name,
+        ):
+            state = dispatch.decode(row.state)
+            gone = dict.fromkeys(state.present, 0)
+            sql(
+                database,
+                "UPDATE broker.dispatch SET state = %s"
+                " WHERE subscription_id = %s AND partition_id = %s",
+                dispatch.encode(msgspec.structs.replace(state, present=gone)),
+                row.subscription_id,
+                row.partition_id,
+            )
+    engine._delivery._leases._held.clear()
+
+
 def due_now(engine: Engine) -> None:
     """Let every back-off of the finalizer pass."""
     coordinator_sql(

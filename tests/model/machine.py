@@ -17,7 +17,7 @@ from tests.model.messages import Messages
 from tests.model.operations import Operations
 from tests.model.topics import Topics
 from tests.model.transactions import Transactions
-from tests.model.world import KIND, SUBSCRIPTIONS, TOPICS
+from tests.model.world import DEAD_LETTERS, KIND, MAX_REDELIVERIES, SUBSCRIPTIONS, TOPICS
 
 
 class Machine(Topics, Messages, Operations, Transactions):
@@ -27,23 +27,27 @@ class Machine(Topics, Messages, Operations, Transactions):
         partitions=st.integers(1, 2),
         writers=st.lists(st.sampled_from([0, 1, 2, None]), min_size=4, max_size=9),
         kinds=st.tuples(KIND, KIND),
+        max_redeliveries=MAX_REDELIVERIES,
     )
     def begin(
         self,
         partitions: int,
         writers: list[int | None],
         kinds: tuple[SubscriptionType, SubscriptionType],
+        max_redeliveries: int | None,
     ) -> None:
         """Three transactions and plain producers have written; two subscriptions listen."""
+        self.create(DEAD_LETTERS.topic, 1)
         self.create(TOPICS[0], partitions)
         self.create(TOPICS[1], 1)
         for name, kind in zip((SUBSCRIPTIONS[0], SUBSCRIPTIONS[2]), kinds, strict=True):
-            self.subscribe(name, latest=False, kind=kind)
+            self.subscribe(name, False, kind, max_redeliveries)
         for tc_id in (0, 0, 1):
             self.open(tc_id, "alice")
+        written = [p for p in self.partitions if p != DEAD_LETTERS]
         for turn, writer in enumerate(writers):
             self.produce(
-                partition=self.partitions[turn % len(self.partitions)],
+                partition=written[turn % len(written)],
                 size=1 + turn % 2,
                 txn_id=None if writer is None else self.txn_ids[writer],
                 owner=None,

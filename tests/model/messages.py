@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from datetime import timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -11,8 +13,10 @@ from engine.model.message import MessageID, NewMessage
 from engine.model.subscription import AckType, InitialPosition, SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
-from tests.engine.support import time_out_deliveries
+from engine.subscription.seeking import Target
+from tests.engine.support import let_leases_run_out, time_out_deliveries
 from tests.model import looking
+from tests.model.dead_letters import DeadLetters
 from tests.model.reference import Place
 from tests.model.subscriptions import Cursor
 from tests.model.world import (
@@ -21,13 +25,13 @@ from tests.model.world import (
     OWNER,
     PARTITION,
     SEQUENCE,
+    SIDECARS,
     SUBSCRIPTION,
     UNKNOWN,
-    World,
 )
 
 
-class Messages(World):
+class Messages(DeadLetters):
     """Producing and consuming."""
 
     @rule(
@@ -98,10 +102,12 @@ class Messages(World):
         places = self.receive(name, consumer, size)
         if then == "nothing" or not places:
             return
-        if then == "nack":
-            self.give_back(name, consumer, places)
-        elif then == "time out":
-            self.time_out(name, consumer)
+        if then in ("nack", "time out"):
+            if then == "nack":
+                self.give_back(name, consumer, places)
+            else:
+                self.time_out(name, consumer)
+            self.receive(name, consumer, size)
         elif then == "go":
             self.leave(name, consumer)
         elif then == "up to the last":
@@ -132,12 +138,17 @@ class Messages(World):
             received[message.partition].append(
                 (message.offset, message.payload.decode(), message.redelivery_count)
             )
-        full, partial = len(found[0]) == size, 0
+        full, partial, moving = len(found[0]) == size, 0, []
         for number, cursor in found[1].cursors.items():
             mine = received[number]
-            if cursor.partition.online and (mine or not full):
+            sender = self.sender(name, number)
+            if cursor.partition.online and (mine or not full or self.was_visited(sender)):
                 cursor.enter(found[1].turn)
                 cursor.take_overdue()
+                dying = cursor.dying(found[1].max_redeliveries)
+                if dying:
+                    cursor.die(dying)
+                    moving.append(sender)
             due = cursor.due() if cursor.partition.online else []
             log, given = cursor.partition.log, cursor.given
             if shared:
@@ -148,6 +159,9 @@ class Messages(World):
             partial += 0 < len(mine) < len(due)
             cursor.deliver([offset for offset, _, _ in mine], consumer)
         assert partial <= 1, "room was left while another partition was looked at"
+        self.follow(moving)
+        if moving:
+            self.seen["receive", "died"] += 1
         return [(message.partition, message.offset) for message in found[0]]
 
     def _shared_by_key(
@@ -164,7 +178,7 @@ class Messages(World):
         mine = [offset for offset, _, _ in received]
         others = {key(cursor, o) for o, who in cursor.in_flight.items() if who != consumer}
         assert not others & {key(cursor, offset) for offset in mine}, "a key is with another"
-        if alone and not cursor.held:
+        if alone and not cursor.held and not others:
             return sorted(due, key=lambda o: (mine.index(o) if o in mine else len(due), o))
         looking.same({*mine} - {*due}, set(), "received and not due")
         return mine
@@ -177,23 +191,71 @@ class Messages(World):
             lambda: self.reference.subscription(name).leave(consumer),
         )
 
+    @rule(name=SUBSCRIPTION)
+    def let_leases_run_out(self, name: SubscriptionName) -> None:
+        """Nobody calls for longer than a lease."""
+        let_leases_run_out(self.engine, name)
+        if name in self.subscriptions:
+            self.reference.subscription(name).lapse()
+
     @rule(
         name=SUBSCRIPTION,
         number=st.integers(0, 1),
         to=st.integers(0, 8) | st.sampled_from(InitialPosition),
+        force=st.booleans(),
     )
-    def seek(self, name: SubscriptionName, number: int, to: int | InitialPosition) -> None:
-        def expected() -> None:
+    def seek(
+        self, name: SubscriptionName, number: int, to: int | InitialPosition, force: bool
+    ) -> None:
+        def expected() -> set[TxnID]:
             partition = self.reference.partition(PartitionName(name.topic, number))
-            subscription = self.reference.subscription(name)
             offset = to if isinstance(to, int) else partition.start
-            subscription.seek(number, None if to is InitialPosition.LATEST else offset)
+            place = None if to is InitialPosition.LATEST else offset
+            return self.reference.seek(name, number, place, force=force)
 
-        self.agree(
-            "seek",
-            lambda: self.engine.subscription_operations.seek(name, to, partition=number),
-            expected,
+        self._seek(name, number, to, expected, force=force)
+
+    @rule(
+        name=SUBSCRIPTION,
+        number=st.integers(0, 1),
+        at=st.integers(0, 8),
+        later=st.sampled_from([timedelta(), timedelta(microseconds=1)]),
+        force=st.booleans(),
+    )
+    def seek_to_a_moment(
+        self, name: SubscriptionName, number: int, at: int, later: timedelta, force: bool
+    ) -> None:
+        """To when a message came, or just after: the engine's own times say what came since."""
+        partition = PartitionName(name.topic, number)
+        if name.topic in SIDECARS or partition not in self.partitions or partition in self.offline:
+            return
+        log = self.engine.log.browse(partition, 0, 1000).messages
+        if not log:
+            return
+        moment = log[at % len(log)].publish_time + later
+        first = next((m.offset for m in log if m.publish_time >= moment), None)
+        self._seek(
+            name,
+            number,
+            moment,
+            lambda: self.reference.seek(name, number, first, force=force),
+            force=force,
         )
+
+    def _seek(
+        self,
+        name: SubscriptionName,
+        number: int,
+        to: Target,
+        expected: Callable[[], set[TxnID]],
+        *,
+        force: bool,
+    ) -> None:
+        def real() -> set[TxnID]:
+            operations = self.engine.subscription_operations
+            return {*operations.seek(name, to, partition=number, force=force)}
+
+        self.equal("seek by force" if force else "seek", real, expected)
 
     @rule(name=SUBSCRIPTION, consumer=CONSUMER, txn_id=MAYBE_TXN, data=st.data())
     def acknowledge_cumulatively(

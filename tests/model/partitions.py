@@ -139,7 +139,7 @@ class MarkerPartition:
         ):
             raise InvalidTxnStatus
         if producer is not None and self.deduplication:
-            known = self._known(txn_id, producer)
+            known = self.known(txn_id, producer)
             assert sequence_id is not None
             if sequence_id in known:
                 return (*known[sequence_id], True)
@@ -265,7 +265,7 @@ class MarkerPartition:
             self.index = [row for row in self.index if row.last >= upper]
             del self.segments[0]
 
-    def _known(self, txn_id: TxnID | None, producer: str) -> dict[int, tuple[int, int]]:
+    def known(self, txn_id: TxnID | None, producer: str) -> dict[int, tuple[int, int]]:
         """Sequence ids that a producer has used, in this transaction or outside of all (§4).
 
         Of what retention has dropped only each producer's newest batch is remembered.

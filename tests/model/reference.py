@@ -8,6 +8,7 @@ raises the engine's errors and answers plain tuples; ``tests/model/machine.py`` 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.model.errors import (
@@ -54,6 +55,7 @@ class Reference:
         self.topics: dict[TopicName, Topic] = {}
         #: Partitions that a crash has left without derived state, and that nobody has asked since.
         self.headless: set[PartitionName] = set()
+        self._subscribed = 0
 
     # Topics and subscriptions
 
@@ -97,6 +99,7 @@ class Reference:
         *,
         latest: bool = False,
         kind: SubscriptionType = SubscriptionType.SHARED,
+        max_redeliveries: int | None = None,
     ) -> None:
         """Create a subscription; ``latest`` counts all that stands in the log as deleted."""
         topic = self.topic(name.topic)
@@ -107,7 +110,10 @@ class Reference:
         cursors = {number: Cursor(partition) for number, partition in enumerate(topic.partitions)}
         for cursor in cursors.values():
             cursor.deleted = set(range(cursor.partition.end if latest else 0))
-        topic.subscriptions[name.name] = Subscription(cursors, topic.brokers, kind)
+        self._subscribed += 1
+        topic.subscriptions[name.name] = Subscription(
+            cursors, topic.brokers, kind, max_redeliveries, self._subscribed
+        )
 
     def unsubscribe(self, name: SubscriptionName) -> None:
         topic, subscription = self.topic(name.topic), self.subscription(name)
@@ -212,6 +218,36 @@ class Reference:
         if subscription.kind is SubscriptionType.EXCLUSIVE:
             raise ConsumerBusy
         return None
+
+    def seek(
+        self, name: SubscriptionName, number: int, offset: int | None, *, force: bool = False
+    ) -> set[TxnID]:
+        """By force, the transactions that hold acknowledgements there are ended first, each as a
+        whole; answers which."""
+        self.partition(PartitionName(name.topic, number))
+        subscription = self.subscription(name)
+        subscription.sought(number, offset)
+        holders = {*subscription.cursors[number].held.values()} if force else set()
+        for txn_id in holders:
+            if txn_id not in self.coordinators.txns:
+                subscription.end_held(txn_id, TxnAction.ABORT)
+                continue
+            with suppress(InvalidTxnStatus):
+                self.end(txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR)
+            self.carry_out_everywhere(txn_id)
+        subscription.seek(number, offset)
+        return holders
+
+    def carry_out_everywhere(self, txn_id: TxnID) -> None:
+        """A decision, wherever something of the transaction is still open and can be reached; its
+        coordinator's finalizer comes later, and finds it done."""
+        action = _decision(self.coordinators.txns[txn_id])
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                if partition.online:
+                    partition.end_orphans({txn_id: action})
+            for subscription in topic.subscriptions.values():
+                subscription.end_held(txn_id, action)
 
     # Ending
 

@@ -20,12 +20,21 @@ from engine.model.txn_status import TxnAction
 from tests.model.partitions import MarkerPartition
 
 
+@dataclass(frozen=True)
+class Letter:
+    """A message on its way to the dead-letter topic."""
+
+    offset: int
+    sequence: int
+
+
 @dataclass
 class Cursor:
     """One subscription in one partition.
 
     A message is deleted, or held by one transaction (PENDING_ACK), or in flight to a consumer
-    (PENDING), or due. What has been delivered before and is due again goes first.
+    (PENDING), or on its way to the dead-letter topic, or due. What has been delivered before and is
+    due again goes first.
     """
 
     partition: MarkerPartition
@@ -37,6 +46,9 @@ class Cursor:
     given: dict[int, int] = field(default_factory=dict)
     #: Up to where transactions have acknowledged cumulatively.
     until: dict[TxnID, int] = field(default_factory=dict)
+    letters: list[Letter] = field(default_factory=list)
+    #: How many messages have died, those that have arrived included.
+    died: int = 0
     in_order: bool = False
     #: Whose turn it was when somebody was last here.
     turn: int = 0
@@ -45,9 +57,17 @@ class Cursor:
         """Visible and not acknowledged: the backlog."""
         return [offset for offset in self.partition.visible() if offset not in self.deleted]
 
+    @property
+    def dead(self) -> set[int]:
+        return {letter.offset for letter in self.letters}
+
+    def kept_back(self, offset: int) -> bool:
+        """Acknowledged by nobody, and not to be acknowledged nor delivered now."""
+        return offset in self.held or offset in self.dead
+
     def due(self) -> list[int]:
         """What a receive call would deliver now, in this order."""
-        free = [o for o in self.undeleted() if o not in self.held and o not in self.in_flight]
+        free = [o for o in self.undeleted() if not self.kept_back(o) and o not in self.in_flight]
         if self.in_order:
             return free
         return sorted(free, key=lambda offset: (offset not in self.again, offset))
@@ -62,6 +82,24 @@ class Cursor:
         """What was not acknowledged in time is due again."""
         late, self.overdue = self.overdue, set()
         self.give_back(late & self.in_flight.keys())
+
+    def dying(self, most: int | None) -> list[int]:
+        """What would be delivered again once too often."""
+        if most is None:
+            return []
+        return sorted(o for o in self.due() if o in self.again and self.given.get(o, 0) > most)
+
+    def die(self, offsets: Iterable[int]) -> None:
+        """From here on nobody gets them."""
+        for offset in offsets:
+            self._take(offset)
+            self.letters.append(Letter(offset, self.died))
+            self.died += 1
+
+    def arrive(self, letters: Sequence[Letter]) -> None:
+        """They are in the dead-letter topic, and acknowledged here."""
+        self.letters = [letter for letter in self.letters if letter not in letters]
+        self.delete(letter.offset for letter in letters)
 
     def deliver(self, offsets: Iterable[int], consumer: str) -> None:
         for offset in offsets:
@@ -108,6 +146,7 @@ class Cursor:
         self.deleted = {o for o in self.deleted if o < upper}
         self.held = {o: t for o, t in self.held.items() if o < upper}
         self.until = {t: min(o, upper - 1) for t, o in self.until.items()}
+        self.letters = [letter for letter in self.letters if letter.offset < upper]
         self.forget_deliveries()
 
     def _take(self, offset: int) -> None:
@@ -123,9 +162,15 @@ class Subscription:
     cursors: dict[int, Cursor]
     brokers: Sequence[str]
     kind: SubscriptionType = SubscriptionType.SHARED
+    #: After how many redeliveries a message goes to the dead-letter topic; None: never.
+    max_redeliveries: int | None = None
+    #: Tells one of a name from the next.
+    serial: int = 0
     #: Of the one consumer that is active, where there is one; ``turn`` tells its turn from others'.
     active: str | None = None
     turn: int = 0
+    #: The active consumer's lease has run out; it may come back, if nobody else does.
+    lapsed: bool = False
     #: Who may be there, where many are.
     present: set[str] = field(default_factory=set)
     ended: dict[tuple[str, TxnID], TxnAction] = field(default_factory=dict)
@@ -140,10 +185,16 @@ class Subscription:
         if not self.kind.has_one_consumer:
             self.present.add(consumer)
             return True
-        if self.active is None:
+        if self.active is None or (self.lapsed and self.active != consumer):
             self.active = consumer
             self.turn += 1
+        self.lapsed &= self.active != consumer
         return self.active == consumer
+
+    def lapse(self) -> None:
+        """Nobody has called for longer than a lease."""
+        self.lapsed = self.active is not None
+        self.present.clear()
 
     def require(self, consumer: str) -> None:
         if not self.may_call(consumer):
@@ -159,22 +210,29 @@ class Subscription:
         self.present.discard(consumer)
         if self.active == consumer:
             self.active = None
+            self.lapsed = False
 
     def seek(self, number: int, offset: int | None) -> None:
-        """What lies before is acknowledged, what lies behind is not; None: the log's end."""
+        """What lies before is acknowledged, what lies behind is not; None: the log's end. Dead
+        letters on their way go on."""
+        before = self.sought(number, offset)
         cursor = self.cursors[number]
-        if not cursor.partition.online:
-            raise PartitionUnavailable
         if cursor.held:
             raise TopicInUse
-        end = cursor.partition.end
-        before = end if offset is None else offset
-        if not cursor.partition.start <= before <= end:
-            raise MessageNotFound
         cursor.deleted = set(range(before))
         turn = cursor.turn
         cursor.forget_deliveries()
         cursor.turn = turn
+
+    def sought(self, number: int, offset: int | None) -> int:
+        """Where a seek leads to."""
+        partition = self.cursors[number].partition
+        if not partition.online:
+            raise PartitionUnavailable
+        before = partition.end if offset is None else offset
+        if not partition.start <= before <= partition.end:
+            raise MessageNotFound
+        return before
 
     def acknowledge(
         self,
@@ -186,7 +244,8 @@ class Subscription:
     ) -> set[tuple[int, int]]:
         """Acknowledge messages by partition, all of them or none; answers what was dropped.
 
-        A plain ack of a message that a transaction holds is dropped (PIP-31).
+        A plain ack of a message that a transaction holds is dropped (PIP-31); so is one of a
+        message that is on its way to the dead-letter topic.
         """
         if cumulative and not self.kind.has_one_consumer:
             raise InvalidRequest
@@ -205,8 +264,8 @@ class Subscription:
         for number in offsets:
             cursor = self.cursors[number]
             cursor.enter(self.turn)
-            dropped |= {(number, o) for o in offsets[number] if o in cursor.held}
-            cursor.delete(o for o in wanted[number] if o not in cursor.held)
+            dropped |= {(number, o) for o in offsets[number] if cursor.kept_back(o)}
+            cursor.delete([o for o in wanted[number] if not cursor.kept_back(o)])
         return dropped
 
     def _claim(
@@ -262,13 +321,14 @@ class Subscription:
     def conflicts(
         self, offsets: Mapping[int, Sequence[int]], txn_id: TxnID
     ) -> set[tuple[int, int, TxnID | None]]:
-        """Messages that are deleted, or that another transaction holds, and who holds them."""
+        """Messages that are deleted, dead, or that another transaction holds, and who does."""
         found: set[tuple[int, int, TxnID | None]] = set()
         for number, wanted in offsets.items():
             cursor = self.cursors[number]
             for offset in wanted:
                 holder = cursor.held.get(offset)
-                if offset in cursor.deleted or holder not in (None, txn_id):
+                gone = offset in cursor.deleted or offset in cursor.dead
+                if gone or holder not in (None, txn_id):
                     found.add((number, offset, holder))
         return found
 
@@ -302,6 +362,14 @@ class Subscription:
         for cursor in self.on(broker):
             cursor.release(txn_id, action)
         return True
+
+    def end_held(self, txn_id: TxnID, action: TxnAction) -> None:
+        """End what a transaction still holds, wherever it does."""
+        for broker in dict.fromkeys(self.brokers):
+            if any(txn_id in cursor.held.values() for cursor in self.on(broker)):
+                self.ended.setdefault((broker, txn_id), action)
+                for cursor in self.on(broker):
+                    cursor.release(txn_id, action)
 
     def raise_mark(self, broker: str, tc_id: int, mark: int) -> None:
         """What transactions at or below the low water mark still hold is given back (§6)."""

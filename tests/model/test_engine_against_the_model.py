@@ -23,7 +23,7 @@ from tests.support.databases import Databases
 from txnconsole.enginedb import wiring
 
 #: From so many runs on, a long run must have met all that is needed.
-ENOUGH = 60
+ENOUGH = 200
 #: What a long run must have met at least once each, or it has looked at nothing.
 NEEDED = {
     ("acknowledge", "TransactionConflict"),
@@ -46,7 +46,9 @@ NEEDED = {
     ("produce", "SequenceOutOfOrder"),
     ("produce", "done"),
     ("receive", "ConsumerBusy"),
+    ("receive", "died"),
     ("receive", "done"),
+    ("seek by force", "done"),
     ("seek", "TopicInUse"),
     ("seek", "done"),
     ("truncate", "TopicInUse"),

@@ -9,7 +9,17 @@ from engine.model.subscription import InitialPosition, SubscriptionSettings, Sub
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from tests.model import looking
-from tests.model.world import HOUR_MS, KIND, SEGMENT_MAX, SIDECARS, SUBSCRIPTIONS, TOPICS, World
+from tests.model.world import (
+    DEAD_LETTERS,
+    HOUR_MS,
+    KIND,
+    MAX_REDELIVERIES,
+    SEGMENT_MAX,
+    SIDECARS,
+    SUBSCRIPTIONS,
+    TOPICS,
+    World,
+)
 
 
 class Topics(World):
@@ -41,7 +51,13 @@ class Topics(World):
                 "whose part was aborted",
             )
 
-    def subscribe(self, name: SubscriptionName, latest: bool, kind: SubscriptionType) -> None:
+    def subscribe(
+        self,
+        name: SubscriptionName,
+        latest: bool,
+        kind: SubscriptionType,
+        max_redeliveries: int | None = None,
+    ) -> None:
         position = InitialPosition.LATEST if latest else InitialPosition.EARLIEST
         self.agree(
             "subscribe",
@@ -52,9 +68,13 @@ class Topics(World):
                     initial_position=position,
                     ack_timeout_ms=HOUR_MS,
                     consumer_lease_ms=HOUR_MS,
+                    max_redeliveries=max_redeliveries,
+                    dead_letter_topic=None if max_redeliveries is None else DEAD_LETTERS.topic,
                 ),
             ),
-            lambda: self.reference.subscribe(name, latest=latest, kind=kind),
+            lambda: self.reference.subscribe(
+                name, latest=latest, kind=kind, max_redeliveries=max_redeliveries
+            ),
         )
 
     def unsubscribe(self, name: SubscriptionName) -> None:
@@ -70,20 +90,23 @@ class Topics(World):
         change=st.sampled_from(["create", "grow", "delete", "force", "subscribe", "unsubscribe"]),
         latest=st.booleans(),
         kind=KIND,
+        max_redeliveries=MAX_REDELIVERIES,
     )
     def rearrange(
         self,
+        *,
         topic: TopicName,
         name: SubscriptionName,
         change: str,
         latest: bool,
         kind: SubscriptionType,
+        max_redeliveries: int | None,
     ) -> None:
         if change in ("create", "grow"):
             self.create(topic, 1 if change == "create" else 3)
         elif change in ("delete", "force"):
             self.delete_topic(topic, force=change == "force")
         elif change == "subscribe":
-            self.subscribe(name, latest, kind)
+            self.subscribe(name, latest, kind, max_redeliveries)
         else:
             self.unsubscribe(name)

@@ -21,6 +21,8 @@ from tests.model.reference import Reference
 
 TOPICS = [TopicName("public", "default", name) for name in ("a", "b")]
 PARTITIONS = [PartitionName(topic, number) for topic in TOPICS for number in range(3)]
+#: Where messages go that were given back too often; it is always there, and not always online.
+DEAD_LETTERS = PartitionName(TopicName("public", "default", "dead"), 0)
 SUBSCRIPTIONS = [SubscriptionName(topic, name) for topic in TOPICS for name in ("s", "t")]
 BROKERS = ("broker-1", "broker-2")
 SIDECARS = TOPICS[1:]
@@ -43,6 +45,7 @@ SUBSCRIPTION = drawn(lambda machine: machine.subscriptions * 20 + SUBSCRIPTIONS)
 OWNER = st.sampled_from([None] * 6 + ["alice", "bob"])
 KIND = st.sampled_from([SubscriptionType.SHARED, *SubscriptionType])
 CONSUMER = st.sampled_from(["c1", "c2"])
+MAX_REDELIVERIES = st.sampled_from([None, 0, 1])
 ACTION = st.sampled_from(TxnAction)
 SEQUENCE = st.none() | st.tuples(st.sampled_from(["p", "p", "q"]), st.integers(0, 3))
 
