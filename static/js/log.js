@@ -4,6 +4,7 @@ import { all, one, setText } from "./dom.js";
 import { live } from "./live.js";
 import { Charts } from "./log/charts.js";
 import { Inspector, showEntries } from "./log/details.js";
+import { Minimap } from "./log/minimap.js";
 import { PartitionLog } from "./log/model.js";
 import { Strip } from "./log/strip.js";
 import { refreshAll } from "./regions.js";
@@ -23,11 +24,13 @@ const log = new PartitionLog(JSON.parse(one("#window").textContent), element.dat
 const strip = new Strip(element, log);
 const inspector = new Inspector(one("#inspector"), log, links);
 const charts = new Charts(log);
+const minimap = new Minimap(one("#minimap"), log, (offset) => goTo(offset, false));
 
 function showPositions() {
   const { last, stable, ongoing, aborted } = log.summary;
   one('[data-figure="held"]').classList.toggle("warn", last > stable);
   showFigures({ last, stable, held: last - stable, ongoing, aborted });
+  minimap.draw();
 }
 
 function showAll() {
@@ -128,7 +131,7 @@ function setIsolation(isolation) {
   showEntries(one("#entries"), log, links);
 }
 
-async function goTo(offset) {
+async function goTo(offset, focus = true) {
   if (offset === null) query.delete("at");
   else query.set("at", offset);
   remember();
@@ -139,7 +142,7 @@ async function goTo(offset) {
   } catch (error) {
     return showFault(error.message);
   }
-  if (offset !== null) strip.focus(offset);
+  if (offset !== null && focus) strip.focus(offset);
 }
 
 for (const input of all('input[name="iso"]')) input.addEventListener("change", () => setIsolation(input.value));

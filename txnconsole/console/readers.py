@@ -117,7 +117,9 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
         for verdict in found:
             if verdict.reach is reach:
                 return verdict
-    return found[0] if found else Verdict(Reach.GO_ON, "It has read nowhere yet.")
+    return Verdict(
+        Reach.GO_ON, "Nothing holds it back for long." if found else "It has read nowhere yet."
+    )
 
 
 def _not_served(state: PartitionState, why: str | None) -> Verdict | None:

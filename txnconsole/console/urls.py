@@ -18,6 +18,7 @@ from txnconsole.console.views import (
     history,
     invariants,
     live,
+    log_export,
     overview,
     partition,
     partition_log,
@@ -33,6 +34,7 @@ from txnconsole.console.views import (
     topic_changes,
     topics,
     transactions,
+    try_message,
     users,
 )
 
@@ -82,6 +84,8 @@ urlpatterns = [
     path(f"{_LOG}/blocker", partition_log.blocker, name="log-blocker"),
     path(f"{_LOG}/entries/<int:offset>", partition_log.entry, name="log-entry"),
     path(f"{_LOG}/figures", partition_log.figures, name="log-figures"),
+    path(f"{_LOG}/export.<str:form>", log_export.export, name="log-export"),
+    path(f"{_LOG}/send", try_message.send, name="test-message"),
     path("subscriptions", subscriptions.subscriptions, name="subscriptions"),
     path("subscriptions/<topic:topic>/<str:name>", subscriptions.subscription, name="subscription"),
     path("subscriptions/<topic:topic>/<str:name>/seek", subscriptions.seek, name="seek"),

@@ -59,6 +59,11 @@ PAGES = (
         charts=True,
         elements=1_500,
     ),
+    PageRow(
+        name="test-message",
+        address="/topics/{topic}/partitions/0/log/send",
+        ready="#dialog-title",
+    ),
     PageRow(name="partition", address="/topics/{topic}/partitions/0"),
     PageRow(
         name="history",

@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 from tests.console.browser.conftest import Producer, Watched
 from tests.console.browser.pages import DOCUMENT, PAGES, PageRow
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 SCREENS = Path(__file__).parents[3] / "build" / "screens"
 MAX_SHIFT = 0.02

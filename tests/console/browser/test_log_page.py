@@ -206,3 +206,37 @@ def test_updates_pause_and_resume(watched: Watched, producer: Producer) -> None:
     button.click()
     expect(button).to_have_attribute("data-state", "live")
     expect(figure(page, "last")).to_have_text("0")
+
+
+def test_the_whole_partition_is_a_line_along_which_keys_move_the_strip(
+    watched: Watched, producer: Producer
+) -> None:
+    for _ in range(2):
+        producer.produce(*map(str, range(400)))
+    page = open_log(watched, producer)
+    expect(figure(page, "last")).to_have_text("799")
+    place = page.get_by_role("slider", name="Place in the whole partition")
+    place.focus()
+    page.keyboard.press("Home")
+    expect(cell(page, 0)).to_be_visible()
+    expect(page).to_have_url(re.compile(r"at=0$"))
+    expect(place).to_be_focused()
+    page.keyboard.press("End")
+    expect(cell(page, 799)).to_be_visible()
+    expect(page.locator("#follow")).to_be_hidden()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="JSON lines").click()
+    assert download.value.suggested_filename.endswith("-0-0-799.json")
+    assert len(download.value.path().read_text().splitlines()) == 800
+
+
+def test_a_test_message_is_sent_from_the_page_and_appears(
+    watched: Watched, producer: Producer
+) -> None:
+    page = open_log(watched, producer)
+    page.get_by_role("button", name="Send a test message").click()
+    page.get_by_label("Payload").fill("does it arrive?")
+    page.get_by_label("Reason").fill("trying the new consumer")
+    page.get_by_role("button", name="Send it").click()
+    expect(page.locator("#dialog")).to_contain_text("It stands at offset 0.")
+    expect(figure(page, "last")).to_have_text("0")

@@ -105,3 +105,18 @@ def test_times_are_written_in_the_zone_that_one_chooses(watched: Watched) -> Non
     page.goto("/settings/profile")
     page.get_by_label("Time zone").fill("UTC")
     page.get_by_role("button", name="Save").click()
+
+
+def test_entries_that_are_added_while_one_reads_wait_behind_a_count(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    page.goto(f"/audit?object=topic:{producer.topic}")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    expect(page.locator(".newer")).to_have_count(0)
+    with producer.server.client("admin") as client:
+        client.delete(f"/topics/{producer.topic}").raise_for_status()
+    expect(page.locator(".newer")).to_contain_text("1 new since this page was read")
+    page.locator(".newer").click()
+    expect(page.locator(".newer")).to_have_count(0)
+    expect(page.locator("tbody tr").first).to_contain_text("topic.delete")

@@ -23,10 +23,13 @@ from txnconsole.console.log_window import read_blockers, read_window, window_of
 from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.payload import preview
+from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
 _ISOLATION = {"rc": "READ_COMMITTED", "ru": "READ_UNCOMMITTED"}
 _MAX_OFFSET_DIGITS = 18
+#: Offsets that an export begins with, before somebody chooses others.
+_EXPORTED = 1_000
 
 
 @require_GET
@@ -50,6 +53,8 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
         "window": seen,
         "at": _offset(request),
         "isolation": isolation if isolation in _ISOLATION else "rc",
+        "segments": region(lambda: engine().log.segments(partition)).value or (),
+        "export_from": max(status.log_start_offset, status.last_offset - _EXPORTED + 1),
         "isolation_name": _ISOLATION.get(isolation, _ISOLATION["rc"]),
         **_blocker(request, status, blockers),
     }

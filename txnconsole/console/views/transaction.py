@@ -31,12 +31,12 @@ from txnconsole.refusals.recording import about
 #: Rows of each table at once: a transaction may have many participants, and a page 1,000 elements.
 _ROWS = 8
 _FINAL = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
-_MESSAGES = 12
+_MESSAGES = 10
 #: Partitions offered to choose from, around the chosen one.
 _CHOICES = 8
 #: Partitions of each side of its lineage.
 _FOLLOWED = 8
-_AUDIT_ROWS = 8
+_AUDIT_ROWS = 6
 _CONFLICTS = 20
 
 

@@ -1,0 +1,59 @@
+// The whole partition on a line: where its segments begin, what readers may pass, what is undecided,
+// and where the strip is. Moving along it moves the strip.
+
+import { one, setText } from "../dom.js";
+import { count } from "../format.js";
+import { FIRST, LAST, STATE } from "./model.js";
+
+const WIDTH = 1000;
+/** Keys that are held down move on before the strip follows. */
+const SETTLED_MS = 150;
+const UNDECIDED = new Set(["OPEN", "COMMITTING", "ABORTING"]);
+
+export class Minimap {
+  /** @param go called with an offset, or with null for the end. */
+  constructor(element, log, go) {
+    this.log = log;
+    this.range = one("input", element);
+    this.last = one(".end", element);
+    this.shapes = Object.fromEntries(["read", "held", "undecided", "segments", "window"].map((name) => [name, one(`.${name}`, element)]));
+    this.segments = element.dataset.segments.split(" ").filter(Boolean).map(Number);
+    let timer = 0;
+    this.range.addEventListener("change", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        const offset = Number(this.range.value);
+        go(offset + Number(this.range.step) > Number(this.range.max) ? null : offset);
+      }, SETTLED_MS);
+    });
+    this.range.addEventListener("input", () => this.#say(Number(this.range.value)));
+  }
+
+  draw() {
+    const { start, last, stable } = this.log.summary;
+    const scale = WIDTH / Math.max(1, last + 1 - start);
+    const x = (offset) => Math.round((Math.min(Math.max(offset, start), last + 1) - start) * scale * 10) / 10;
+    const bar = (from, to, least = 0) => {
+      const width = Math.max(x(to) - x(from), least);
+      const left = Math.min(x(from), WIDTH - width);
+      return `M${left} 0h${width}v12h${-width}z`;
+    };
+    const { read, held, undecided, segments, window } = this.shapes;
+    read.setAttribute("d", bar(start, stable + 1));
+    held.setAttribute("d", bar(stable + 1, last + 1));
+    const open = [...this.log.txns.values()].filter((txn) => UNDECIDED.has(txn[STATE]));
+    undecided.setAttribute("d", open.map((txn) => bar(txn[FIRST], txn[LAST] + 1, 2)).join(""));
+    segments.setAttribute("d", this.segments.map((offset) => `M${x(offset)} 0v12`).join(""));
+    window.setAttribute("d", bar(this.log.base, this.log.end, 6));
+    setText(this.last, count(last));
+    if (document.activeElement === this.range) return;
+    this.range.min = start;
+    this.range.max = Math.max(start, last);
+    this.range.value = this.log.following ? last : this.log.base;
+    this.#say(Number(this.range.value));
+  }
+
+  #say(offset) {
+    this.range.setAttribute("aria-valuetext", `offset ${count(offset)} of ${count(this.log.summary.last)}`);
+  }
+}

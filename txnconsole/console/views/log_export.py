@@ -1,0 +1,109 @@
+"""A range of a partition's log as a file."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from django.http import Http404, HttpResponse
+from django.views.decorators.http import require_GET
+
+from engine.model.errors import InvalidRequest
+from engine.model.message import StoredMessage
+from engine.model.partition import PartitionStatus
+from engine.model.topic_name import PartitionName, TopicName
+from txnconsole.access.roles import Permission
+from txnconsole.console.newer import number_of
+from txnconsole.console.page import ConsoleRequest, may_read_payloads, page
+from txnconsole.console.spreadsheet import csv_lines
+from txnconsole.enginedb.wiring import engine
+from txnconsole.streamed import streamed
+
+#: Offsets of one file.
+MAX_OFFSETS = 100_000
+_STEP = 500
+_COLUMNS = (
+    *("offset", "message_id", "kind", "txn_id", "visibility", "key", "properties", "event_time"),
+    *("publish_time", "producer_name", "sequence_id", "bytes", "payload_base64"),
+)
+_KINDS = {"csv": "text/csv", "json": "application/x-ndjson"}
+
+
+@require_GET
+@page(Permission.TOPIC_READ)
+def export(request: ConsoleRequest, topic: TopicName, number: int, form: str) -> HttpResponse:
+    """Every entry from one offset to another, markers too, with what a reader gets of it; payloads
+    only for those who may read payloads.
+
+    Read and sent some at a time, so that neither memory nor a connection is held for all of it.
+    """
+    if form not in _KINDS:
+        raise Http404
+    partition = PartitionName(topic, number)
+    status = engine().log.status(partition)
+    first, last = _range(request, status)
+    payloads = may_read_payloads(request.principal, topic)
+    pages = (
+        [_values(each, payloads=payloads) for each in found]
+        for found in _entries(partition, first, last)
+    )
+    lines = csv_lines(_COLUMNS, pages) if form == "csv" else _json(pages)
+    response = streamed(lines, f"{_KINDS[form]}; charset=utf-8")
+    name = f"{topic.topic}-{number}-{first}-{last}.{form}"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response  # type: ignore[return-value]  # a page's gzip takes it as it is
+
+
+def _range(request: ConsoleRequest, status: PartitionStatus) -> tuple[int, int]:
+    """The offsets asked for, as far as the log has them now."""
+    first, last = (number_of(request.GET.get(name, "").replace(",", "")) for name in ("from", "to"))
+    if first is None or last is None:
+        raise InvalidRequest("Say from which offset to which, both in whole numbers.")
+    if last < first:
+        raise InvalidRequest("The range ends before it begins.")
+    first, last = max(first, status.log_start_offset), min(last, status.last_offset)
+    if last - first >= MAX_OFFSETS:
+        raise InvalidRequest(f"A file has at most {MAX_OFFSETS:,} offsets; narrow the range.")
+    return first, last
+
+
+def _entries(partition: PartitionName, first: int, last: int) -> Iterator[Sequence[StoredMessage]]:
+    while first <= last:
+        found = engine().log.browse(partition, first, min(_STEP, last - first + 1))
+        within = [each for each in found.messages if each.offset <= last]
+        if not within:
+            return  # A gap to the end, or what is left has been dropped meanwhile.
+        yield within
+        first = within[-1].offset + 1
+
+
+def _json(pages: Iterator[Sequence[Sequence[object]]]) -> Iterator[str]:
+    for page_ in pages:
+        yield "".join(
+            msgspec.json.encode(dict(zip(_COLUMNS, values, strict=True))).decode() + "\n"
+            for values in page_
+        )
+
+
+def _values(one: StoredMessage, *, payloads: bool) -> list[object]:
+    return [
+        one.offset,
+        str(one.message_id),
+        str(one.kind),
+        one.txn_id and str(one.txn_id),
+        str(one.visibility),
+        one.key,
+        msgspec.json.encode(one.properties).decode() if one.properties else None,
+        _time(one.event_time),
+        _time(one.publish_time),
+        one.producer_name,
+        one.sequence_id,
+        len(one.payload),
+        b64encode(one.payload).decode() if payloads else None,
+    ]
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
