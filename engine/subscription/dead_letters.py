@@ -252,7 +252,8 @@ class DeadLetters:
 def _read(session: Session, row: Row, files: OffloadedFiles) -> StoredMessage | None:
     at = row.message_offset
     entries = session.all(
-        entries_of(row.buffer),
+        # It was delivered, so it is committed; a partition that recovers does not know up to where.
+        entries_of(row.buffer, committed=False),
         partition_id=row.partition_id,
         from_offset=at,
         upper=at + 1,

@@ -24,6 +24,7 @@ from tests.engine.support import (
     TOPIC,
     batch,
     broker_sql,
+    commit,
     lose_derived_state,
     make_topic,
     open_txn,
@@ -99,6 +100,23 @@ def test_a_move_that_is_interrupted_is_finished_once(
     [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
     assert (cursor.mark_delete_offset, cursor.backlog) == (1, 0)
     assert broker_sql(engine, "SELECT FROM broker.dead_letter") == []
+
+
+@pytest.mark.parametrize("buffer", ["marker", "sidecar"])
+def test_after_a_crash_the_sweep_moves_what_no_request_has_asked_for_since(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, buffer: str
+) -> None:
+    make_topic(engine, buffer=buffer)
+    engine.topics.create(DEAD, TopicSettings(partitions=2))
+    subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
+    engine.produce(P0, batch("plain"))
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("in a transaction"), txn_id=txn_id)
+    commit(engine, txn_id)
+    interrupted(engine, monkeypatch, SUBSCRIPTION)
+    lose_derived_state(engine)
+    assert engine.move_dead_letters() == 2
+    assert [letter.payload for letter in letters(engine)] == [b"plain", b"in a transaction"]
 
 
 def test_while_the_other_broker_is_down_dead_letters_wait(engine: Engine) -> None:
