@@ -222,6 +222,7 @@ class PartitionLogs(LogReader):
                 bytes=row.bytes,
                 sealed=row.sealed_at is not None,
                 created_at=row.created_at,
+                offloaded_at=row.offloaded_at,
             )
             for row in self._rows(partition, "segments")
         )

@@ -96,7 +96,8 @@ class OngoingTxn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A run of the log that is dropped as one ("ledger")."""
+    """A run of the log that is dropped as one ("ledger"). ``offloaded_at``: since when its messages
+    stand in a file; None: they are in the database."""
 
     ledger_id: int
     first_offset: int
@@ -105,6 +106,7 @@ class Segment:
     bytes: int
     sealed: bool
     created_at: datetime
+    offloaded_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

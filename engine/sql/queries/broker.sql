@@ -236,11 +236,13 @@ WHERE partition_id = coalesce(
 AND tc_id = %(tc_id)s AND sequence = %(sequence)s
 
 -- segments --
-SELECT s.partition_id, s.ledger_id, s.first_offset, s.created_at, s.sealed_at,
+SELECT s.partition_id, s.ledger_id, s.first_offset, s.created_at, s.sealed_at, o.offloaded_at,
     coalesce(s.last_offset, l.next_offset - 1) AS last_offset,
     coalesce(s.entries, l.segment_entries) AS entries,
     coalesce(s.bytes, l.segment_bytes) AS bytes
 FROM broker.segment s JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN broker.offloaded_segment o
+    ON o.partition_id = s.partition_id AND o.ledger_id = s.ledger_id
 WHERE s.partition_id = %(partition_id)s AND s.first_offset >= l.log_start_offset
 ORDER BY s.first_offset DESC LIMIT 500
 

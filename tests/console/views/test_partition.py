@@ -42,6 +42,26 @@ def test_the_stack_tells_what_each_end_would_free(
     assert re.search(rf"2 {second} Open alice 8 1 .* 9 5 ", text)
 
 
+def test_it_tells_which_segments_stand_in_files(engine: Engine, viewer: Client) -> None:
+    topic = TopicName("public", "default", "kept")
+    partition = PartitionName(topic, 0)
+    engine.topics.create(topic, TopicSettings(segment_max_messages=2))
+    for number in range(9):
+        produce(engine, partition, str(number))
+    address = f"/topics/{topic}/partitions/0"
+    assert "Segments 5, none offloaded" in words(viewer, address)
+    sql(
+        engine.log.locate(partition).database,
+        """
+        INSERT INTO broker.offloaded_segment
+        SELECT partition_id, ledger_id, gen_random_uuid(), 2, 100, 90, ''
+        FROM broker.segment WHERE sealed_at IS NOT NULL AND first_offset <> 4
+        """,
+    )
+    said = "Segments 5; 3 offloaded, offsets 0 to 3, 6 to 7"
+    assert said in words(viewer, address)
+
+
 def test_a_viewer_is_told_which_permission_an_operation_needs(
     orders: Orders, viewer: Client
 ) -> None:

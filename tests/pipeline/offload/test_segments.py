@@ -90,6 +90,8 @@ def test_a_file_holds_entries_in_the_order_of_the_log_and_tells_what_became_of_e
     )
     [row] = broker_sql(engine, "SELECT * FROM broker.offloaded_segment")
     assert (str(row.file), row.data_entries, row.sha256) == (written.file, 4, written.sha256)
+    newest, offloaded = engine.log.segments(P0)
+    assert (newest.offloaded_at, offloaded.offloaded_at) == (None, row.offloaded_at)
 
 
 def test_a_run_that_was_killed_before_it_told_the_broker_left_a_file_that_is_swept(

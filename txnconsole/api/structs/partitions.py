@@ -53,6 +53,9 @@ class Segment(Answer):
     bytes: int
     sealed: bool
     created_at: Time
+    offloaded_at: Annotated[
+        Time | None, msgspec.Meta(description="Since when its messages stand in a file.")
+    ]
 
     @classmethod
     def of(cls, segment: EngineSegment) -> Segment:
@@ -64,6 +67,7 @@ class Segment(Answer):
             bytes=segment.bytes,
             sealed=segment.sealed,
             created_at=time_text(segment.created_at),
+            offloaded_at=optional_time(segment.offloaded_at),
         )
 
 

@@ -42,6 +42,7 @@ _SEGMENTS = (
     Column("BYTES", "bytes", right=True),
     Column("SEALED", "sealed"),
     Column("CREATED", "created_at", moment),
+    Column("OFFLOADED", "offloaded_at", moment),
 )
 _BLOCKERS = (
     Column("TRANSACTION", "txn_id", exact),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.http import HttpResponse
@@ -26,6 +27,8 @@ from txnconsole.enginedb.wiring import engine
 #: Blockers, or transactions in the sidecar's queue, that a page lists.
 STACK_ROWS = 50
 _CHART = timedelta(minutes=15)
+#: Segments that are looked at, and runs of offloaded ones that are named.
+MANY, _RUNS = 500, 5
 
 #: A transaction in a sidecar log and what its coordinator knows of it.
 Queued = tuple[OngoingTxn, Transaction | None]
@@ -49,6 +52,7 @@ def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
         "stack": stack,
         "blocker": stack.value[0] if stack.value else None,
         "more": len(stack.value or ()) == STACK_ROWS,
+        "segments": region(lambda: _segments(partition)),
         "queue": region(lambda: _queue(partition)) if is_sidecar and status.ongoing_txns else None,
         "chart": position_chart(
             samples.value or (),
@@ -57,6 +61,7 @@ def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
             now=status.now,
             back=_CHART,
         ),
+        "many_segments": MANY,
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(
@@ -71,6 +76,28 @@ def _readers(topic: Topic, status: PartitionStatus) -> Readers | None:
         if is_held_long(status)
         else None
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """How many segments the log has, up to :data:`MANY`, and which offsets stand in files: runs
+    with their first and last, the newest ones."""
+
+    count: int
+    offloaded: int
+    runs: tuple[tuple[int, int], ...]
+
+
+def _segments(partition: PartitionName) -> Segments:
+    found = engine().log.segments(partition)
+    offloaded = [(one.first_offset, one.last_offset) for one in found if one.offloaded_at]
+    runs: list[tuple[int, int]] = []
+    for first, last in reversed(offloaded):
+        if runs and runs[-1][1] + 1 == first:
+            runs[-1] = (runs[-1][0], last)
+        else:
+            runs.append((first, last))
+    return Segments(len(found), len(offloaded), tuple(runs[-_RUNS:]))
 
 
 def _stack(status: PartitionStatus) -> tuple[Blocker, ...]:
