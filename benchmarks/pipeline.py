@@ -3,12 +3,16 @@
 Reading: one Spark task slot, straight from the brokers, every column of every message laid out,
 beside COPY of the same entries out of PostgreSQL by one process that looks at nothing. Writing: a
 DataFrame into a topic, exactly once, over HTTP, beside the engine's own produce in one process, in
-batches as large as the sink's.
+batches as large as the sink's. Auditing: a log of which one open transaction holds half, on two
+cores, beside one of a quarter of the length, which tells whether it grows linearly.
+
+``python -m benchmarks.pipeline audit`` measures auditing alone.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,8 +26,11 @@ from engine.model.message import NewMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
+from tests.pipeline.audit.stuck import with_a_stuck_transaction
 from tests.server import served
 from txnconsole.local.postgres import EmbeddedPostgres
+from txnconsole.pipeline.audit.log_copy import LogCopy
+from txnconsole.pipeline.audit.report import audit
 from txnconsole.pipeline.session import build_session, stop_session
 
 _TOPIC = TopicName("public", "default", "bench")
@@ -32,12 +39,16 @@ _BATCHES, _IN_BATCH = 1200, 500
 _WRITTEN = 200_000
 _ROUNDS = 3
 _SINK_BATCH = 1000
+_TURNS = 250_000
 
 
-def main() -> None:
+def main(only: list[str]) -> None:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="txnconsole-bench-") as directory:
         root = Path(directory)
+        if only == ["audit"]:
+            report("pipeline-audit", [_auditing(root)], load=(load, os.getloadavg()[0]))
+            return
         (root / "run").mkdir()
         postgres = EmbeddedPostgres(
             root,
@@ -59,6 +70,7 @@ def main() -> None:
                 engine.close()
         finally:
             postgres.stop()
+        rows.append(_auditing(root))
     report("pipeline", rows, load=(load, os.getloadavg()[0]))
 
 
@@ -141,5 +153,25 @@ def _writing(spark: SparkSession, engine: Engine, connection: dict[str, str]) ->
     return at_least("messages a second into the sink, beside produce", by_spark, by_engine, 0.7)
 
 
+def _auditing(root: Path) -> Row:
+    spark = build_session("bench", master="local[2]", short_job=False)
+    for turns in (_TURNS, _TURNS // 4):
+        for name, frame in with_a_stuck_transaction(spark, turns).tables.items():
+            frame.write.parquet(str(root / str(turns) / name))
+
+    def audited(turns: int) -> float:
+        copy = LogCopy.at(spark, root / str(turns))
+        started = time.perf_counter()
+        found = audit(spark, copy, lambda _name, _done, _total: None)
+        assert found.holds
+        assert found.entries == 4 * turns
+        return 4 * turns / (time.perf_counter() - started)
+
+    audited(_TURNS // 4)  # Everything is warm.
+    long, short = alternate(lambda: audited(_TURNS), lambda: audited(_TURNS // 4), rounds=1)
+    stop_session(spark)
+    return at_least("entries a second audited, 10^6 beside a quarter", long, short, 0.9)
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,11 +1,11 @@
-"""A real log with every kind of transaction in it, and copies of it to damage."""
+"""Real logs and subscriptions with every kind of transaction in them, and copies to damage."""
 
 from __future__ import annotations
 
 import random
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from engine import Engine
-from engine.model.message import NewMessage
+from engine.coordinator.archive import Archive
+from engine.model.message import MessageID, NewMessage
+from engine.model.subscription import SubscriptionSettings, SubscriptionType
 from engine.model.topic import BufferKind, TopicSettings
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import finalize
@@ -32,6 +34,10 @@ from txnconsole.pipeline.broker.databases import Databases as Sources
 PARTITIONS = 10
 MARKER = TopicName("public", "default", "audited")
 SIDECAR = TopicName("public", "default", "audited-sidecar")
+#: One for each kind of damage to a subscription.
+ACKED_PARTITIONS = 6
+ACKED = TopicName("public", "default", "audited-acks")
+READERS = SubscriptionName(ACKED, "readers")
 
 Row = dict[str, Any]
 
@@ -61,6 +67,37 @@ def fill(engine: Engine, seed: int = 5, transactions: int = 60) -> None:
         if number == transactions // 2:
             engine.apply_retention()  # Compacts the sidecar logs in the middle of it all.
     finalize(engine)
+    settings = replace(engine.settings, archive_after_ms=0, archive_keep=10**6)
+    assert Archive(engine._database, settings).move(transactions // 3) == transactions // 3
+
+
+def acknowledge(engine: Engine) -> None:
+    """In each of some partitions the same: offset 0 acknowledged at once, 1 and 3 by a transaction
+    that committed, 5 by one that aborted, 7 and 8 by one that is open; one of 12 is unread."""
+    engine.topics.create(ACKED, TopicSettings(partitions=ACKED_PARTITIONS))
+    settings = SubscriptionSettings(type=SubscriptionType.SHARED, initial_position="earliest")
+    engine.subscriptions.create(READERS, settings)
+    for number in range(ACKED_PARTITIONS):
+        _produce(engine, PartitionName(ACKED, number), 0, None, 12)
+    ids: list[MessageID] = []
+    while found := engine.receive(READERS, "c"):
+        ids += [message.message_id for message in found]
+
+    def acks(offsets: set[int], txn_id: TxnID | None = None) -> None:
+        named = [message_id for message_id in ids if message_id.offset in offsets]
+        assert len(named) == len(offsets) * ACKED_PARTITIONS
+        engine.acknowledge(READERS, "c", named, txn_id=txn_id)
+
+    committed, aborted, hanging = (
+        engine.coordinator.open(owner="alice", timeout_ms=3_600_000).txn_id for _ in range(3)
+    )
+    acks({0})
+    acks({1, 3}, committed)
+    acks({5}, aborted)
+    acks({7, 8}, hanging)
+    engine.coordinator.end(committed, TxnAction.COMMIT)
+    engine.coordinator.end(aborted, TxnAction.ABORT)
+    finalize(engine)
 
 
 def _produce(
@@ -72,12 +109,13 @@ def _produce(
 
 @pytest.fixture(scope="module")
 def sources(databases: Databases) -> Iterator[Sources]:
-    """Databases with :func:`fill`'s log in them."""
+    """Databases with what :func:`fill` and :func:`acknowledge` make in them."""
     from txnconsole.enginedb import wiring
 
     wiring.close()
     databases.clean()
     fill(wiring.engine())
+    acknowledge(wiring.engine())
     environment = {
         "DATABASE_URL": databases.coordinator_url,
         "BROKER_DATABASE_URLS": ",".join(databases.broker_urls),

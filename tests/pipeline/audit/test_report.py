@@ -10,7 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import txnconsole.pipeline
-from tests.pipeline.audit.conftest import MARKER, PARTITIONS, SIDECAR, Copied, Row
+from tests.pipeline.audit.conftest import (
+    ACKED,
+    ACKED_PARTITIONS,
+    MARKER,
+    PARTITIONS,
+    SIDECAR,
+    Copied,
+    Row,
+)
+from tests.pipeline.audit.stuck import with_a_stuck_transaction
 from txnconsole.pipeline.audit.log_copy import TABLES, LogCopy
 from txnconsole.pipeline.audit.report import Finding, Report, audit
 
@@ -25,10 +34,14 @@ def test_a_real_log_holds(spark: SparkSession, copied: Copied) -> None:
     report = _audit(spark, copied.read(spark))
     assert report.findings == []
     assert report.holds
-    assert report.partitions == PARTITIONS + 2
+    assert report.partitions == PARTITIONS + 2 + ACKED_PARTITIONS
     assert report.entries == len(copied.rows("entries"))
     layouts = {row["layout"] for row in copied.rows("logs")}
     assert layouts == {"marker", "home", "sidecar", "compacted"}
+    # What is compared with is there: archived transactions, and all that is told of subscriptions.
+    known = {_txn(row) for row in copied.rows("headers")}
+    assert {_txn(row) for row in copied.rows("entries") if row["tc_id"] is not None} - known
+    assert [table for table in TABLES if not copied.rows(table)] == []
 
 
 class Damage:
@@ -53,14 +66,29 @@ class Damage:
         log = self.log(number)
         return [row for row in self.tables[table] if _in(row, log)]
 
-    def marker(self, number: int, kind: str = "C") -> Row:
-        """The first marker of a transaction with data in a partition, by the index."""
+    def marker(self, number: int, *, archived: bool = False) -> Row:
+        """The first commit marker of a transaction with data in a partition, by the index, whose
+        header is gone, or not."""
         index = {row["last_offset"] for row in self.of("index", number)}
+        known = {_txn(row) for row in self.tables["headers"]}
         return next(
             row
             for row in sorted(self.of("entries", number), key=lambda row: row["first_offset"])
-            if row["kind"] == kind and row["first_offset"] in index
+            if row["kind"] == "C"
+            and row["first_offset"] in index
+            and (_txn(row) not in known) == archived
         )
+
+    def acks(self, table: str, number: int, ack: int | None = None) -> list[Row]:
+        """Rows about the subscription in one partition; those with a range that begins at one."""
+        return [
+            row
+            for row in self.tables[table]
+            if row["log_id"] == f"{ACKED}:{number}" and ack in (None, row.get("lower"))
+        ]
+
+    def add(self, table: str, like: Row, **changes: Any) -> None:
+        self.tables[table].append(like | changes)
 
     def append(self, number: int, like: Row, **changes: Any) -> int:
         """One more entry at the end of a log, which the head counts; answers its offset."""
@@ -85,8 +113,8 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
     spark: SparkSession, copied: Copied
 ) -> None:
     damage = Damage(copied)
-    # 0: a marker is missing.
-    lost = damage.marker(0)
+    # 0: a marker is missing, of a transaction that is in the archive.
+    lost = damage.marker(0, archived=True)
     damage.tables["entries"].remove(lost)
     # 1: two markers.
     twice = damage.marker(1)
@@ -95,8 +123,9 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
     both = {_txn(row) for row in damage.of("index", 2)} & {
         _txn(row) for row in damage.of("index", 3) if not row["aborted"]
     }
+    known = {_txn(row) for row in damage.tables["headers"]}
     flipped = next(
-        row for row in damage.of("entries", 3) if row["kind"] == "C" and _txn(row) in both
+        row for row in damage.of("entries", 3) if row["kind"] == "C" and _txn(row) in both - known
     )
     flipped["kind"] = "A"
     # 4: data after a marker.
@@ -138,6 +167,10 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
         and _txn(row) == _txn(committed)
     )
     damage.tables["entries"].remove(gone)
+    # Everywhere: a transaction that its coordinator does not know.
+    unknown = next(row for row in damage.tables["headers"] if _has_messages(damage, row))
+    damage.tables["headers"].remove(unknown)
+    planted = _plant_in_a_subscription(damage)
     damage.write()
 
     report = _audit(spark, copied.read(spark))
@@ -165,6 +198,13 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
     missing = _one(report, "missing_marker")
     assert (missing.txn_id, missing.topic, missing.partition) == (_txn(lost), str(MARKER), 0)
     assert missing.evidence["coordinator"] == "COMMITTED"
+    assert missing.evidence["archived"] is True
+    assert _one(report, "decision").evidence == {
+        "marker": "aborted",
+        "coordinator": "COMMITTED",
+        "archived": True,
+    }
+    assert {f.txn_id for f in report.findings if f.rule == "unknown_transaction"} == {_txn(unknown)}
     assert _one(report, "two_markers").evidence == {
         "markers": 2,
         "first_marker": twice["first_offset"],
@@ -201,16 +241,103 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
         if finding.rule == "stable_position" and finding.partition == 7
     ] == [{"stable_position": stable, "recomputed": stable - 1}]
     assert _one(report, "index_row_missing").evidence["last_offset"] == forgotten["last_offset"]
+    _check_the_subscription(report, planted)
+
+
+def _has_messages(damage: Damage, header: Row) -> bool:
+    """Whether an open transaction has messages."""
+    return header["status"] == "OPEN" and any(
+        _txn(row) == _txn(header) for row in damage.tables["ongoing"]
+    )
+
+
+def _plant_in_a_subscription(damage: Damage) -> dict[str, str]:
+    """Damage in each partition, as tests.pipeline.audit.conftest.acknowledge made them; answers the
+    transactions of it."""
+    by_offset = {lower: damage.acks("ack_steps", 0, lower)[0] for lower in (1, 5, 7)}
+    committed, aborted, hanging = (_txn(by_offset[lower]) for lower in (1, 5, 7))
+    # 0: a message that a transaction holds is acknowledged for good as well.
+    damage.add("acked", damage.acks("acked", 0)[0], lower=8, upper=9)
+    # 1: a transaction holds more than the pending-ack log says.
+    [held] = damage.acks("pending_acks", 1)
+    held["upper"] += 1
+    # 2: what a committed transaction has acknowledged is not.
+    damage.tables["acked"].remove(damage.acks("acked", 2, 3)[0])
+    # 3: a transaction that has committed holds a message.
+    ended = damage.acks("ack_steps", 3, 1)[0] | {"step": 10**9, "op": "ACK"}
+    damage.add("ack_steps", ended, lower=10, upper=11)
+    damage.add("pending_acks", damage.acks("pending_acks", 3)[0], **_id(ended), lower=10, upper=11)
+    # 4: acknowledgements of a transaction that has aborted were made final.
+    given_back = next(row for row in damage.acks("ack_steps", 4, 5) if row["op"] == "ABORT")
+    given_back["op"] = "COMMIT"
+    # 5: more is acknowledged than there is.
+    damage.add("acked", damage.acks("acked", 5)[0], lower=50, upper=51)
+    # The fences, one on each broker, of all its partitions.
+    fences = [row for row in damage.tables["ended_acks"] if row["topic"] == str(ACKED)]
+    flipped, counted = (
+        next(row for row in fences if _txn(row) == txn) for txn in (aborted, committed)
+    )
+    flipped["aborted"] = False
+    counted["messages"] -= 1
+    return {"committed": committed, "aborted": aborted, "hanging": hanging}
+
+
+def _id(row: Row) -> Row:
+    return {name: row[name] for name in ("tc_id", "sequence")}
+
+
+def _check_the_subscription(report: Report, txns: dict[str, str]) -> None:
+    found = {
+        (finding.partition, finding.rule): (finding.txn_id, finding.evidence)
+        for finding in report.findings
+        if finding.topic == str(ACKED) and finding.evidence.pop("subscription") == "readers"
+    }
+    outcomes = {"source": "pending-ack log", "outcome": "committed", "archived": False}
+    assert {key: each for key, each in found.items() if key[1] not in _OF_FENCES} == {
+        (0, "pending_ack_twice"): (
+            txns["hanging"],
+            {"first": 8, "last": 8, "taken_by": [txns["hanging"], "acknowledged"]},
+        ),
+        (1, "pending_ack_log"): (
+            txns["hanging"],
+            {
+                "ack_type": "INDIVIDUAL",
+                "found": [{"first": 7, "last": 9}],
+                "recomputed": [{"first": 7, "last": 8}],
+            },
+        ),
+        (2, "ack_undone"): (txns["committed"], {"ranges": 1, "first": 3, "last": 3}),
+        (3, "pending_ack_ended"): (
+            txns["committed"],
+            {"messages": 1, "coordinator": "COMMITTED", "fence": "committed"},
+        ),
+        (4, "ack_undone"): (txns["aborted"], {"ranges": 1, "first": 5, "last": 5}),
+        (5, "cursor_end"): (None, {"last": 50, "log_end": 12}),
+    }
+    decisions = [finding.evidence for finding in report.findings if finding.rule == "ack_decision"]
+    assert {evidence["coordinator"] for evidence in decisions} == {"ABORTED"}
+    assert outcomes | {"coordinator": "ABORTED"} in decisions
+    assert outcomes | {"coordinator": "ABORTED", "source": "fence"} in decisions
+    told = _one(report, "ack_participant")
+    assert told.txn_id == txns["committed"]
+    assert told.evidence["coordinator"] == told.evidence["fence"] + 1
+
+
+#: Found in the first partition of a broker, beside what is planted there.
+_OF_FENCES = ("ack_decision", "ack_participant")
 
 
 def _by_place(report: Report) -> dict[int, set[str]]:
-    """The rules by the marker topic's partitions; without the one that shows in all of them."""
+    """The rules by the marker topic's partitions; without those that show in several of them."""
     found: dict[int, set[str]] = defaultdict(set)
     for finding in report.findings:
-        if finding.topic == str(MARKER) and finding.rule != "opposite_markers":
+        if finding.topic == str(MARKER) and finding.rule not in _EVERYWHERE:
             assert finding.partition is not None
             found[finding.partition].add(finding.rule)
     return found
+
+
+_EVERYWHERE = ("opposite_markers", "unknown_transaction")
 
 
 def _one(report: Report, rule: str) -> Finding:
@@ -221,48 +348,15 @@ def _one(report: Report, rule: str) -> Finding:
 def test_a_transaction_that_holds_half_of_the_log_costs_no_more_than_its_length(
     spark: SparkSession,
 ) -> None:
-    """Four entries a turn: two of a transaction that stays open, one of another, its marker. With
-    a frame that looks ahead this takes minutes: each row looks at all that follow it."""
+    """With a frame that looks ahead this takes minutes: each row looks at all that follow it."""
     turns = 40_000
-    copy = _with_a_stuck_transaction(spark, turns)
+    copy = with_a_stuck_transaction(spark, turns)
     started = time.monotonic()
     report = _audit(spark, copy)
-    assert time.monotonic() - started < 120
+    assert time.monotonic() - started < 300
     assert report.findings == []
     assert report.entries == 4 * turns
     assert report.transactions == turns + 1
-
-
-def _with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
-    turn = spark.range(turns, numPartitions=2)
-    empty = {name: spark.createDataFrame([], schema) for name, schema in TABLES.items()}
-    log = ("broker-1", "a/b/c:0", "a/b/c", 0, "marker", "a/b/c:0", 0, 4 * turns, 0, True)
-    entries = """
-        'broker-1' broker, 'a/b/c:0' log_id, o first_offset, o last_offset,
-        CASE WHEN o % 4 = 3 THEN 'C' ELSE 'D' END kind, 0 tc_id,
-        CASE WHEN o % 4 < 2 THEN 0L ELSE id + 1 END sequence, 'p' producer_name, o sequence_id,
-        CAST(NULL AS bigint) txn_messages
-    """
-    index = """
-        'broker-1' broker, 'a/b/c:0' log_id, 4 * id + 3 last_offset, 4 * id + 2 first_offset,
-        0L last_stable_offset, 0 tc_id, id + 1 sequence, false aborted
-    """
-    stuck = ("broker-1", "a/b/c:0", 0, 0, 0, 4 * turns - 3, 2 * turns)
-    offsets = turn.selectExpr("id", "explode(sequence(4 * id, 4 * id + 3)) o")
-    return LogCopy(
-        **empty
-        | {
-            "logs": spark.createDataFrame([log], TABLES["logs"]),
-            "entries": offsets.selectExpr(*_columns(entries)),
-            "index": turn.selectExpr(*_columns(index)),
-            "ongoing": spark.createDataFrame([stuck], TABLES["ongoing"]),
-        }
-    )
-
-
-def _columns(text: str) -> list[str]:
-    """Split at the commas that stand outside parentheses."""
-    return [part.strip() for part in re.split(r",(?![^()]*\))", text)]
 
 
 def test_no_statement_of_the_pipeline_has_a_frame_that_looks_ahead() -> None:

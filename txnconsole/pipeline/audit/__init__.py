@@ -1,8 +1,9 @@
 """The audit: what the engine says, recomputed from the raw log alone, and compared.
 
 Purpose: trust that does not rest on the engine's own word. Outcomes, stable positions and the index
-of transactions are worked out anew from entries; then they are held against the index, the heads,
-the fence and the coordinators' records (design/pipeline.md, Jobs).
+of transactions are worked out anew from entries, what transactions hold of subscriptions from the
+pending-ack log; then they are held against the index, the heads, the fences, the cursors and the
+coordinators' records, archived ones too (design/pipeline.md, Jobs).
 
 How: the rows of the logs and of the engine's state are copied to Parquet files under one snapshot
 of each broker (``source``), so that no snapshot is held open while Spark computes; the rest reads
@@ -13,6 +14,9 @@ Invariants:
 - Snapshots of different databases are never taken for one. Coordinators are read after the brokers:
   a marker's decision was recorded before it. Whether something *should* have its marker is asked of
   transactions that had ended before the first broker was read.
+- The archive does not tell when a transaction ended, and one may get there at once. So it is copied
+  twice, before the brokers are read and after: by the first copy a transaction *should* have its
+  marker, by the second a marker is right or wrong.
 - No window has a frame that looks ahead, which would cost the square of a stuck transaction's
   length; no join or window has a transaction's messages under one key.
 

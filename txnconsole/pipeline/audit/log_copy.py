@@ -15,7 +15,7 @@ Progress = Callable[[str, int, int], None]
 #: The columns of each table, as Spark writes them down. ``log_id`` names a log on its broker; a
 #: partition has up to three, which ``layout`` tells apart: ``marker`` (all is in the partition), or
 #: ``home`` (a sidecar-buffered partition), ``sidecar`` and ``compacted``. ``home_id`` is the
-#: partition's own.
+#: partition's own. Ranges of offsets (``lower``, ``upper``) are half open.
 TABLES: Mapping[str, str] = {
     "logs": (
         "broker string, log_id string, topic string, number int, layout string, home_id string,"
@@ -40,6 +40,26 @@ TABLES: Mapping[str, str] = {
         "tc_id int, sequence bigint, home_id string, first_offset bigint, last_offset bigint,"
         " messages bigint"
     ),
+    "archive": "tc_id int, chunk bigint, ended binary, aborted binary",
+    "archived_before": "tc_id int, chunk bigint, ended binary, aborted binary",
+    "acknowledgers": (
+        "tc_id int, sequence bigint, topic string, subscription string, broker string,"
+        " acked_messages bigint"
+    ),
+    "cursors": "broker string, log_id string, subscription string, mark_delete bigint",
+    "acked": "broker string, log_id string, subscription string, lower bigint, upper bigint",
+    "pending_acks": (
+        "broker string, log_id string, subscription string, tc_id int, sequence bigint,"
+        " ack_type string, lower bigint, upper bigint"
+    ),
+    "ack_steps": (
+        "broker string, log_id string, subscription string, tc_id int, sequence bigint,"
+        " ack_type string, step bigint, op string, lower bigint, upper bigint"
+    ),
+    "ended_acks": (
+        "broker string, log_id string, topic string, subscription string, tc_id int,"
+        " sequence bigint, aborted boolean, messages bigint"
+    ),
 }
 
 
@@ -54,6 +74,14 @@ class LogCopy:
     fence: DataFrame
     headers: DataFrame
     participants: DataFrame
+    archive: DataFrame
+    archived_before: DataFrame
+    acknowledgers: DataFrame
+    cursors: DataFrame
+    acked: DataFrame
+    pending_acks: DataFrame
+    ack_steps: DataFrame
+    ended_acks: DataFrame
 
     @classmethod
     def at(cls, spark: SparkSession, directory: Path) -> Self:

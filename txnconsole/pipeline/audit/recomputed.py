@@ -1,4 +1,5 @@
-"""What the logs say by themselves: spans of transactions, ends of logs, the index as it must be."""
+"""What the logs say by themselves: spans of transactions, ends of logs, the index as it must be,
+what subscriptions hold; and how coordinators say that transactions have ended."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from txnconsole.pipeline.audit.held import held_by_log
 from txnconsole.pipeline.audit.log_copy import LogCopy
 
 _SQL = Path(__file__).with_name("sql")
@@ -23,10 +25,10 @@ class Recomputed:
     def __init__(self, spark: SparkSession, copy: LogCopy) -> None:
         self._spark = spark
         self._tables = copy.tables
-        for name in ("spans", "log_ends", "expected_index"):
-            frame = self._query(statement(name)).persist(StorageLevel.MEMORY_AND_DISK)
-            self._tables[name] = frame
-        self._kept = [self._tables[name] for name in ("spans", "log_ends", "expected_index")]
+        self._kept: list[DataFrame] = []
+        for name in ("spans", "log_ends", "expected_index", "outcomes"):
+            self._keep(name, self._query(statement(name)))
+        self._keep("held_by_log", held_by_log(copy.ack_steps, copy.cursors))
 
     def table(self, name: str) -> DataFrame:
         return self._tables[name]
@@ -62,6 +64,10 @@ class Recomputed:
     def release(self) -> None:
         for frame in self._kept:
             frame.unpersist()
+
+    def _keep(self, name: str, frame: DataFrame) -> None:
+        self._tables[name] = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(self._tables[name])
 
     def _query(self, text: str) -> DataFrame:
         used: dict[str, Any] = {

@@ -4,6 +4,7 @@ of each, and write it down; then the snapshots are let go."""
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,16 @@ _RELATIONS = {
     "fence": "ended",
     "headers": "headers",
     "participants": "participants",
+    "archive": "archive",
+    "acknowledgers": "acknowledgers",
+    "cursors": "cursors",
+    "acked": "acked",
+    "pending_acks": "pending_acks",
+    "ack_steps": "ack_steps",
+    "ended_acks": "ended_acks",
 }
+#: What is copied before the others: who is in the archive by then has its markers in all of them.
+_BEFORE = {"archived_before": "archive"}
 
 
 def take_copy(
@@ -47,14 +57,19 @@ def take_copy(
         psycopg.Error, pyspark.errors.PySparkException: a database cannot be reached or read.
     """
     before = _now(databases)
-    with Snapshot.take(databases) as snapshot:
-        for done, (table, relation) in enumerate(_RELATIONS.items()):
-            progress(f"copy {table}", done, len(_RELATIONS))
-            target = str(directory / table)
-            shutil.rmtree(target, ignore_errors=True)
-            text = _statement(table).format(raw="{raw}", before=before.isoformat())
-            rows = spark.sql(text, raw=raw(spark, snapshot, relation, topics=topics))
-            rows.to(_schema(table)).write.option("compression", "zstd").parquet(target)
+    coordinators = replace(databases, urls={COORDINATOR: databases.urls[COORDINATOR]})
+    tables = len(_BEFORE) + len(_RELATIONS)
+    done = 0
+    for sources, relations in ((coordinators, _BEFORE), (databases, _RELATIONS)):
+        with Snapshot.take(sources) as snapshot:
+            for table, relation in relations.items():
+                progress(f"copy {table}", done, tables)
+                target = str(directory / table)
+                shutil.rmtree(target, ignore_errors=True)
+                text = _statement(relation).format(raw="{raw}", before=before.isoformat())
+                rows = spark.sql(text, raw=raw(spark, snapshot, relation, topics=topics))
+                rows.to(_schema(table)).write.option("compression", "zstd").parquet(target)
+                done += 1
     return LogCopy.at(spark, directory)
 
 

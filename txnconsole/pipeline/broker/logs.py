@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -89,6 +90,21 @@ def _log(connection: psycopg.Connection[Any], broker: str, row: Any) -> Log:
         online=row.online,
         recovering=row.next_offset is None,
     )
+
+
+def logs_since(
+    connection: psycopg.Connection[Any], logs: Sequence[Log], since: datetime
+) -> Iterator[Log]:
+    """Logs without what they held before a moment: whole segments that were sealed by then, save
+    those with entries of transactions that were open.
+
+    What no segment tells of is left whole.
+    """
+    asked = {"log_ids": [log.log_id for log in logs], "since": since}
+    rows = connection.execute(statements.named("entries_since"), asked).fetchall()
+    lower = {row.partition_id: row.lower for row in rows}
+    for log in logs:
+        yield replace(log, lower=max(log.lower, lower.get(log.log_id, log.lower)))
 
 
 def stretches_of(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Self
 
 import pyarrow as pa
@@ -19,15 +20,16 @@ from pyspark.sql.types import StructType
 
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
-from txnconsole.pipeline.broker.logs import Log, logs_of, stretches_of
+from txnconsole.pipeline.broker.logs import Log, logs_of, logs_since, stretches_of
 from txnconsole.pipeline.broker.snapshot import Snapshot, ids_of
 from txnconsole.pipeline.broker.splitting import alternate, cut, pack
 from txnconsole.pipeline.offload.files import OffloadedFiles
 
 FORMAT = "txnconsole-log"
 _RANGES = ("entries", "bodies", "index")
-_LOGS = ("heads", "ongoing", "ended", "low_water_marks", "segments")
-_COORDINATORS = ("headers", "participants", "transaction_log")
+_ACKS = ("cursors", "acked", "pending_acks", "ack_steps", "ended_acks")
+_LOGS = ("heads", "ongoing", "ended", "low_water_marks", "segments", *_ACKS)
+_COORDINATORS = ("headers", "participants", "acknowledgers", "archive", "transaction_log")
 _PLACE = [
     pa.field("broker", pa.string()),
     pa.field("topic", pa.string()),
@@ -40,17 +42,30 @@ _BYTES_PER_TASK = 16 * 1024 * 1024
 _LOGS_PER_TASK = 64
 
 
-def raw(spark: SparkSession, snapshot: Snapshot, relation: str, *, topics: str = "*") -> DataFrame:
+def raw(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    relation: str,
+    *,
+    topics: str = "*",
+    since: datetime | None = None,
+) -> DataFrame:
     """A relation of every log of the topics that match, as the snapshot shows it.
 
     Args:
         relation: ``entries`` (headers of entries and markers), ``bodies`` (the same, and the
             batches as they are stored), ``index``, ``heads``, ``ongoing``, ``ended``,
-            ``low_water_marks``, ``segments``; of the coordinators' database, and without a place:
-            ``headers``, ``participants``, ``transaction_log``.
+            ``low_water_marks``, ``segments``; of subscriptions ``cursors``, ``acked``,
+            ``pending_acks``, ``ack_steps`` (the pending-ack log), ``ended_acks``; of the
+            coordinators' database, and without a place: ``headers``, ``archive``,
+            ``participants``, ``acknowledgers``, ``transaction_log``.
         topics: a pattern (``*``, ``?``, ``[…]``) over ``tenant/namespace/topic``.
+        since: of ``entries``, leave out whole segments that were sealed before, save those with
+            entries of transactions that were open then.
     """
     options = snapshot.options() | {"relation": relation, "topic": topics}
+    if since is not None:
+        options["since"] = since.isoformat()
     return spark.read.format(FORMAT).options(**options).load()
 
 
@@ -75,6 +90,7 @@ class _RawRead:
     snapshot: Mapping[str, str]
     relation: str
     topics: str
+    since: datetime | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
@@ -88,7 +104,14 @@ class _RawRead:
                 "Give brokers (BROKER_DATABASE_URLS), and for the coordinators' relations"
                 " coordinator (DATABASE_URL): connection strings of a role that may read."
             )
-        return cls(databases, ids_of(options.get("snapshot")), relation, options.get("topic", "*"))
+        since = options.get("since")
+        return cls(
+            databases,
+            ids_of(options.get("snapshot")),
+            relation,
+            options.get("topic", "*"),
+            None if since is None else datetime.fromisoformat(since),
+        )
 
     def statement(self, numbers: Mapping[str, int]) -> str:
         return statements.complete(f"raw_{self.relation}", numbers)
@@ -121,6 +144,8 @@ class _RawRead:
             if self.relation in _LOGS:
                 shares = [_Share(log, {"log_id": log.log_id}, 1) for log in logs]
                 return pack(shares, _LOGS_PER_TASK)
+            if self.since is not None and self.relation == "entries":
+                logs = list(logs_since(session, logs, self.since))
             weight = "bytes" if self.relation == "bodies" else "entries"
             target = _BYTES_PER_TASK if self.relation == "bodies" else _ENTRIES_PER_TASK
             shares = [

@@ -29,6 +29,25 @@ FROM broker.segment s LEFT JOIN broker.partition_live l USING (partition_id)
 WHERE s.partition_id = ANY(%(log_ids)s)
 ORDER BY s.partition_id, s.first_offset
 
+-- entries_since --
+-- From which offset on some logs hold all that was appended since a moment, and all of the
+-- transactions that were open then: the oldest of them is what the next marker's index row tells, or
+-- the head when there is none. While a log recovers, nobody knows. Logs without segments are not here.
+SELECT s.partition_id, CASE WHEN l.partition_id IS NOT NULL THEN least(
+    s.first_offset, CASE WHEN i.oldest IS NOT NULL THEN i.oldest ELSE l.first_ongoing_offset END
+) ELSE 0 END AS lower
+FROM (
+    SELECT partition_id, min(first_offset) AS first_offset FROM broker.segment
+    WHERE partition_id = ANY(%(log_ids)s) AND (sealed_at IS NULL OR sealed_at >= %(since)s)
+    GROUP BY partition_id
+) s
+LEFT JOIN broker.partition_live l USING (partition_id)
+LEFT JOIN LATERAL (
+    SELECT least(i.first_offset, i.last_stable_offset) AS oldest FROM broker.txn_index i
+    WHERE i.partition_id = s.partition_id AND i.last_offset >= s.first_offset
+    ORDER BY i.last_offset LIMIT 1
+) i ON true
+
 -- raw_entries --
 -- Entries whose last offset is in [lower, upper), without their bodies.
 SELECT
@@ -82,6 +101,56 @@ SELECT tc_id, low_water_mark FROM broker.low_water_mark WHERE partition_id = %(l
 SELECT ledger_id, first_offset, last_offset, entries, bytes, created_at, sealed_at
 FROM broker.segment WHERE partition_id = %(log_id)s
 
+-- raw_cursors --
+-- Where the subscriptions of a partition stand: everything up to mark_delete is acknowledged.
+SELECT s.name AS subscription, s.type, c.mark_delete
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.cursor c ON c.subscription_id = s.subscription_id AND c.partition_id = p.partition_id
+WHERE p.partition_id = %(log_id)s
+
+-- raw_acked --
+-- What they have acknowledged above that; all ranges are half open.
+SELECT s.name AS subscription, lower(r) AS lower, upper(r) AS upper
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.cursor c ON c.subscription_id = s.subscription_id AND c.partition_id = p.partition_id
+CROSS JOIN LATERAL unnest(c.acked) AS r
+WHERE p.partition_id = %(log_id)s
+
+-- raw_pending_acks --
+-- What transactions hold of them.
+SELECT s.name AS subscription, a.tc_id, a.sequence, a.ack_type, lower(r) AS lower, upper(r) AS upper
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.pending_ack a
+    ON a.subscription_id = s.subscription_id AND a.partition_id = p.partition_id
+CROSS JOIN LATERAL unnest(a.ranges) AS r
+WHERE p.partition_id = %(log_id)s
+
+-- raw_ack_steps --
+-- The pending-ack log, as far as it is kept: a row for each range of a step.
+SELECT
+    s.name AS subscription, a.log_id AS step, a.tc_id, a.sequence, a.op, a.ack_type,
+    lower(r) AS lower, upper(r) AS upper
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.pending_ack_log a
+    ON a.subscription_id = s.subscription_id AND a.partition_id = p.partition_id
+CROSS JOIN LATERAL unnest(a.ranges) AS r
+WHERE p.partition_id = %(log_id)s
+
+-- raw_ended_acks --
+-- The fence of subscriptions, which is one for all partitions of a topic on a broker: it comes with
+-- the first of them.
+SELECT s.name AS subscription, e.tc_id, e.sequence, e.aborted, e.messages
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.ended_ack_txn e ON e.subscription_id = s.subscription_id
+WHERE p.partition_id = %(log_id)s AND NOT EXISTS (
+    SELECT FROM broker.partition f WHERE f.topic_id = p.topic_id AND f.number < p.number
+)
+
 -- coordinators --
 SELECT tc_id FROM coordinator.coordinator ORDER BY tc_id
 
@@ -94,6 +163,15 @@ FROM coordinator.transaction WHERE tc_id = %(tc_id)s
 -- raw_participants --
 SELECT tc_id, sequence, topic, partition, broker, state, first_offset, last_offset, messages
 FROM coordinator.txn_partition WHERE tc_id = %(tc_id)s
+
+-- raw_acknowledgers --
+SELECT tc_id, sequence, topic, subscription, broker, state, acked_messages
+FROM coordinator.txn_subscription WHERE tc_id = %(tc_id)s
+
+-- raw_archive --
+-- What is left of transactions that ended long ago: bits of (sequence & 16383), a chunk of them for
+-- each owner (engine/coordinator/archive.py).
+SELECT tc_id, chunk, owner, ended, aborted FROM coordinator.archive WHERE tc_id = %(tc_id)s
 
 -- raw_transaction_log --
 SELECT

@@ -42,7 +42,9 @@ def compute(
     since = until - hours * _HOUR
     with Snapshot.take(databases) as snapshot:
         run.stage("compute", 0, _PARTS)
-        relations = {name: raw(spark, snapshot, name, topics=topics) for name in _RELATIONS}
+        relations = {
+            name: raw(spark, snapshot, name, topics=topics, since=since) for name in _RELATIONS
+        }
         rows = minute_figures(spark, relations, since, until).collect()
     run.stage("store", 1, _PARTS)
     written = replace_figures(databases.urls[COORDINATOR], rows, since, until)

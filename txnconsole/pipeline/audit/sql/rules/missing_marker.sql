@@ -3,12 +3,13 @@
 SELECT s.broker, s.log_id, s.tc_id, s.sequence, s.first_offset AS at_offset,
     named_struct(
         'first_message', s.first_offset, 'last_message', s.last_offset, 'messages', s.messages,
-        'coordinator', h.status, 'fence', IF(f.aborted, 'aborted', 'committed')
+        'coordinator', o.status, 'archived', o.archived,
+        'fence', IF(f.aborted, 'aborted', 'committed')
     ) AS evidence
 FROM {spans} s
 JOIN {logs} l ON l.broker = s.broker AND l.log_id = s.log_id
-LEFT JOIN {headers} h ON h.tc_id = s.tc_id AND h.sequence = s.sequence AND h.ended_before
+LEFT JOIN {outcomes} o ON o.tc_id = s.tc_id AND o.sequence = s.sequence AND o.ended_before
 LEFT JOIN {fence} f ON f.broker = s.broker AND f.log_id = l.home_id
     AND f.tc_id = s.tc_id AND f.sequence = s.sequence
 WHERE s.markers = 0 AND l.layout IN ('marker', 'sidecar')
-AND (h.status IS NOT NULL OR f.aborted IS NOT NULL)
+AND (o.status IS NOT NULL OR f.aborted IS NOT NULL)

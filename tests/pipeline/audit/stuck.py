@@ -1,0 +1,44 @@
+"""A log of any length, half of which is one transaction's."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import SparkSession
+
+from txnconsole.pipeline.audit.log_copy import TABLES, LogCopy
+
+
+def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
+    """Four entries a turn: two of a transaction that stays open, one of another, its marker."""
+    turn = spark.range(turns, numPartitions=2)
+    empty = {name: spark.createDataFrame([], schema) for name, schema in TABLES.items()}
+    log = ("broker-1", "a/b/c:0", "a/b/c", 0, "marker", "a/b/c:0", 0, 4 * turns, 0, True)
+    entries = """
+        'broker-1' broker, 'a/b/c:0' log_id, o first_offset, o last_offset,
+        CASE WHEN o % 4 = 3 THEN 'C' ELSE 'D' END kind, 0 tc_id,
+        CASE WHEN o % 4 < 2 THEN 0L ELSE id + 1 END sequence, 'p' producer_name, o sequence_id,
+        CAST(NULL AS bigint) txn_messages
+    """
+    index = """
+        'broker-1' broker, 'a/b/c:0' log_id, 4 * id + 3 last_offset, 4 * id + 2 first_offset,
+        0L last_stable_offset, 0 tc_id, id + 1 sequence, false aborted
+    """
+    stuck = ("broker-1", "a/b/c:0", 0, 0, 0, 4 * turns - 3, 2 * turns)
+    headers = "0 tc_id, id sequence, IF(id = 0, 'OPEN', 'COMMITTED') status, id > 0 ended_before"
+    offsets = turn.selectExpr("id", "explode(sequence(4 * id, 4 * id + 3)) o")
+    return LogCopy(
+        **empty
+        | {
+            "logs": spark.createDataFrame([log], TABLES["logs"]),
+            "entries": offsets.selectExpr(*_columns(entries)),
+            "index": turn.selectExpr(*_columns(index)),
+            "ongoing": spark.createDataFrame([stuck], TABLES["ongoing"]),
+            "headers": spark.range(turns + 1).selectExpr(*_columns(headers)),
+        }
+    )
+
+
+def _columns(text: str) -> list[str]:
+    """Split at the commas that stand outside parentheses."""
+    return [part.strip() for part in re.split(r",(?![^()]*\))", text)]

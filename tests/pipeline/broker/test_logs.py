@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from engine import Engine
+from tests.engine.support import (
+    P0,
+    TOPIC,
+    abort,
+    batch,
+    broker_sql,
+    commit,
+    lose_derived_state,
+    make_topic,
+    open_txn,
+)
+from tests.support import databases as support
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.logs import logs_of, logs_since
+
+
+@pytest.fixture
+def found(databases: support.Databases) -> Databases:
+    return Databases.of({"brokers": ",".join(databases.broker_urls)}, {})
+
+
+def begins(engine: Engine, found: Databases) -> list[int]:
+    """Where the partition's logs begin, of what is not :func:`aged`."""
+    broker = engine.log.locate(P0).database.name
+    with found.planning(broker) as session:
+        logs = logs_of(session, broker, str(TOPIC))
+        return [log.lower for log in logs_since(session, logs, datetime(2000, 1, 1, tzinfo=UTC))]
+
+
+def aged(engine: Engine, before: int) -> None:
+    """Let years pass for the segments that end before an offset."""
+    broker_sql(
+        engine, "UPDATE broker.segment SET sealed_at = 'epoch' WHERE last_offset < %s", before
+    )
+
+
+def test_segments_that_were_sealed_before_are_left_out(engine: Engine, found: Databases) -> None:
+    make_topic(engine, segment_max_messages=2)
+    for text in "abcdefg":
+        engine.produce(P0, batch(text))
+    assert begins(engine, found) == [0]
+    aged(engine, 4)
+    assert begins(engine, found) == [4]
+    aged(engine, 100)
+    assert begins(engine, found) == [6]
+
+
+@pytest.mark.parametrize("end", ["ended since", "is open"])
+def test_what_a_transaction_appended_that_was_open_then_is_not(
+    engine: Engine, found: Databases, end: str
+) -> None:
+    make_topic(engine, segment_max_messages=2)
+    engine.produce(P0, batch("a", "b"))
+    before, across = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("c"), txn_id=before)  # 2
+    abort(engine, before)
+    engine.produce(P0, batch("d", "e"), txn_id=across)  # 4 and 5
+    for text in "fghij":
+        engine.produce(P0, batch(text))
+    aged(engine, 8)
+    if end == "ended since":
+        commit(engine, across)
+        # Behind the first marker of the time nothing is open that was before.
+        later = open_txn(engine)
+        engine.produce(P0, batch("k"), txn_id=later)
+        commit(engine, later)
+    assert begins(engine, found) == [4]
+
+
+def test_while_a_partition_recovers_nothing_is_left_out(engine: Engine, found: Databases) -> None:
+    make_topic(engine, segment_max_messages=2)
+    for text in "abcde":
+        engine.produce(P0, batch(text))
+    aged(engine, 100)
+    lose_derived_state(engine)
+    assert begins(engine, found) == [0]

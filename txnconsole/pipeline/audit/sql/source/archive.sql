@@ -1,0 +1,1 @@
+SELECT tc_id, chunk, ended, aborted FROM {raw}
