@@ -22,6 +22,7 @@ _SHARED_BYTES = 4 * 1024 * 1024
 _BATCH_BYTES = _SHARED_BYTES // 256
 
 _KEPT_PARTITIONS = 10_000
+_KEPT_TRANSACTIONS = 1000
 
 _APPEND = Prepared(
     "append",
@@ -41,6 +42,12 @@ _APPEND_PLAIN = Prepared(
     "append_plain",
     queries("broker")["append_plain"],
     {"partition_id": INT8, "messages": INT8, "body": BYTEA},
+    [INT8, INT8, INT8],
+)
+_APPEND_ONGOING = Prepared(
+    "append_ongoing",
+    queries("broker")["append_ongoing"],
+    {"partition_id": INT8, "messages": INT8, "body": BYTEA, "tc_id": INT4, "sequence": INT8},
     [INT8, INT8, INT8],
 )
 
@@ -93,39 +100,78 @@ class Appender:
         return self._partitions.setdefault(
             location,
             Combiner(
-                lambda batches: _together(location, batches),
+                _Partition(location).append,
                 size=lambda batch: len(batch.body) + _BATCH_BYTES,
                 limit=_SHARED_BYTES,
             ),
         )
 
 
-def _together(location: Location, batches: Sequence[Batch]) -> Sequence[Answer | EngineError]:
-    try:
-        return _append(location, batches)
-    except InvalidRequest:
-        # PostgreSQL has refused a value, and with it the whole call: nothing was stored. Whose it
-        # was shows when each is tried alone.
-        if len(batches) == 1:
-            raise
-        return [_alone(location, batch) for batch in batches]
+class _Partition:
+    """One partition's appends, one call at a time."""
 
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        #: Transactions in which this process has appended here: of others the lean statement would
+        #: find nothing.
+        self._ongoing: set[tuple[int, int]] = set()
 
-def _alone(location: Location, batch: Batch) -> Answer | EngineError:
-    try:
-        return _append(location, [batch])[0]
-    except EngineError as error:
-        return error
+    def append(self, batches: Sequence[Batch]) -> Sequence[Answer | EngineError]:
+        """Store batches, each as if it came alone."""
+        try:
+            return self._append(batches)
+        except InvalidRequest:
+            # PostgreSQL has refused a value, and with it the whole call: nothing was stored. Whose
+            # it was shows when each is tried alone.
+            if len(batches) == 1:
+                raise
+            return [self._alone(batch) for batch in batches]
 
+    def _alone(self, batch: Batch) -> Answer | EngineError:
+        try:
+            return self._append([batch])[0]
+        except EngineError as error:
+            return error
 
-def _append(location: Location, batches: Sequence[Batch]) -> list[Answer]:
-    first = batches[0]
-    if len(batches) == 1 and first.producer_name is None and first.tc_id is None:
-        plain = location.database.ask(
-            _APPEND_PLAIN, location.partition_id, first.messages, first.body
-        )
-        if plain:
-            ledger_id, first_offset, last_offset = plain[0]
-            return [Answer("appended", ledger_id, first_offset, last_offset, None, None)]
-    rows = location.database.ask(_APPEND, location.partition_id, *zip(*batches, strict=True))
-    return [Answer(*row) for row in rows]
+    def _append(self, batches: Sequence[Batch]) -> list[Answer]:
+        database, partition_id = self._location.database, self._location.partition_id
+        if len(batches) == 1 and (stored := self._append_lean(batches[0])) is not None:
+            return [stored]
+        rows = database.ask(_APPEND, partition_id, *zip(*batches, strict=True))
+        answers = [Answer(*row) for row in rows]
+        self._remember(batches, answers)
+        return answers
+
+    def _append_lean(self, batch: Batch) -> Answer | None:
+        """By a statement that judges nothing; None: it may not, or had to leave it."""
+        if batch.producer_name is not None:
+            return None
+        database, partition_id = self._location.database, self._location.partition_id
+        if batch.tc_id is None or batch.sequence is None:
+            rows = database.ask(_APPEND_PLAIN, partition_id, batch.messages, batch.body)
+        elif (batch.tc_id, batch.sequence) in self._ongoing:
+            rows = database.ask(
+                _APPEND_ONGOING,
+                partition_id,
+                batch.messages,
+                batch.body,
+                batch.tc_id,
+                batch.sequence,
+            )
+        else:
+            return None
+        if not rows:
+            return None
+        ledger_id, first_offset, last_offset = rows[0]
+        return Answer("appended", ledger_id, first_offset, last_offset, None, None)
+
+    def _remember(self, batches: Sequence[Batch], answers: Sequence[Answer]) -> None:
+        if len(self._ongoing) >= _KEPT_TRANSACTIONS:
+            self._ongoing = set()
+        for batch, answer in zip(batches, answers, strict=True):
+            if batch.tc_id is not None and batch.sequence is not None:
+                txn = (batch.tc_id, batch.sequence)
+                if answer.result == "appended":
+                    self._ongoing.add(txn)
+                else:
+                    self._ongoing.discard(txn)

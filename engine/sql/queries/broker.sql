@@ -107,6 +107,43 @@ SELECT partition_id, next_offset - 1, next_offset - %(messages)s::bigint, ledger
 FROM head
 RETURNING ledger_id, first_offset, last_offset
 
+-- append_ongoing --
+-- As append_plain, in a transaction that is ongoing in the partition: what is ongoing has not ended, since
+-- an end takes it out under the head's lock. The head is locked first, then all is read as it
+-- stands; without the transaction nothing is taken.
+WITH head AS MATERIALIZED (
+    SELECT l.next_offset FROM broker.partition_live l
+    WHERE l.partition_id = %(partition_id)s AND l.online AND (
+        l.segment_entries = 0 OR (
+            l.next_offset - l.segment_first_offset + %(messages)s::bigint <= l.segment_max_messages
+            AND l.segment_bytes + length(%(body)s::bytea) <= l.segment_max_bytes
+        )
+    )
+    FOR UPDATE
+), noted AS (
+    UPDATE broker.ongoing_txn o SET
+        last_offset = head.next_offset + %(messages)s::bigint - 1,
+        messages = o.messages + %(messages)s::bigint
+    FROM head
+    WHERE o.partition_id = %(partition_id)s AND o.tc_id = %(tc_id)s::integer
+    AND o.sequence = %(sequence)s::bigint
+    RETURNING o.last_offset
+), taken AS (
+    UPDATE broker.partition_live l SET
+        next_offset = l.next_offset + %(messages)s::bigint,
+        segment_entries = l.segment_entries + 1,
+        segment_bytes = l.segment_bytes + length(%(body)s::bytea)
+    FROM noted WHERE l.partition_id = %(partition_id)s
+    RETURNING l.next_offset, l.ledger_id
+)
+INSERT INTO broker.entry (
+    partition_id, last_offset, first_offset, ledger_id, kind, tc_id, sequence, publish_time, body
+)
+SELECT %(partition_id)s, next_offset - 1, next_offset - %(messages)s::bigint, ledger_id, 'D',
+    %(tc_id)s::integer, %(sequence)s::bigint, clock_timestamp(), %(body)s::bytea
+FROM taken
+RETURNING ledger_id, first_offset, last_offset
+
 -- end_txns --
 -- See functions/broker/end_txns.sql.
 SELECT * FROM broker.end_txns(

@@ -12,10 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine
-from engine.log.appending import Answer, Batch, _append, _together
+from engine.log.appending import Answer, Batch, _Partition
 from engine.log.brokers import Location
 from engine.model import batch as batches
-from engine.model.errors import EngineError, InvalidRequest, PartitionUnavailable
+from engine.model.errors import (
+    EngineError,
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionUnavailable,
+)
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from tests.engine.support import (
@@ -100,11 +105,12 @@ def test_sharing_calls_changes_no_answer_and_nothing_that_is_stored(
     ]
     edges = [0, *sorted(cut for cut in cuts if cut < len(parts)), len(parts)]
     one, other = engine.log.locate(alone), engine.log.locate(shared)
-    apart = [answer for part in parts for answer in _append(one, [part])]
+    by_itself, in_company = _Partition(one), _Partition(other)
+    apart = [answer for part in parts for answer in by_itself._append([part])]
     together = [
         answer
         for lower, upper in itertools.pairwise(edges)
-        for answer in _append(other, parts[lower:upper])
+        for answer in in_company._append(parts[lower:upper])
     ]
     assert list(map(comparable, together)) == list(map(comparable, apart))
     assert state(other) == state(one)
@@ -126,8 +132,8 @@ def state(location: Location) -> list[Any]:
 def test_a_value_that_cannot_be_stored_costs_nobody_else_anything(engine: Engine) -> None:
     make_topic(engine)
     location = engine.log.locate(P0)
-    answers = _together(
-        location, [stored("a"), stored("b", "nul\0", 1), stored("c"), stored("d", "p", 2**63)]
+    answers = _Partition(location).append(
+        [stored("a"), stored("b", "nul\0", 1), stored("c"), stored("d", "p", 2**63)]
     )
     kinds = [type(a) if isinstance(a, EngineError) else a.result for a in answers]
     assert kinds == ["appended", InvalidRequest, "appended", InvalidRequest]
@@ -186,6 +192,49 @@ def test_everybody_whose_connection_was_cut_is_told_and_nothing_is_stored(engine
     assert len(refused) == 6
     engine.produce(P0, batch("y"))
     assert fetched(engine) == ["y"]
+
+
+@pytest.mark.parametrize("meanwhile", ["append", "end"])
+def test_an_append_in_a_transaction_that_waited_finds_the_partition_as_it_is_then(
+    engine: Engine, meanwhile: str
+) -> None:
+    """It knows the transaction to be ongoing, and goes by the lean statement."""
+    make_topic(engine)
+    location, txn = engine.log.locate(P0), open_txn(engine)
+    for text in "ab":
+        engine.produce(P0, batch(text), txn_id=txn)
+    with ThreadPoolExecutor(1) as pool:
+        with location.database.transaction() as session:
+            session.one("lock_head", partition_id=location.partition_id)
+            waiting = pool.submit(engine.log.append, P0, batch("late"), txn_id=txn)
+            cut_who_waits(location, cut=False)
+            if meanwhile == "end":
+                ids = {"tc_ids": [txn.tc_id], "sequences": [txn.sequence], "aborts": [False]}
+                key = {"partition_id": location.partition_id, "registered": True}
+                session.all("end_txns", **key, **ids, mark_tcs=[], marks=[])
+            else:
+                session.all(
+                    "append",
+                    partition_id=location.partition_id,
+                    messages=[2],
+                    bodies=[batches.encode(batch("c", "d"))],
+                    producers=[None],
+                    sequence_ids=[None],
+                    tc_ids=[txn.tc_id],
+                    sequences=[txn.sequence],
+                )
+        if meanwhile == "end":
+            with pytest.raises(InvalidTxnStatus):
+                waiting.result(20)
+            last = 2  # the marker
+        else:
+            assert waiting.result(20).first_offset == 4
+            [ongoing] = sql(location.database, "SELECT * FROM broker.ongoing_txn")
+            assert (ongoing.last_offset, ongoing.messages) == (4, 5)
+            last = 4
+    assert engine.log.status(P0).last_offset == last
+    plain = engine.produce(P0, batch("after"))
+    assert plain.first_offset == last + 1
 
 
 def cut_who_waits(location: Location, *, cut: bool = True) -> None:
