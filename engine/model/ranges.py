@@ -34,15 +34,18 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
     @classmethod
     def of_offsets(cls, offsets: Iterable[int]) -> Self:
         """Build a set from single offsets in any order."""
+        ordered = sorted(set(offsets))
+        if ordered and ordered[-1] - ordered[0] == len(ordered) - 1:
+            return cls(((ordered[0], ordered[-1] + 1),))  # without a gap, as most are
         merged: list[Run] = []
         lower = upper = -1
-        for offset in sorted(offsets):
-            if offset > upper:
-                if lower < upper:
-                    merged.append((lower, upper))
-                lower, upper = offset, offset + 1
-            elif offset == upper:
+        for offset in ordered:
+            if offset == upper:
                 upper += 1
+                continue
+            if lower < upper:
+                merged.append((lower, upper))
+            lower, upper = offset, offset + 1
         if lower < upper:
             merged.append((lower, upper))
         return cls(tuple(merged))

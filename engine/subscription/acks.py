@@ -170,7 +170,9 @@ class Acknowledgements:
                 told.append((state, ranges))
                 if change is not None or entered is not state:
                     change = change or Change(before=state, after=entered)
-                    changes.append(replace(change, before=state))
+                    changes.append(
+                        change if change.before is state else replace(change, before=state)
+                    )
             return changes, told
 
         return self._cursors.change(place, list(share.offsets), decide)
@@ -258,7 +260,7 @@ def _released(state: State, claim: _Claim) -> Change | None:
         for ack in state.pending
     )
     others = tuple(ack for ack in state.tentative if ack is not own)
-    after = replace(state, pending=left, tentative=others).give_back(freed)
+    after = state.changed(pending=left, tentative=others).give_back(freed)
     step = AckStep(
         txn_id=claim.txn_id,
         op=AckOp.ABORT,
@@ -301,7 +303,7 @@ def _claim(claim: _Claim) -> _Ack:
             return None, new
         own = held(ack for ack in state.pending if ack.txn_id == txn_id)
         claimed = PendingAck(txn_id=txn_id, ack_type=claim.ack_type, ranges=new - own)
-        after = replace(state.withdraw(new), pending=(*state.pending, claimed))
+        after = state.withdraw(new).changed(pending=(*state.pending, claimed))
         return Change(before=state, after=after, steps=_claims(state, claim, new, own)), new
 
     return ack

@@ -23,6 +23,8 @@ from engine.subscription.state import Change, CursorGone, State
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
+#: Messages that are read ahead, if they are small (functions/broker/read_cursors.sql).
+_AHEAD = 1000
 #: Given the states, answers what changes and what the caller is told.
 Decide = Callable[[Session, Sequence[State]], tuple[Sequence[Change], _T]]
 
@@ -189,6 +191,7 @@ class _Call(Generic[_T]):
             self.partition_ids,
             lock=lock,
             room=self.room,
+            ahead=self._ahead(lock=lock),
             max_bytes=self.max_bytes,
         )
         if len(states) < len(self.partition_ids):
@@ -197,7 +200,15 @@ class _Call(Generic[_T]):
             if each.stable_position is None or not each.online:
                 raise _Unserved(each)
         changes, answer = self.decide(session, states)
-        return not changes or self._store(session, changes), answer
+        return not changes or self._store(session, changes, locked=lock), answer
+
+    def _ahead(self, *, lock: bool) -> int:
+        """How many messages to read beyond what is asked for: some, where what was remembered has
+        turned out to be right, so that the next calls need not read."""
+        key = (self.place.database, self.place.subscription_id)
+        if lock or not self.room or not self.memory.is_right(*key, self.partition_ids):
+            return 0
+        return _AHEAD
 
     def _recall(self, session: Session) -> tuple[_T] | None:
         """Decide on what is remembered; None: nothing has come of it. A state for which nothing
@@ -213,16 +224,23 @@ class _Call(Generic[_T]):
         if len(changes) < len(states):
             return None
         try:
-            right = self._store(session, changes, serving=True)
+            right = self._store(session, changes, serving=True, locked=False)
         except CursorGone:
             right = False
         self.memory.judge(*key, self.partition_ids, right=right)
         return (answer,) if right else None
 
-    def _store(self, session: Session, changes: Sequence[Change], *, serving: bool = False) -> bool:
+    def _store(
+        self, session: Session, changes: Sequence[Change], *, serving: bool = False, locked: bool
+    ) -> bool:
         must = self.durable or any(change.steps or change.dead for change in changes)
         self._stored = state.store(
-            session, self.place.subscription_id, changes, durable=must, serving=serving
+            session,
+            self.place.subscription_id,
+            changes,
+            durable=must,
+            serving=serving,
+            locked=locked,
         )
         return bool(self._stored)
 

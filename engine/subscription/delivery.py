@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from engine.model.message import MessageID, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.postgres.database import Row, Session
+from engine.postgres.database import Session
 from engine.settings import EngineSettings
 from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
 from engine.subscription.dead_letters import DeadLetters, dying
@@ -34,6 +34,7 @@ from engine.subscription.reading import Piece, Reading
 from engine.subscription.records import Recover
 from engine.subscription.shares import Shares
 from engine.subscription.state import Change, State
+from engine.subscription.statements import DELIVERABLE, Due
 
 _T = TypeVar("_T")
 #: How long a process goes on with what it has found deliverable while that gives it enough: so much
@@ -106,7 +107,7 @@ class Delivery:
         self._dead_letters = dead_letters
         self._recover = recover
         self._turn = itertools.count()
-        self._due: dict[tuple[str, int], tuple[float, Sequence[Row]]] = {}
+        self._due: dict[tuple[str, int], tuple[float, Sequence[Due]]] = {}
         #: The active consumers' turns in which every partition of a broker has been visited.
         self._entered: dict[tuple[str, int], Turn] = {}
 
@@ -255,7 +256,7 @@ class Delivery:
             raise unreadable
         return received
 
-    def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Row]]:
+    def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Due]]:
         """Find the partitions of one broker that may have something to deliver, and make them ready
         to be read."""
         rows = self._ask(place, taken_over=taken_over)
@@ -272,14 +273,11 @@ class Delivery:
         self._due[_key(place)] = (time.monotonic(), rows)
         return place, rows
 
-    def _ask(self, place: Place, *, taken_over: bool) -> Sequence[Row]:
-        with place.database.session() as session:
-            return session.all(
-                "deliverable",
-                subscription_id=place.subscription_id,
-                topic_id=place.topic.topic_id,
-                taken_over=taken_over,
-            )
+    def _ask(self, place: Place, *, taken_over: bool) -> Sequence[Due]:
+        rows = place.database.ask(
+            DELIVERABLE, place.subscription_id, place.topic.topic_id, taken_over
+        )
+        return [Due(*row) for row in rows]
 
     def _receive_from(
         self, place: Place, partition_id: int, turn: Turn, room: int
@@ -290,7 +288,7 @@ class Delivery:
             state = state.give_back(state.dispatch.overdue(state.now_ms))
             dead = dying(place.record, state)
             if dead:
-                state = replace(state.withdraw(dead), dead=state.dead | dead)
+                state = state.withdraw(dead).changed(dead=state.dead | dead)
             after, pieces = self._deliver(session, place, state, turn.consumer, room)
             if state.remembered and sum(piece.upper - piece.lower for piece in pieces) < room:
                 raise Unsure  # there may be more by now
@@ -338,7 +336,7 @@ class Delivery:
         dispatch = msgspec.structs.replace(dispatch, read_offset=reading.read_offset).deliver(
             delivered, consumer, now_ms=state.now_ms, ack_timeout_ms=place.record.ack_timeout_ms
         )
-        after = replace(state, dispatch=dispatch)
+        after = state.changed(dispatch=dispatch)
         if reading.skipped:
             after = after.delete(Ranges.of(reading.skipped))
         return after, reading.pieces
@@ -361,7 +359,7 @@ def _everything(state: State) -> Ranges:
 
 def _without(state: State, consumer: str) -> State:
     present = {who: until for who, until in state.dispatch.present.items() if who != consumer}
-    return replace(state, dispatch=msgspec.structs.replace(state.dispatch, present=present))
+    return state.changed(dispatch=msgspec.structs.replace(state.dispatch, present=present))
 
 
 def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:

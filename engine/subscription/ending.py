@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from engine.model.cursor import held, unconfirmed
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck
@@ -105,8 +104,7 @@ def _ended(before: State, rows: Sequence[Row], orders: Mapping[TxnID, EndCommand
     ended = {step.txn_id for step in steps}
     final = held(_as_pending(step) for step in steps if step.op is AckOp.COMMIT)
     back = held(_as_pending(step) for step in steps if step.op is AckOp.ABORT)
-    after = replace(
-        before,
+    after = before.changed(
         pending=tuple(ack for ack in before.pending if ack.txn_id not in ended),
         tentative=tuple(ack for ack in before.tentative if ack.txn_id not in ended),
     )

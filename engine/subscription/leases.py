@@ -11,7 +11,7 @@ gives back what the earlier one had. On KEY_SHARED each partition remembers who 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -104,7 +104,7 @@ class Leases:
             raise self._busy(place)
         if turn.epoch > dispatch.epoch:
             fenced = msgspec.structs.replace(dispatch, epoch=turn.epoch)
-            return replace(state, dispatch=fenced).give_back(fenced.in_flight())
+            return state.changed(dispatch=fenced).give_back(fenced.in_flight())
         if place.record.type == SubscriptionType.KEY_SHARED:
             return self._present(place, state, turn.consumer)
         return state
@@ -138,7 +138,7 @@ class Leases:
         if before.get(consumer, 0) > until - lease // 3:
             return state
         present = {who: end for who, end in before.items() if end > now} | {consumer: until}
-        return replace(state, dispatch=msgspec.structs.replace(state.dispatch, present=present))
+        return state.changed(dispatch=msgspec.structs.replace(state.dispatch, present=present))
 
     def _busy(self, place: Place) -> ConsumerBusy:
         return ConsumerBusy(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.postgres.database import Database
 from engine.subscription.state import State
@@ -65,6 +65,7 @@ class Memory:
         self._lock = threading.Lock()
         self._kept: dict[_Key, _Kept] = {}
         self._doubts: dict[_Key, _Doubt] = {}
+        self._right: set[_Key] = set()
         self._size = 0
 
     def keep(
@@ -78,7 +79,7 @@ class Memory:
             size = 0 if state.window is None else state.window.size
             small = size <= _LARGEST
             kept = _Kept(
-                state=replace(state, window=state.window if small else None, remembered=True),
+                state=state.changed(window=state.window if small else None, remembered=True),
                 at=now,
                 connections=connections,
                 size=_STATE_BYTES + (size if small else 0),
@@ -101,7 +102,7 @@ class Memory:
                 if kept.connections != database.connections:
                     return None
                 passed_ms = int((now - kept.at) * 1000)
-                states.append(replace(kept.state, now_ms=kept.state.now_ms + passed_ms))
+                states.append(kept.state.changed(now_ms=kept.state.now_ms + passed_ms))
         return states
 
     def judge(
@@ -113,10 +114,18 @@ class Memory:
                 key = (database, subscription_id, partition_id)
                 if right:
                     self._doubts.pop(key, None)
+                    self._right.add(key)
                     continue
+                self._right.discard(key)
                 before = self._doubts.get(key)
                 mistakes = min(_MOST_DOUBT, 1 + (before.mistakes if before else 0))
                 self._doubts[key] = _Doubt(mistakes, 2**mistakes)
+
+    def is_right(
+        self, database: Database, subscription_id: int, partition_ids: Sequence[int]
+    ) -> bool:
+        """Whether what was last taken of each of these partitions did still stand."""
+        return all((database, subscription_id, each) in self._right for each in partition_ids)
 
     def _put(self, key: _Key, kept: _Kept) -> None:
         self._pop(key)
@@ -128,8 +137,9 @@ class Memory:
         self._size += kept.size
         while self._size > _ROOM:
             self._pop(next(iter(self._kept)))  # the oldest
-        if len(self._doubts) > _ROOM // _STATE_BYTES:
+        if max(len(self._doubts), len(self._right)) > _ROOM // _STATE_BYTES:
             self._doubts.clear()
+            self._right.clear()
 
     def _pop(self, key: _Key) -> _Kept | None:
         kept = self._kept.pop(key, None)

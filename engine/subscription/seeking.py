@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -79,7 +78,7 @@ class Seeking:
                 dispatch = msgspec.structs.replace(
                     Dispatch(before), epoch=state.dispatch.epoch, present=state.dispatch.present
                 )
-                after = replace(state, cursor=Cursor(mark_delete=before - 1), dispatch=dispatch)
+                after = state.changed(cursor=Cursor(mark_delete=before - 1), dispatch=dispatch)
                 changes.append(Change(before=state, after=after))
                 # Nobody holds anything: what the log says of earlier holders is over.
                 session.run(

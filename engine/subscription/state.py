@@ -9,8 +9,10 @@ stored the state itself just before (engine.subscription.memory).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import msgspec
 
 from engine.model.cursor import Cursor, held
 from engine.model.dispatch import Dispatch, decode, encode
@@ -19,7 +21,7 @@ from engine.model.ranges import Ranges
 from engine.model.subscription import AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
-from engine.subscription.statements import READ, STORE, ReadRow
+from engine.subscription.statements import READ, STORE, STORE_ONE, ReadRow
 from engine.subscription.window import Window
 
 _T = TypeVar("_T")
@@ -29,15 +31,14 @@ class CursorGone(Exception):
     """A cursor that was to be changed is not there (any more)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(msgspec.Struct, frozen=True, kw_only=True):
     """What stands about one subscription in one partition.
 
     ``stable_position`` is None while the partition has to be rebuilt. ``tentative``: what of
     ``pending`` hangs on calls over several brokers. ``dead``: on their way to the dead-letter
     topic. ``window``: the entries that were read along, when some were asked for. ``remembered``:
     not read, but stored by this process a while ago: ``stable_position`` may have moved up since,
-    and only a store tells whether the rest still stands.
+    and only a store tells whether the rest still stands. A struct, because a call makes several.
     """
 
     partition_id: int
@@ -65,22 +66,26 @@ class State:
         """What may not be delivered now."""
         return self.dispatch.in_flight() | self.held
 
+    def changed(self, **changes: Any) -> Self:
+        """The same but for some of its fields."""
+        return msgspec.structs.replace(self, **changes)
+
     def delete(self, offsets: Ranges) -> State:
         """Acknowledge messages for good."""
-        return replace(
-            self, cursor=self.cursor.delete(offsets), dispatch=self.dispatch.forget(offsets)
+        return self.changed(
+            cursor=self.cursor.delete(offsets), dispatch=self.dispatch.forget(offsets)
         )
 
     def withdraw(self, offsets: Ranges) -> State:
         """Take messages out of flight without giving them back."""
-        return replace(self, dispatch=self.dispatch.withdraw(offsets))
+        return self.changed(dispatch=self.dispatch.withdraw(offsets))
 
     def give_back(self, offsets: Ranges) -> State:
         """Queue messages for redelivery, those that are neither deleted nor held."""
         if not offsets:
             return self
         again = self.cursor.undeleted(offsets) - self.held
-        return replace(self, dispatch=self.dispatch.withdraw(offsets).give_back(again))
+        return self.changed(dispatch=self.dispatch.withdraw(offsets).give_back(again))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +111,11 @@ def read(
     *,
     lock: bool,
     room: int = 0,
+    ahead: int = 0,
     max_bytes: int = 0,
 ) -> list[State]:
     """Read states, ascending by partition; a partition whose cursor is not there is left out."""
-    rows = session.ask(READ, subscription_id, partition_ids, lock, room, max_bytes)
+    rows = session.ask(READ, subscription_id, partition_ids, lock, room, ahead, max_bytes)
     states = [_state(ReadRow._make(row)) for row in rows]
     return sorted(states, key=lambda state: state.partition_id)
 
@@ -121,17 +127,22 @@ def store(
     *,
     durable: bool,
     serving: bool = False,
+    locked: bool = True,
 ) -> list[State]:
     """Store changes, all or none; answers the states as they stand now, none when one was not any
     more what it had been.
 
     Args:
         serving: the same when a partition does not serve any more.
+        locked: the caller holds the cursors' locks. Without them the common case has a statement of
+            its own, which may also say that something has changed when it has not.
 
     Raises:
         CursorGone: a cursor has been deleted.
         InvalidTxnStatus: a transaction that claims something has ended for this subscription.
     """
+    if not locked and len(changes) == 1 and _is_plain(changes[0]):
+        return _store_one(session, subscription_id, changes[0], durable=durable)
     steps = [(change.before.partition_id, step) for change in changes for step in change.steps]
     rows = session.ask(
         STORE,
@@ -167,8 +178,36 @@ def store(
     if result != "stored":
         return []
     return [
-        replace(change.after, versions=(cursor, dispatch), now_ms=now_ms)
+        change.after.changed(versions=(cursor, dispatch), now_ms=now_ms)
         for change, (_, cursor, dispatch, now_ms) in zip(changes, rows, strict=True)
+    ]
+
+
+def _is_plain(change: Change) -> bool:
+    special = change.steps or change.dead or change.undead
+    return not special and change.before.versions[1] is not None
+
+
+def _store_one(
+    session: Session, subscription_id: int, change: Change, *, durable: bool
+) -> list[State]:
+    """As :func:`store` without locks; what is gone, or does not serve, counts as changed."""
+    before, after = change.before, change.after
+    rows = session.ask(
+        STORE_ONE,
+        subscription_id,
+        before.partition_id,
+        *before.versions,
+        _moved_to(change),
+        after.cursor.acked,
+        after.dispatch.due_offset,
+        after.dispatch.next_deadline_ms,
+        encode(after.dispatch),
+        durable,
+    )
+    return [
+        after.changed(versions=(cursor, dispatch), now_ms=now_ms)
+        for cursor, dispatch, now_ms, _ in rows
     ]
 
 

@@ -1,4 +1,4 @@
-"""The two statements on which every call on a subscription rests, binary both ways."""
+"""The statements on which every call on a subscription rests, binary both ways."""
 
 from __future__ import annotations
 
@@ -65,6 +65,21 @@ class ReadRow(NamedTuple):
     aborted_lasts: Sequence[int]
 
 
+class Due(NamedTuple):
+    """A row of ``deliverable``."""
+
+    partition_id: int
+    number: int
+    needs_cursor: bool
+    needs_recovery: bool
+
+
+DELIVERABLE = Prepared(
+    "deliverable",
+    queries("subscription")["deliverable"],
+    {"subscription_id": INT8, "topic_id": INT8, "taken_over": BOOL},
+    [INT8, INT4, BOOL, BOOL],
+)
 READ = Prepared(
     "read_cursors",
     queries("subscription")["read_cursors"],
@@ -73,6 +88,7 @@ READ = Prepared(
         "partition_ids": _INT8S,
         "lock": BOOL,
         "room": INT8,
+        "ahead": INT8,
         "max_bytes": INT8,
     },
     [
@@ -114,4 +130,22 @@ STORE = Prepared(
         "serving": BOOL,
     },
     [TEXT, INT8, INT8, INT8],
+)
+#: For one partition, without dead letters and steps: the common case.
+STORE_ONE = Prepared(
+    "store_cursor",
+    queries("subscription")["store_cursor"],
+    {
+        "subscription_id": INT8,
+        "partition_id": INT8,
+        "cursor_version": INT8,
+        "dispatch_version": INT8,
+        "mark_delete": INT8,
+        "acked": INT8MULTIRANGE,
+        "due_offset": INT8,
+        "next_deadline": INT8,
+        "state": BYTEA,
+        "durable": BOOL,
+    },
+    [INT8, INT8, INT8, TEXT],
 )

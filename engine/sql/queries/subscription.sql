@@ -106,7 +106,7 @@ FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::
 -- See functions/broker/read_cursors.sql.
 SELECT * FROM broker.read_cursors(
     %(subscription_id)s::bigint, %(partition_ids)s::bigint[], %(lock)s::boolean, %(room)s::bigint,
-    %(max_bytes)s::bigint
+    %(ahead)s::bigint, %(max_bytes)s::bigint
 )
 
 -- store_cursors --
@@ -120,6 +120,43 @@ SELECT * FROM broker.store_cursors(
     %(step_ops)s::text[], %(step_types)s::text[], %(step_ranges)s::int8multirange[],
     %(step_calls)s::bigint[], %(durable)s::boolean, %(serving)s::boolean
 )
+
+-- store_cursor --
+-- As functions/broker/store_cursors.sql does for one partition, where neither dead letters nor steps of the
+-- pending-ack log come into it. No row: something is not as it was when it was
+-- decided on, or the partition does not serve; the caller begins anew under the locks. The cursor is
+-- locked first and read as it stands then; every writer of the dispatch state holds that lock.
+WITH standing AS MATERIALIZED (
+    SELECT c.xmin::text::bigint AS version FROM broker.cursor c
+    WHERE c.subscription_id = %(subscription_id)s::bigint
+    AND c.partition_id = %(partition_id)s::bigint
+    FOR UPDATE
+), stored AS (
+    UPDATE broker.dispatch d SET
+        due_offset = %(due_offset)s::bigint,
+        next_deadline = to_timestamp(%(next_deadline)s::bigint / 1000.0),
+        state = %(state)s::bytea
+    FROM standing s, broker.partition_live l
+    WHERE s.version = %(cursor_version)s::bigint
+    AND l.partition_id = %(partition_id)s::bigint AND l.online
+    AND d.subscription_id = %(subscription_id)s::bigint
+    AND d.partition_id = %(partition_id)s::bigint
+    AND d.xmin::text::bigint = %(dispatch_version)s::bigint
+    RETURNING d.xmin::text::bigint AS version
+), moved AS (
+    UPDATE broker.cursor c SET
+        mark_delete = %(mark_delete)s::bigint, acked = %(acked)s::int8multirange
+    FROM stored
+    WHERE c.subscription_id = %(subscription_id)s::bigint
+    AND c.partition_id = %(partition_id)s::bigint AND %(mark_delete)s::bigint IS NOT NULL
+    RETURNING c.xmin::text::bigint AS version
+)
+SELECT coalesce((SELECT version FROM moved), %(cursor_version)s::bigint), s.version,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+    -- What is only about deliveries need not wait until it cannot be lost.
+    CASE WHEN NOT %(durable)s::boolean
+        THEN set_config('synchronous_commit', 'off', true) END
+FROM stored s
 
 -- dead_letter_cursors --
 -- Cursors with messages on their way to a dead-letter topic, by steps from one to the next: however

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from secrets import token_hex
+from typing import Any, LiteralString
 
 import pytest
 
@@ -16,9 +19,10 @@ from engine.model.errors import (
     TransactionConflict,
 )
 from engine.model.subscription import InitialPosition, SubscriptionType
-from engine.postgres.database import Session
+from engine.postgres.database import Database, Session
 from engine.postgres.prepared import Prepared
 from engine.subscription import memory
+from engine.subscription.window import Window
 from tests.engine.support import (
     P0,
     P1,
@@ -32,6 +36,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     received,
+    sql,
     subscribe,
     texts,
     time_out_deliveries,
@@ -89,8 +94,79 @@ def test_calls_in_a_row_read_once(consumed: Engine, monkeypatch: pytest.MonkeyPa
             [message] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
             assert texts([message]) == [text]
             assert ack(consumed, message).acked == (message.message_id,)
-    assert names == ["store_cursors"] * 4
+    assert names == ["store_cursor"] * 4
     assert backlog(consumed) == 1
+
+
+def test_what_is_read_ahead_serves_the_next_calls(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as memory has been right once; each batch is an entry of its own."""
+    make_topic(engine)
+    subscribe(engine)
+    texts_sent = [str(number) for number in range(12)]
+    for text in texts_sent:
+        engine.produce(P0, batch(text))
+    with asked(monkeypatch) as names:
+        for text in texts_sent:
+            [message] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+            assert texts([message]) == [text]
+            ack(engine, message)
+    assert names.count("read_cursors") == 2
+    assert backlog(engine) == 0
+
+
+def test_only_little_is_read_ahead(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    large = [token_hex(40_000) for _ in range(4)]
+    for text in large:
+        engine.produce(P0, batch(text))
+    windows: list[int] = []
+    real = Window.of
+
+    def noted(row: Any) -> Window:
+        window = real(row)
+        windows.append(len(window.entries))
+        return window
+
+    monkeypatch.setattr(Window, "of", noted)
+    for _ in large:
+        [message] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+        ack(engine, message)
+    assert windows == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE broker.cursor SET acked = acked", "UPDATE broker.dispatch SET state = state"],
+)
+def test_what_changes_while_a_store_waits_is_seen(
+    consumed: Engine, monkeypatch: pytest.MonkeyPatch, change: LiteralString
+) -> None:
+    """Its statement began before the change was there."""
+    database = consumed.log.locate(P0).database
+    with asked(monkeypatch) as names, ThreadPoolExecutor(1) as pool:
+        with database.transaction() as session:
+            session.script("SELECT FROM broker.cursor FOR UPDATE")
+            waiting = pool.submit(consumed.receive, SUBSCRIPTION, "c1", max_messages=1)
+            await_waiting(database)
+            session.script(change)
+        assert texts(waiting.result(20)) == ["c"]
+    assert names == ["read_cursors", "store_cursor", "read_cursors", "store_cursors"]
+
+
+def await_waiting(database: Database) -> None:
+    """Wait until a statement waits for a lock."""
+    for _ in range(10_000):
+        if sql(
+            database,
+            "SELECT FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event_type = 'Lock'",
+        ):
+            return
+        threading.Event().wait(0.001)
+    raise AssertionError("nobody waits")
 
 
 def test_what_came_since_is_delivered(consumed: Engine) -> None:
@@ -160,7 +236,7 @@ def test_an_old_memory_is_not_used(consumed: Engine, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(memory.time, "monotonic", lambda: real() + 2 * memory._SECONDS)
     with asked(monkeypatch) as names:
         assert received(consumed, max_messages=1) == ["c"]
-    assert names == ["read_cursors", "store_cursors"]
+    assert names == ["read_cursors", "store_cursor"]
 
 
 def test_what_a_crash_has_taken_back_is_not_believed(
@@ -250,7 +326,7 @@ def test_where_others_write_too_less_is_remembered(
         for _ in range(100):
             engine.receive(SUBSCRIPTION, "c1", max_messages=1)
             other.receive(SUBSCRIPTION, "c2", max_messages=1)
-    assert names.count("store_cursors") < 2 * 100 + 25
+    assert names.count("store_cursor") + names.count("store_cursors") < 2 * 100 + 25
     assert names.count("read_cursors") == 2 * 100
 
 

@@ -5,13 +5,16 @@
 -- store_cursors refuses what was decided on a state that has changed meanwhile: the versions are the
 -- ids of the transactions that wrote the rows.
 -- p_room > 0: also the entries with the next p_room offsets that may be due, up to the stable
--- position, cut at about p_max_bytes, and the aborted transactions that meet them.
+-- position, cut at about p_max_bytes, and the aborted transactions that meet them. p_ahead: so many
+-- offsets more, as long as all of it has few bytes, for the calls that come after this one.
 DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint);
+DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint, bigint);
 CREATE OR REPLACE FUNCTION broker.read_cursors(
     p_subscription bigint,
     p_partitions bigint[],
     p_lock boolean,
     p_room bigint,
+    p_ahead bigint,
     p_max_bytes bigint
 ) RETURNS TABLE (
     partition_id bigint, number integer, buffer text, online boolean, stable_position bigint, now_ms bigint,
@@ -74,7 +77,7 @@ BEGIN
         FROM broker.dead_letter b
         WHERE b.subscription_id = p_subscription AND b.partition_id = p_partitions[i];
 
-        window_upper := least(window_from + p_room, stable_position + 1);
+        window_upper := least(window_from + p_room + p_ahead, stable_position + 1);
         IF p_room > 0 AND window_from < window_upper AND buffer = 'marker' THEN
             -- As committed_entries reads them; bodies are cut, but the first is always whole.
             SELECT array_agg(e.kind::text), array_agg(e.first_offset), array_agg(e.last_offset),
@@ -95,7 +98,9 @@ BEGIN
                 )
                 AND e.first_offset < window_upper
                 ORDER BY e.last_offset
-            ) e WHERE e.bytes_before < p_max_bytes OR e.bytes_before = 0;
+            ) e WHERE e.bytes_before = 0 OR e.bytes_before < CASE
+                WHEN e.first_offset < window_from + p_room THEN p_max_bytes
+                ELSE least(p_max_bytes, 65536) END;
             SELECT array_agg(x.tc_id), array_agg(x.sequence), array_agg(x.first_offset),
                 array_agg(x.last_offset)
             INTO aborted_tcs, aborted_sequences, aborted_firsts, aborted_lasts
