@@ -44,6 +44,8 @@ class Kind(StrEnum):
     LOST_ABORTED_ACK = "lost aborted acknowledgement"
     LOST_MESSAGE = "message never delivered"
     DELIVERED_TWICE = "delivered twice at once"
+    TWO_ACTIVE = "two active consumers"
+    KEY_SHARED_OUT = "messages of a key with two consumers"
     FALSE_CONFLICT = "conflict with nobody"
     STUCK_TRANSACTION = "stuck transaction"
     STUCK_STABLE = "stuck stable position"

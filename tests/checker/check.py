@@ -9,6 +9,7 @@ import msgspec
 
 from tests.checker.ack_checks import check_subscriptions, subscriptions_of
 from tests.checker.anomalies import Anomaly, Kind
+from tests.checker.delivery_checks import check_deliveries
 from tests.checker.fates import check_fates, fates_of
 from tests.checker.history import Fault, Op
 from tests.checker.log_checks import check_logs, logs_of, settle_by_reads
@@ -49,6 +50,7 @@ def check(history: Iterable[Op]) -> Verdict:
         *check_fates(ops, fates),
         *check_logs(logs, fates),
         *check_subscriptions(subscriptions_of(ops), logs, fates),
+        *check_deliveries(ops),
     ]
     asked = [op for op in ops if not isinstance(op, Fault)]
     return Verdict(

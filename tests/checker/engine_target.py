@@ -11,6 +11,7 @@ from engine.model.subscription import AckType
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction
+from tests.checker.delivery_checks import key_of
 from tests.checker.history import (
     Ack,
     Begin,
@@ -65,7 +66,7 @@ class EngineTarget:
         partition = PartitionName.parse(op.partition)
         appended = self.engine.produce(
             partition,
-            [NewMessage(payload=value.encode(), key=value) for value in op.values],
+            [NewMessage(payload=value.encode(), key=key_of(value)) for value in op.values],
             txn_id=None if op.txn is None else _txn(op.txn),
             producer_name=op.producer,
             sequence_id=op.sequence,

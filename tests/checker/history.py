@@ -11,6 +11,7 @@ A message's value is unique in the history; a retry sends the same values. A par
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -109,11 +110,15 @@ class Fetch(Op):
 
 
 class Receive(Op):
-    """``messages`` are (partition, offset, value, message id)."""
+    """``messages`` are (partition, offset, value, message id). ``lease_ms``: of the subscription,
+    where one consumer is active at a time; ``keyed``: where a key's messages go to one at a time.
+    """
 
     subscription: str
     consumer: str
     max_messages: int = 10
+    lease_ms: int = 0
+    keyed: bool = False
     final: bool = False
     messages: tuple[tuple[Place, int, str, str], ...] = ()
 
@@ -176,6 +181,17 @@ class History:
         op.start = op.end = self.clock()
         op.answer = "ok"
         return self.add(op)
+
+    @contextlib.contextmanager
+    def during(self, op: Op) -> Iterator[None]:
+        """Keep something that goes on as long as the block."""
+        op.start = self.clock()
+        try:
+            yield
+        finally:
+            op.end = self.clock()
+            op.answer = "ok"
+            self.add(op)
 
     def wait_for(self, more: int, seconds: float) -> bool:
         """Until so many more operations have been kept; False when it takes too long."""

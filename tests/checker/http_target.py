@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from tests.checker.delivery_checks import key_of
 from tests.checker.history import (
     Ack,
     Begin,
@@ -72,7 +73,7 @@ class HttpTarget:
             "txn_id": op.txn,
             "producer_name": op.producer,
             "sequence_id": op.sequence,
-            "messages": [{"payload": value, "key": value} for value in op.values],
+            "messages": [{"payload": value, "key": key_of(value)} for value in op.values],
         }
         answer = self._ask("POST", f"/topics/{topic}/partitions/{number}/messages", json=body)
         hidden = op.txn is not None and topic in self._sidecars

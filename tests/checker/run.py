@@ -23,6 +23,7 @@ from engine.model.subscription import SubscriptionSettings, SubscriptionType
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.postgres.database import Database
+from tests.checker.delivery_checks import LEASES_END
 from tests.checker.engine_target import EngineTarget
 from tests.checker.history import Fault, History, Look, Overdue
 from tests.checker.network import CALM, Network, Target, Trouble
@@ -34,6 +35,8 @@ _T = TypeVar("_T")
 PATIENCE = 60.0
 #: Short enough for consumers to take turns, long enough for one to do something in its own.
 _LEASE_MS = 1_000
+#: So short that a consumer is often taken to be gone between two of its calls, and its keys move.
+_PRESENCE_MS = 100
 
 
 @dataclass
@@ -121,21 +124,23 @@ class Run:
 
     def time_consumers_out(self) -> None:
         """Let everything in flight be delivered again, and whoever was alone lose the lease."""
-        self.history.note(Fault(kind="consumers time out"))
-        for database in self.engine._brokers:
-            insisting(lambda database=database: _time_out(database))
+        with self.history.during(Fault(kind=LEASES_END)):
+            for database in self.engine._brokers:
+                insisting(lambda database=database: _time_out(database))
 
     def lose_state(self) -> None:
         """Empty what PostgreSQL empties after a crash, on every broker, while all are at work."""
-        self.history.note(Fault(kind="derived state lost"))
-        with contextlib.suppress(psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable):
+        with (
+            self.history.during(Fault(kind="derived state lost")),
+            contextlib.suppress(psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable),
+        ):
             lose_derived_state(self.engine)
 
     def lose_a_broker(self) -> None:
         """One broker cannot be reached for a while; what was on its way arrives all the same."""
         name = self.rng.choice(list(self.engine._brokers.names))
-        self.history.note(Fault(kind="broker out of reach", target=name))
-        with unreachable(self.engine, name):
+        fault = Fault(kind="broker out of reach", target=name)
+        with self.history.during(fault), unreachable(self.engine, name):
             self.operations(20)
 
     def cut_connections(self) -> None:
@@ -290,7 +295,10 @@ def furnish(engine: Engine, namespace: str = "soak") -> Setting:
     for subscription in worked:
         engine.subscriptions.create(subscription, SubscriptionSettings())
     by_key = SubscriptionName(topics["orders"], "by-key")
-    engine.subscriptions.create(by_key, SubscriptionSettings(type=SubscriptionType.KEY_SHARED))
+    come_and_go = SubscriptionSettings(
+        type=SubscriptionType.KEY_SHARED, consumer_lease_ms=_PRESENCE_MS
+    )
+    engine.subscriptions.create(by_key, come_and_go)
     alone = {
         SubscriptionName(topics["output"], "failover"): SubscriptionType.FAILOVER,
         SubscriptionName(topics["orders"], "exclusive"): SubscriptionType.EXCLUSIVE,
@@ -300,8 +308,10 @@ def furnish(engine: Engine, namespace: str = "soak") -> Setting:
         engine.subscriptions.create(subscription, settings)
     return Setting(
         partitions=[f"{topic}:{number}" for topic in topics.values() for number in (0, 1)],
-        subscriptions=[f"{name.topic}|{name.name}" for name in (*worked, by_key)],
+        subscriptions=[f"{name.topic}|{name.name}" for name in (*worked, by_key, by_key)],
         cumulative=[f"{name.topic}|{name.name}" for name in alone],
+        lease_ms=_LEASE_MS,
+        keyed=frozenset({f"{by_key.topic}|{by_key.name}"}),
         sidecars=frozenset({str(topics["sidecar"])}),
         timeouts_ms=(60_000, 60_000, 60_000, 300, 60),
     )

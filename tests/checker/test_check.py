@@ -11,7 +11,7 @@ import pytest
 from tests.checker import story as told
 from tests.checker.anomalies import Kind
 from tests.checker.check import check
-from tests.checker.history import Begin, End, Extend, Look, Nack, Overdue, read
+from tests.checker.history import Begin, End, Extend, Fault, Look, Nack, Overdue, read
 from tests.checker.simulation import simulate
 from tests.checker.story import A, B, C, D, Story, ack, fetch, produce, receive, story
 
@@ -212,6 +212,18 @@ def delivered_twice(s: Story) -> None:
     s.change("drain", messages=(*s["drain"].messages, s["drain"].messages[1]))
 
 
+def two_active(s: Story) -> None:
+    s.insert("receive", "active", receive((1, "a1"), lease_ms=1000))
+    s.insert("active", "deposed", receive((3, "x"), lease_ms=1000))
+    s.change("deposed", consumer="d")
+
+
+def key_with_two(s: Story) -> None:
+    s.insert("y", "one", receive((6, "k.0"), keyed=True))
+    s.insert("one", "two", receive((8, "k.1"), keyed=True))
+    s.change("two", consumer="d")
+
+
 def false_conflict(s: Story) -> None:
     s.refuse("ack_c", "TransactionConflict")
     s.change("drain", messages=((told.P, 0, "a0", "1:0:0:0"), *s["drain"].messages))
@@ -258,6 +270,8 @@ MUTATIONS: dict[Kind, tuple[Mutation, ...]] = {
     Kind.LOST_ABORTED_ACK: (lost_aborted_ack,),
     Kind.LOST_MESSAGE: (lost_message,),
     Kind.DELIVERED_TWICE: (delivered_twice,),
+    Kind.TWO_ACTIVE: (two_active,),
+    Kind.KEY_SHARED_OUT: (key_with_two,),
     Kind.FALSE_CONFLICT: (false_conflict,),
     Kind.STUCK_TRANSACTION: (stuck_transaction,),
     Kind.STUCK_STABLE: (stuck_stable,),
@@ -310,6 +324,31 @@ def test_what_was_given_back_may_be_delivered_and_held_again() -> None:
     history.insert("receive", "nack", nack)
     history.insert("group", "again", receive((1, "a1")))
     assert kinds(history) == set()
+
+
+def test_a_consumer_takes_over_when_the_others_lease_has_run_out_or_a_fault_has_ended_it() -> None:
+    late = story()
+    two_active(late)
+    late["deposed"].end = late["active"].start + 600_000_000
+    assert Kind.TWO_ACTIVE not in kinds(late)
+    broken = story()
+    two_active(broken)
+    fault = Fault(kind="consumers time out", start=broken["begin_a"].start, end=broken["x"].end)
+    broken["fault"] = fault
+    assert Kind.TWO_ACTIVE not in kinds(broken)
+
+
+def test_a_key_goes_to_another_when_nothing_of_it_is_outstanding() -> None:
+    for given_up in (
+        ack(6),
+        Nack(subscription=told.S, consumer="c", messages=((told.P, 6, "1:6:0:0"),)),
+        Fault(kind="derived state lost"),
+    ):
+        history = story()
+        key_with_two(history)
+        history.insert("one", "given up", given_up)
+        history["two"].start, history["two"].end = given_up.end + 1, given_up.end + 2
+        assert Kind.KEY_SHARED_OUT not in kinds(history)
 
 
 def test_reads_of_different_ends_of_the_log_agree() -> None:

@@ -40,8 +40,11 @@ class Setting:
 
     Attributes:
         partitions: ``topic:number``, as many as the topics have.
-        subscriptions: ``topic|name`` of SHARED ones, whose messages anybody may acknowledge.
+        subscriptions: ``topic|name`` of SHARED ones, whose messages anybody may acknowledge; one
+            that is named twice is used twice as often.
         cumulative: of those with one consumer at a time, which take cumulative acknowledgements.
+        lease_ms: for how long that consumer stays the one, after its last call.
+        keyed: those of ``subscriptions`` on which a key's messages go to one consumer at a time.
         sidecars: topics whose transactions' messages take their offsets when they commit.
         timeouts_ms: of transactions; a client takes one at random.
     """
@@ -49,6 +52,8 @@ class Setting:
     partitions: Sequence[str]
     subscriptions: Sequence[str]
     cumulative: Sequence[str] = ()
+    lease_ms: int = 0
+    keyed: frozenset[str] = frozenset()
     sidecars: frozenset[str] = frozenset()
     timeouts_ms: Sequence[int] = (60_000,)
     max_batch: int = 3
@@ -86,7 +91,7 @@ class Client:
                 (8, self._consume),
                 (5, self._meddle),
                 (2, self._group),
-                (2 if self._setting.cumulative else 0, self._consume_in_order),
+                (5 if self._setting.cumulative else 0, self._consume_in_order),
             )
 
     def _choose(self, *weighted: tuple[int, Any]) -> Requests:
@@ -225,6 +230,7 @@ class Client:
             subscription=subscription,
             consumer=self._name,
             max_messages=self._rng.choice((1, 3, 8)),
+            keyed=subscription in self._setting.keyed,
         )
         messages = [(place, offset, mid) for place, offset, _, mid in answer.messages]
         self._common.delivered.extend((subscription, message) for message in messages)
@@ -256,7 +262,12 @@ class Client:
     def _consume_in_order(self) -> Requests:
         """Receive alone, and acknowledge everything up to one of the messages."""
         subscription = self._rng.choice(self._setting.cumulative)
-        answer = yield Receive(subscription=subscription, consumer=self._name, max_messages=5)
+        answer = yield Receive(
+            subscription=subscription,
+            consumer=self._name,
+            max_messages=5,
+            lease_ms=self._setting.lease_ms,
+        )
         if not answer.messages:
             return
         place, offset, _, mid = self._rng.choice(answer.messages)
@@ -282,7 +293,7 @@ def last_reads(setting: Setting) -> Iterator[Requests]:
     """The reads that show what has become of everything, once all has ended."""
     for partition in setting.partitions:
         yield _read_all(partition)
-    for subscription in (*setting.subscriptions, *setting.cumulative):
+    for subscription in dict.fromkeys((*setting.subscriptions, *setting.cumulative)):
         yield _drain(subscription)
 
 

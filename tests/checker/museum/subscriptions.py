@@ -10,7 +10,8 @@ from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
 from engine.model.ranges import Ranges
 from engine.postgres.prepared import Prepared
-from engine.subscription import acks, state
+from engine.subscription import acks, key_reading, state
+from engine.subscription.leases import Leases, Turn
 from engine.subscription.state import State
 from tests.checker.museum.planting import Bug, function, python, query, together
 
@@ -86,6 +87,34 @@ def _whatever_stands(right: Prepared) -> Prepared:
         assert place in wrong._text, "store_cursor has changed: this piece must follow"
         wrong._text = wrong._text.replace(place, place.split()[0] + b" 0 <> ")
     return wrong
+
+
+def _for_ever(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Who has been the active consumer once takes itself for it from then on."""
+    turns: dict[tuple[Any, str], Turn] = {}
+
+    def hold(self: Leases, place: Any, consumer: str) -> Turn | None:
+        turn = turns.get((place.name, consumer)) or right(self, place, consumer)
+        if turn is not None and turn.epoch:
+            turns[place.name, consumer] = turn
+        return turn
+
+    return hold
+
+
+def _unfenced(right: Callable[..., Any]) -> Callable[..., Any]:
+    """A partition does not mind that it has seen a later consumer."""
+
+    def enter(self: Leases, place: Any, before: State, turn: Turn) -> State:
+        if turn.epoch < before.dispatch.epoch:
+            return before
+        return right(self, place, before, turn)
+
+    return enter
+
+
+def _whoever_weighs_most(_right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _slots, slot, _outstanding, assigned: assigned[slot]
 
 
 SUBSCRIPTIONS = (
@@ -172,6 +201,19 @@ SUBSCRIPTIONS = (
             ),
             query("pending_orphans", ("WHERE a.", "WHERE false AND a.")),
         ),
+    ),
+    Bug(
+        "a deposed consumer goes on",
+        "a process believes in a lease that has passed to somebody else, and nobody refuses it",
+        together(
+            python(lambda _: Leases, "hold", _for_ever),
+            python(lambda _: Leases, "enter", _unfenced),
+        ),
+    ),
+    Bug(
+        "a key moves while its messages are outstanding",
+        "consumers that come and go take a key from one another",
+        python(lambda _: key_reading, "owner", _whoever_weighs_most),
     ),
     Bug(
         "after a crash only new messages are delivered",
