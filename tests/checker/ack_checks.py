@@ -36,6 +36,8 @@ class Subscribed:
     refusals: list[Ack] = field(default_factory=list)
     drained: bool = False
     cumulative: bool = False
+    #: Up to where cumulative acknowledgements may go, over deliveries that nobody heard of.
+    reached: dict[Place, int] = field(default_factory=dict)
 
 
 def subscriptions_of(ops: Iterable[Op]) -> dict[str, Subscribed]:
@@ -68,6 +70,7 @@ def _take_ack(subscribed: Subscribed, op: Ack, known: dict[tuple[str, Place], se
     for place, offset, _ in op.messages:
         offsets: Iterable[int] = (offset,)
         if op.cumulative:
+            subscribed.reached[place] = max(offset, subscribed.reached.get(place, -1))
             offsets = (o for o in known[op.subscription, place] if o <= offset)
         for each in offsets:
             if (place, each) not in dropped:
@@ -207,5 +210,5 @@ def _check_drained(
             what = f"{name}: {value} at {offset} of {place}"
             if track.claims:
                 yield Anomaly(Kind.LOST_ABORTED_ACK, what, (track.claims[0],))
-            else:
+            elif offset > subscribed.reached.get(place, -1):
                 yield Anomaly(Kind.LOST_MESSAGE, what, tuple(track.deliveries[-1:]))

@@ -385,6 +385,17 @@ def test_checking_takes_time_in_proportion() -> None:
     assert speed > LEAST_OPERATIONS_PER_SECOND / 2
 
 
+def test_a_cumulative_ack_takes_what_was_delivered_and_nobody_heard_of() -> None:
+    s = story()
+    s.insert("y", "unheard", receive((6, "c0"), (8, "y")))
+    s.insert("unheard", "upto", ack(8, cumulative=True))
+    s.change("unheard", answer="info", messages=())
+    s.change("drain", messages=s["drain"].messages[:1])
+    assert Kind.LOST_MESSAGE not in kinds(s)
+    s.change("upto", answer="fail", code="ConsumerBusy")
+    assert Kind.LOST_MESSAGE in kinds(s)
+
+
 def test_a_cumulative_ack_leaves_what_an_abort_has_not_given_back_yet() -> None:
     s = story()
     s.insert("group", "upto", ack(3, cumulative=True))

@@ -91,7 +91,7 @@ class Client:
                 (8, self._consume),
                 (5, self._meddle),
                 (2, self._group),
-                (5 if self._setting.cumulative else 0, self._consume_in_order),
+                (4 if self._setting.cumulative else 0, self._consume_in_order),
             )
 
     def _choose(self, *weighted: tuple[int, Any]) -> Requests:
