@@ -48,7 +48,7 @@ serve: setup ## Run the console without the demo
 	@exec $(PY) -m txnconsole.local serve
 
 test: setup chromium lint types imports ## Run all checks and all tests
-	@$(PY) -m pytest -q -n 2 --dist loadfile -m "not ($(WHOLE))"; others=$$?; \
+	@$(PY) -m pytest -q -n 2 -m "not ($(WHOLE))"; others=$$?; \
 	$(PY) -m pytest -q -m "$(WHOLE)" && exit $$others
 
 test-fast: setup ## Run the tests that need no browser, no JVM and no whole product
