@@ -1,6 +1,6 @@
 // A partition's positions through time: the chart, the slider over its points, and the replay.
 
-import { colour, CONFIG, dressed, note, onTheme, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { count } from "./format.js";
 import "./shell.js";
@@ -17,7 +17,7 @@ let points = [];
 let figure = null;
 let timer = 0;
 
-const stamp = (ms) => new Date(ms).toISOString().replace("T", " ").slice(0, 19);
+const stamp = (ms) => new Date(shownTime(ms)).toISOString().replace("T", " ").slice(0, 19);
 const link = (id) => h("a", { href: links.transaction.replace(/0:0$/, id) }, id);
 
 function event(point) {
@@ -26,13 +26,13 @@ function event(point) {
 }
 
 function shapes(point) {
-  return [{ type: "line", xref: "x", yref: "paper", x0: point[AT], x1: point[AT], y0: 0, y1: 1, line: { color: colour("focus"), width: 1.5 } }];
+  return [{ type: "line", xref: "x", yref: "paper", x0: shownTime(point[AT]), x1: shownTime(point[AT]), y0: 0, y1: 1, line: { color: colour("focus"), width: 1.5 } }];
 }
 
 function draw() {
   if (!figure || !window.Plotly) return;
   const trace = Object.fromEntries(figure.data.map((each) => [each.meta, each]));
-  trace.stable.x = trace.last.x = points.map((point) => point[AT]);
+  trace.stable.x = trace.last.x = points.map((point) => shownTime(point[AT]));
   trace.stable.y = points.map((point) => point[STABLE]);
   trace.last.y = points.map((point) => point[LAST]);
   trace.stable.line.color = colour("committed-fill");

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from pytest_django import Settings
 
 from engine import Engine
@@ -302,6 +302,13 @@ def test_a_call_that_finds_no_place_to_wait_answers_at_once(
         assert time.monotonic() - started < 5
     with long_poll.place_to_wait(1000) as granted:
         assert granted == 1000
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_call_that_waits_holds_no_connection_of_djangos() -> None:
+    connection.ensure_connection()
+    with long_poll.place_to_wait(1000):
+        assert connection.connection is None
 
 
 def test_a_sidecar_buffered_topic_is_produced_to_fetched_and_acknowledged(

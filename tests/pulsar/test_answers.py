@@ -8,7 +8,7 @@ import pytest
 
 from engine import Engine
 from engine.model.topic import TopicSettings
-from engine.model.topic_name import TopicName
+from engine.model.topic_name import SubscriptionName, TopicName
 from tests.api.conftest import TOPIC, Caller
 from tests.pulsar.conftest import PulsarTool, bits
 
@@ -216,6 +216,37 @@ def test_errors_carry_a_reason(tool: PulsarTool, path: str, status: int, code: s
     answer = tool.get(path, status)
     assert answer["code"] == code
     assert answer["reason"] == answer["detail"]
+
+
+def test_a_partition_that_is_not_there_is_named(
+    tool: PulsarTool, program: Caller, topic: str
+) -> None:
+    assert program.put(f"/topics/{topic}/subscriptions/s").status == 201
+    answer = tool.get(f"pendingAckStats/{topic}-partition-99/s", 404)
+    assert answer["code"] == "PartitionNotFound"
+
+
+def test_a_transaction_outlives_the_subscription_that_it_acknowledged_on(
+    tool: PulsarTool,
+    program: Caller,
+    topic: str,
+    engine: Engine,
+    finalize: Callable[[], None],
+) -> None:
+    path = f"/topics/{topic}/subscriptions/s"
+    assert program.put(path).status == 201
+    program.produce("x")
+    [message] = program.post(f"{path}/receive", {"consumer": "c"}).json["messages"]
+    txn_id = program.open()
+    ack = _ack(message["message_id"]) | {"txn_id": txn_id}
+    assert program.post(f"{path}/ack", ack).status == 200
+    assert program.post(f"/transactions/{txn_id}/commit", {}).status == 200
+    finalize()
+    engine.subscriptions.delete(SubscriptionName(TopicName.parse(topic), "s"))
+    metadata = tool.get(f"transactionMetadata/{bits(txn_id)}")
+    assert metadata["ackedPartitions"] == {
+        f"persistent://{topic}": {"s": {"cumulativeAckPosition": None}}
+    }
 
 
 def _ack(message_id: str) -> dict[str, object]:

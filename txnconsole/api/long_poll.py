@@ -16,6 +16,7 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from django.conf import settings
+from django.db import connection
 
 from engine.postgres import deadlines
 
@@ -36,6 +37,8 @@ def place_to_wait(wait_ms: int) -> Generator[int]:
         yield 0
         return
     try:
+        if not connection.in_atomic_block:  # The caller's token was looked up on it, for one.
+            connection.close()
         with deadlines.later(wait_ms / 1000):
             yield wait_ms
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rest_framework.request import Request
 
 from engine.model.cursor import Cursor, held
+from engine.model.errors import PartitionNotFound
 from engine.model.message import MAX_OFFSET
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckType, CursorStatus
@@ -110,9 +111,16 @@ class PositionInPendingAck(PulsarSubscriptionEndpoint):
 
 
 def cursor_status(subscription: SubscriptionName, partition: PartitionName) -> CursorStatus:
-    """A subscription's state in one partition."""
+    """A subscription's state in one partition.
+
+    Raises:
+        PartitionNotFound: its topic has no such partition.
+    """
     status = engine().subscriptions.describe(subscription)
-    return next(each for each in status.partitions if each.partition == partition.number)
+    for each in status.partitions:
+        if each.partition == partition.number:
+            return each
+    raise PartitionNotFound(f"{partition} is not there.")
 
 
 def cumulative_position(subscription: SubscriptionName, txn_id: TxnID) -> str | None:

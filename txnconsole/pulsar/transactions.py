@@ -9,6 +9,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.transaction import (
     ParticipantState,
     PartitionParticipant,
+    SubscriptionParticipant,
     Transaction,
     TransactionFilter,
     TransactionOrder,
@@ -121,9 +122,7 @@ def metadata(transaction: Transaction) -> TransactionMetadata:
     for part in transaction.subscriptions:
         name = part.subscription
         acked.setdefault(f"persistent://{name.topic}", {})[name.name] = (
-            TransactionInPendingAckStats(
-                cumulative_ack_position=cumulative_position(name, transaction.txn_id)
-            )
+            TransactionInPendingAckStats(cumulative_ack_position=_cumulative(transaction, part))
         )
     return TransactionMetadata(
         txn_id=txn_text(transaction.txn_id),
@@ -137,6 +136,15 @@ def metadata(transaction: Transaction) -> TransactionMetadata:
         acked_partitions=acked,
         owner=transaction.owner,
     )
+
+
+def _cumulative(transaction: Transaction, part: SubscriptionParticipant) -> str | None:
+    if part.state is not ParticipantState.PENDING:
+        return None
+    try:
+        return cumulative_position(part.subscription, transaction.txn_id)
+    except EngineError:  # As in a buffer.
+        return None
 
 
 def position(partition: PartitionName, offset: int) -> str:

@@ -1,7 +1,7 @@
 // The two charts of the log page. The server gives traces and axes; data comes from the log and
 // colours from the style sheet. Drawn at most once a frame, only in sight, one chart a task.
 
-import { colour, CONFIG, dressed, font, note, onTheme, transparent } from "../chart.js";
+import { colour, CONFIG, dressed, font, note, onTheme, shownTime, transparent } from "../chart.js";
 import { one, setText } from "../dom.js";
 import { count } from "../format.js";
 import { ENDED, FIRST, LAST, STATE } from "./model.js";
@@ -14,7 +14,7 @@ const EVERY_MS_SLOW = 5000;
 function positionsFigure(figure, log) {
   const history = log.history;
   const trace = Object.fromEntries(figure.data.map((one) => [one.meta, one]));
-  trace.stable.x = trace.last.x = history.map(([now]) => now);
+  trace.stable.x = trace.last.x = history.map(([now]) => shownTime(now));
   trace.stable.y = history.map(([, , stable]) => stable);
   trace.last.y = history.map(([, last]) => last);
   trace.stable.line.color = colour("committed-fill");

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from engine import Engine
 from engine.model.subscription import SubscriptionSettings
@@ -14,6 +17,7 @@ from tests.console.conftest import TOPIC, Orders, begin
 from tests.console.views.test_partition import words
 from tests.engine.support import sql, unreachable
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console.views.subscriptions import SeekForm
 from txnconsole.refusals.models import Refusal
 
 HERE = f"/subscriptions/{TOPIC}/billing"
@@ -100,7 +104,17 @@ def test_moving_it_needs_a_reason_and_the_place(
     assert (cursor.mark_delete_offset, len(cursor.acked)) == (-1, 0)
 
 
-def test_a_moment_is_utc(orders: Orders, engine: Engine, operator: Client) -> None:
+def test_a_moment_is_in_the_readers_zone() -> None:
+    with timezone.override(ZoneInfo("Asia/Kolkata")):
+        form = SeekForm({"to": "moment", "moment": "2026-11-22 14:00:00", "reason": REASON})
+        assert form.is_valid()
+        assert form.target() == datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
+        assert form["moment"].label == "Moment (Asia/Kolkata)"
+
+
+def test_a_moment_leads_to_what_was_published_then(
+    orders: Orders, engine: Engine, operator: Client
+) -> None:
     engine.subscriptions.create(SubscriptionName(TOPIC, "fresh"), SubscriptionSettings())
     here = f"/subscriptions/{TOPIC}/fresh/seek"
     body = {"to": "moment", "moment": "2001-01-01 00:00:00", "reason": REASON}

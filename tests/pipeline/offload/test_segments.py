@@ -24,6 +24,8 @@ from tests.engine.support import (
     open_txn,
 )
 from tests.pipeline.offload.conftest import Offloading
+from tests.support import databases as support
+from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.offload.files import DamagedFile, OffloadedFiles
 from txnconsole.pipeline.offload.segments import due, sweep
 
@@ -114,6 +116,24 @@ def test_a_run_that_was_killed_before_it_told_the_broker_left_a_file_that_is_swe
     aged(*paths, part, stranger)
     assert sweep(offloading.databases, offloading.directory) == 2
     assert offloading.files == {f"{written.file}.parquet", stranger.name}
+
+
+def test_a_sweep_that_asks_some_brokers_leaves_the_files_of_the_others(
+    engine: Engine, offloading: Offloading, databases: support.Databases
+) -> None:
+    """Whatever they are called: by itself, the second broker is the first of the list."""
+    make_topic(engine, segment_max_messages=2)
+    texts = produce(engine, 3)
+    offloading.write(offloading.due()[0])
+    [written] = offloading.all()
+    aged(*offloading.directory.iterdir())
+    for url in databases.broker_urls:
+        if url != offloading.databases.urls[engine.log.locate(P0).database.name]:
+            assert sweep(Databases.of({"brokers": url}, {}), offloading.directory) == 0
+    assert fetched(engine) == texts
+    assert sweep(offloading.databases, offloading.directory) == 1
+    assert offloading.files == {f"{written.file}.parquet"}
+    assert fetched(engine) == texts
 
 
 def test_a_segment_that_has_changed_meanwhile_is_left_as_it_is(

@@ -8,6 +8,9 @@ from typing import Any
 from django import forms
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import lazy
+from django.utils.text import format_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
 from engine.inspect.subscriptions import CursorState
@@ -124,7 +127,7 @@ class SeekForm(ReasonForm):
         widget=forms.TextInput(attrs={"class": "field short num", "inputmode": "numeric"}),
     )
     moment = forms.DateTimeField(
-        label="Moment (UTC)",
+        label=format_lazy("Moment ({})", lazy(timezone.get_current_timezone_name, str)()),
         required=False,
         widget=forms.TextInput(attrs={"class": "field num", "placeholder": "2026-11-22 14:03:00"}),
     )

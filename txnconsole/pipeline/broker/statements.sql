@@ -377,5 +377,10 @@ SELECT broker.offload_segment(
     %(file_bytes)s, %(sha256)s
 )
 
+-- identity --
+-- What tells this database from every other: its cluster's number and its own.
+SELECT c.system_identifier || ':' || d.oid AS identity
+FROM pg_control_system() c, pg_database d WHERE d.datname = current_database()
+
 -- offload_files --
 SELECT file FROM broker.offloaded_segment

@@ -103,14 +103,14 @@ def write(directory: Path, batches: Iterable[pa.RecordBatch], about: Mapping[str
     return Written(file, content.entries, content.bytes, target.stat().st_size, digest)
 
 
-def broker_of(path: Path) -> str | None:
-    """Whose segment a file holds; None of a file that is not of this kind."""
+def database_of(path: Path) -> str | None:
+    """The identity of the database whose segment a file holds; None of a file that tells none."""
     try:
         metadata = pq.read_schema(path).metadata or {}
     except (OSError, ValueError):
         return None
-    broker = metadata.get(f"{_OWN}broker".encode())
-    return None if broker is None else broker.decode()
+    database = metadata.get(f"{_OWN}database".encode())
+    return None if database is None else database.decode()
 
 
 class OffloadedFiles:

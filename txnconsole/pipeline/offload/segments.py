@@ -5,15 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
+import psycopg
 import pyarrow as pa
 
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.broker.logs import matches
-from txnconsole.pipeline.offload.files import PART, SCHEMA, SUFFIX, Written, broker_of, write
+from txnconsole.pipeline.offload.files import PART, SCHEMA, SUFFIX, Written, database_of, write
 
 #: A file that nobody names is left for so long: it may be on its way.
 _UNNAMED_SECONDS = 24 * 3600
@@ -58,8 +59,11 @@ def write_segment(databases: Databases, segment: Segment, directory: Path) -> Wr
         DamagedFile: it was read back other than it was written.
         OSError: the directory cannot be written.
     """
+    with databases.planning(segment.broker) as session:
+        database = _identity(session)
     about = {
         "broker": segment.broker,
+        "database": database,
         "topic": segment.topic,
         "partition": str(segment.number),
         "ledger_id": str(segment.ledger_id),
@@ -101,7 +105,8 @@ def publish(databases: Databases, segment: Segment, written: Written, directory:
 
 def sweep(databases: Databases, directory: Path) -> int:
     """Delete files of these brokers that none of them names, and parts of files, a day old; how
-    many. The directory belongs to one installation.
+    many. The directory belongs to one installation, of which these may be a part: what a broker is
+    called hangs on the list that it stands in, so a file is known by its database's identity.
 
     Raises:
         psycopg.Error: a broker cannot be asked.
@@ -115,14 +120,16 @@ def sweep(databases: Databases, directory: Path) -> int:
         if _id_of(path) is not None and path.stat().st_mtime < before
     ]
     named: set[UUID] = set()
+    asked: set[str] = set()
     for broker in databases.brokers if old else ():
         with databases.planning(broker) as session:
+            asked.add(_identity(session))
             named |= {row.file for row in session.execute(statements.named("offload_files"))}
     swept = 0
     for path in old:
         if _id_of(path) in named:
             continue
-        if path.name.endswith(PART) or broker_of(path) in databases.brokers:
+        if path.name.endswith(PART) or database_of(path) in asked:
             path.unlink()
             swept += 1
     return swept
@@ -138,6 +145,12 @@ def _entries(databases: Databases, segment: Segment) -> Iterator[pa.RecordBatch]
     with databases.reading(segment.broker) as reading:
         for batch in reading.batches(statements.complete("offload_entries", numbers)):
             yield batch.cast(SCHEMA)
+
+
+def _identity(session: psycopg.Connection[Any]) -> str:
+    """What tells a database from every other."""
+    [(identity,)] = session.execute(statements.named("identity")).fetchall()
+    return str(identity)
 
 
 def _now(directory: Path) -> float:
