@@ -24,7 +24,8 @@ from txnconsole.local.servers import Servers
 
 _READY_SECONDS = 60
 _STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-#: Set with the signal: Python drops what a handler raises while an object is being finalized.
+#: Set with the signal: Python drops what a handler raises while an object is being finalized, and
+#: would write it down.
 _stop_asked = threading.Event()
 
 
@@ -176,6 +177,11 @@ def _stopping_on_signals() -> Iterator[None]:
         _stop_asked.set()
         raise _Stop
 
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is not _Stop:
+            sys.__unraisablehook__(what)
+
+    sys.unraisablehook = dropped
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     for sent in _STOP_SIGNALS:
         signal.signal(sent, stop)
