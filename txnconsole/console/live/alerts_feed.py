@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from django.db import InterfaceError, OperationalError, connections
-
-from engine.model.errors import CoordinatorUnavailable
 from txnconsole.alerts import reading
 from txnconsole.alerts.models import Alert
 from txnconsole.alerts.states import AlertState
-from txnconsole.console.live.feed import Reading, digest
+from txnconsole.console.live.feed import Reading, TableFeed, digest
 
 
-class AlertsFeed:
+class AlertsFeed(TableFeed):
     """Sends how many alerts fire; the page reads its lists again when they have changed."""
 
-    def __init__(self) -> None:
-        self._position = ""
-
-    def read(self) -> Reading:
-        """Look once, and keep no connection.
-
-        Raises:
-            CoordinatorUnavailable: the database cannot be read.
-        """
-        try:
-            position, loud = alerts_position(), reading.firing_count()
-        except (OperationalError, InterfaceError) as error:
-            raise CoordinatorUnavailable from error
-        finally:
-            connections.close_all()
-        changed = position != self._position
-        self._position = position
-        return Reading(position, {"figures": {"alerts": loud}} if changed else None)
+    def look(self) -> Reading:
+        return Reading(alerts_position(), {"figures": {"alerts": reading.firing_count()}})
 
 
 def alerts_position() -> str:

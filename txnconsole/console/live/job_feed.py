@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from django.db import connections
-
-from txnconsole.console.live.feed import Reading, digest
+from txnconsole.console.live.feed import Reading, TableFeed, digest
 from txnconsole.jobs import starting
 from txnconsole.jobs.models import Job
 
 
-class JobFeed:
+class JobFeed(TableFeed):
     """Tells when a job has moved on."""
 
     def __init__(self, job_id: int) -> None:
+        super().__init__()
         self._job_id = job_id
-        self._position = ""
 
-    def read(self) -> Reading:
-        """Look once; no connection of Django's is kept for the stream.
+    def look(self) -> Reading:
+        """The job as it stands.
 
         Raises:
             JobNotFound: there is none.
         """
-        try:
-            position = job_position(starting.find(self._job_id))
-        finally:
-            connections.close_all()
-        changed = position != self._position
-        self._position = position
-        return Reading(position, {"changed": True} if changed else None)
+        return Reading(job_position(starting.find(self._job_id)), {"changed": True})
 
 
 def job_position(job: Job) -> str:
