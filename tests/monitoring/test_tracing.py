@@ -89,9 +89,8 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
 
 
 def test_one_trace_leads_from_the_request_over_the_queue_to_every_marker(
-    engine: Engine, spans: Spans, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, spans: Spans, valkey_url: str
 ) -> None:
-    monkeypatch.setattr(wakeup._Pause, "until", 0.0)
     make_topic(engine, partitions=2)
     subscribe(engine)
     engine.produce(P0, batch("read"))

@@ -16,9 +16,8 @@ from txnconsole.queue.wakeup import wake_finalizer, woken
 
 
 @pytest.fixture
-def queue(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
+def queue(valkey_url: str) -> Iterator[redis.Redis]:
     """The queue itself, as the broker sees it."""
-    monkeypatch.setattr(wakeup._Pause, "until", 0.0)
     with redis.Redis.from_url(valkey_url) as client:
         yield client
 

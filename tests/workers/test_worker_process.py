@@ -40,10 +40,8 @@ def start(
     databases: Databases,
     valkey_url: str,
     server_directory: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Start]:
     """Start the named programs as ``make serve`` does; they are gone after the test."""
-    monkeypatch.setattr(wakeup._Pause, "until", 0.0)
     (server_directory / "log").mkdir(exist_ok=True)
     environment = dict(os.environ) | {
         "DATABASE_URL": databases.coordinator_url,
