@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
 
-from engine.model.errors import InvalidRequest
+from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor
 from txnconsole.console.live.channels import channel_named
 from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.jobs import starting
 from txnconsole.jobs.errors import JobNotFound
+from txnconsole.jobs.models import Job
 
 
 @pytest.fixture
@@ -49,3 +50,15 @@ def test_the_channel_of_a_job_is_for_those_who_may_read_jobs() -> None:
     for text in ("job:", "job:x", "job:-1", f"job:{'9' * 30}"):
         with pytest.raises(InvalidRequest):
             channel_named(text)
+
+
+def test_an_absent_database_is_said_to_be_one(
+    kept_connections: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_job_id: int) -> Job:
+        raise OperationalError
+
+    monkeypatch.setattr(starting, "find", away)
+    with pytest.raises(CoordinatorUnavailable):
+        JobFeed(1).read()
+    assert kept_connections == ["closed"]
