@@ -14,12 +14,43 @@ from engine.model.errors import CoordinatorUnavailable
 from tests.api.conftest import Answer, Caller
 from txnconsole.access.models import Token
 from txnconsole.api import repeats
+from txnconsole.api.endpoint import operation_of
+from txnconsole.api.urls import urlpatterns
 from txnconsole.audit.models import AuditEntry
 from txnconsole.idempotency.models import KeptAnswer
 
 
 def post(caller: Caller, path: str, body: object, key: str) -> Answer:
     return caller.send("POST", path, json.dumps(body).encode(), Idempotency_Key=key)
+
+
+#: Calls that change something and have a key of their own: a producer's sequence id, a group's
+#: name, message ids, the state that they ask for.
+NATURAL = {
+    "produceMessages",
+    "receiveMessages",
+    "acknowledgeMessages",
+    "giveBackMessages",
+    "leaveSubscription",
+    "addPartitions",
+    "addSubscriptions",
+    "commitTransaction",
+    "endGroup",
+}
+
+
+def test_every_change_without_a_natural_key_takes_the_header() -> None:
+    changes = [
+        operation
+        for pattern in urlpatterns
+        for method in ("POST", "PUT", "PATCH", "DELETE")
+        if (operation := operation_of(pattern.callback.cls, method)) is not None
+    ]
+    assert {each.name for each in changes if not each.shape.keyed} == NATURAL
+
+
+def delete(caller: Caller, path: str, key: str) -> Answer:
+    return caller.send("DELETE", path, Idempotency_Key=key)
 
 
 def opened(caller: Caller) -> int:
@@ -107,6 +138,49 @@ def test_a_malformed_key_is_refused(program: Caller, key: str) -> None:
     assert refused.is_problem(400, "InvalidRequest")
     assert refused.json["errors"][0]["field"] == "Idempotency-Key"
     assert opened(program) == 0
+
+
+def test_what_was_deleted_is_deleted_again_under_its_key_and_is_not_there_without(
+    as_role: Callable[..., Caller], topic: str
+) -> None:
+    admin = as_role("admin", user="root")
+    assert admin.put(f"/topics/{topic}/subscriptions/s").status == 201
+    rule = admin.post("/alerts/rules", {"name": "r", "kind": "held_back", "threshold": 1}).json
+    body = {"name": "c", "kind": "email", "recipients": ["ops@example.com"]}
+    channel = admin.post("/alerts/channels", body).json["channel"]
+    for path in (
+        f"/topics/{topic}/subscriptions/s",
+        f"/alerts/rules/{rule['id']}",
+        f"/alerts/channels/{channel['id']}",
+        f"/topics/{topic}",
+    ):
+        first = delete(admin, path, "k")
+        assert (first.status, first.content) == (204, b"")
+        again = delete(admin, path, "k")
+        assert (again.status, again.content) == (204, b"")
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert admin.delete(path).status == 404
+        assert delete(admin, path, "other").status == 404
+
+
+def test_a_topic_that_is_made_again_outlives_the_repeated_delete_of_the_first(
+    as_role: Callable[..., Caller], topic: str
+) -> None:
+    admin = as_role("admin", user="root")
+    assert delete(admin, f"/topics/{topic}", "k").status == 204
+    assert admin.put(f"/topics/{topic}").status == 201
+    assert delete(admin, f"/topics/{topic}", "k").status == 204
+    assert admin.get(f"/topics/{topic}").status == 200
+
+
+def test_an_alert_is_tested_once_for_a_key(as_role: Callable[..., Caller]) -> None:
+    admin = as_role("admin", user="root")
+    body = {"name": "c", "kind": "email", "recipients": ["ops@example.com"]}
+    channel = f"/alerts/channels/{admin.post('/alerts/channels', body).json['channel']['id']}"
+    first = post(admin, f"{channel}/test", {}, "k")
+    again = post(admin, f"{channel}/test", {}, "k")
+    assert (first.status, again.content) == (200, first.content)
+    assert len(admin.get(f"{channel}/messages").json["items"]) == 1
 
 
 def test_calls_with_a_natural_key_ignore_the_header(program: Caller, topic: str) -> None:

@@ -11,9 +11,11 @@ from txnconsole.client import (
     Client,
     InvalidTxnStatus,
     PartitionUnavailable,
+    TopicNotFound,
     TransportOptions,
     Unreachable,
 )
+from txnconsole.client.wire import Call
 
 
 def test_retry_after_is_kept_to() -> None:
@@ -86,3 +88,36 @@ def test_importing_the_client_imports_no_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("answers", "gone"),
+    [
+        (["lost", 404], True),
+        ([503, 404], True),
+        (["refused", 404], False),
+        ([404], False),
+    ],
+)
+def test_what_an_attempt_before_may_have_deleted_is_gone_and_no_error(
+    answers: list[str | int], *, gone: bool
+) -> None:
+    left = iter(answers)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        now = next(left)
+        if now == "lost":
+            raise httpx.ReadError("reset", request=request)
+        if now == "refused":
+            raise httpx.ConnectError("refused", request=request)
+        code = {404: "TopicNotFound", 503: "PartitionUnavailable"}[int(now)]
+        headers = {"Content-Type": "application/problem+json"}
+        return httpx.Response(int(now), json={"code": code}, headers=headers)
+
+    server, _ = client(httpx.MockTransport(answer))
+    call = Call(method="DELETE", path=f"/topics/{TOPIC}", answer=dict)
+    if gone:
+        assert server.perform(call) == {}
+    else:
+        with pytest.raises(TopicNotFound):
+            server.perform(call)

@@ -58,6 +58,10 @@ class TransactionInfo(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[PartitionShare] = []
     subscriptions: list[SubscriptionShare] = []
 
+    def has_ended(self) -> bool:
+        """Whether the decision has been carried out everywhere."""
+        return self.status in ("COMMITTED", "ABORTED")
+
 
 class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """``COMMITTED``, ``ABORTED`` or ``UNDECIDED``; known for ever."""

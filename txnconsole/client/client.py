@@ -214,6 +214,17 @@ class Operations:
         """
         return await self._transport.perform(call)
 
+    async def poll(
+        self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]
+    ) -> T:
+        """Make a waiting call of the contract again and again, each for so many ms as ``ask`` is
+        given, until an answer is ``done`` or ``wait`` seconds have passed.
+
+        Raises:
+            TxnConsoleError: what the server refused, or why it could not be asked.
+        """
+        return await self._transport.poll(ask, wait=wait, done=done)
+
     async def close(self) -> None:
         """End heartbeats and lingering batches, then close the connections."""
         await self._transport.close()
@@ -274,3 +285,12 @@ class Client(Block[Operations]):
             TxnConsoleError: what the server refused, or why it could not be asked.
         """
         return complete(self.core.perform(call))
+
+    def poll(self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]) -> T:
+        """Make a waiting call of the contract again and again, each for so many ms as ``ask`` is
+        given, until an answer is ``done`` or ``wait`` seconds have passed.
+
+        Raises:
+            TxnConsoleError: what the server refused, or why it could not be asked.
+        """
+        return complete(self.core.poll(ask, wait=wait, done=done))

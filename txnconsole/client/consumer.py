@@ -24,14 +24,16 @@ class AsyncConsumer:
 
     async def receive(self, max_messages: int = 100, *, wait: float = 1.0) -> list[Message]:
         """Receive up to ``max_messages``, waiting ``wait`` seconds at most for the first."""
-        received = await self._transport.perform(
-            calls.receive(
+        received = await self._transport.poll(
+            lambda wait_ms: calls.receive(
                 self._topic,
                 self._subscription,
                 consumer=self.name,
                 max_messages=max_messages,
-                wait_ms=round(wait * 1000),
-            )
+                wait_ms=wait_ms,
+            ),
+            wait=wait,
+            done=lambda answer: bool(answer.messages),
         )
         return received.messages
 

@@ -69,8 +69,14 @@ class AsyncReader:
         place = (
             {"from_offset": self._next_offset} if self._cursor is None else {"cursor": self._cursor}
         )
-        query = {**self._query, **place, "wait_ms": round(wait * 1000)}
-        fetched = await self._transport.perform(calls.fetch(self._topic, self._partition, query))
+        query, start = {**self._query, **place}, self._next_offset
+        fetched = await self._transport.poll(
+            lambda wait_ms: calls.fetch(
+                self._topic, self._partition, {**query, "wait_ms": wait_ms}
+            ),
+            wait=wait,
+            done=lambda answer: bool(answer.messages) or answer.next_offset > start,
+        )
         self._next_offset, self._cursor = fetched.next_offset, fetched.next_cursor
         if self._filters:
             return msgspec.structs.replace(fetched, messages=committed_messages(fetched))

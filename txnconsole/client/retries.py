@@ -8,6 +8,7 @@ from txnconsole.client.errors import IdempotencyKeyInUse, TxnConsoleError, Unrea
 
 _TRANSIENT = frozenset({502, 503, 504})
 _TOO_MANY = 429
+_NOT_FOUND = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +48,15 @@ def is_retryable(error: TxnConsoleError, *, idempotent: bool) -> bool:
     if error.status == _TOO_MANY:
         return error.retry_after is not None
     return idempotent and (error.status in _TRANSIENT or isinstance(error, IdempotencyKeyInUse))
+
+
+def may_have_happened(error: TxnConsoleError) -> bool:
+    """Whether a call that failed so may have been carried out nevertheless."""
+    if isinstance(error, Unreachable):
+        return error.maybe_sent
+    return error.status in _TRANSIENT
+
+
+def is_gone(error: TxnConsoleError, method: str) -> bool:
+    """Whether what was to be deleted is not there."""
+    return method == "DELETE" and error.status == _NOT_FOUND

@@ -80,7 +80,11 @@ class AsyncTransaction:
                 f" {self._failure}"
             ) from self._failure
         self._ended = True
-        self.info = await self._transport.perform(calls.commit(self.txn_id, wait_ms=_ms(wait)))
+        self.info = await self._transport.poll(
+            lambda wait_ms: calls.commit(self.txn_id, wait_ms=wait_ms),
+            wait=wait,
+            done=TransactionInfo.has_ended,
+        )
         return self.info
 
     async def abort(self, reason: str = "", *, wait: float = 0.0) -> TransactionInfo:
@@ -93,8 +97,11 @@ class AsyncTransaction:
         await self._stop_heartbeat()
         for participant in self._participants:
             await participant.discard_transaction(self.txn_id)
-        call = calls.abort(self.txn_id, reason=reason, wait_ms=_ms(wait))
-        self.info = await self._transport.perform(call)
+        self.info = await self._transport.poll(
+            lambda wait_ms: calls.abort(self.txn_id, reason=reason, wait_ms=wait_ms),
+            wait=wait,
+            done=TransactionInfo.has_ended,
+        )
         return self.info
 
     async def extend(self, timeout: float) -> TransactionInfo:

@@ -46,7 +46,11 @@ class AsyncTransactions:
         Raises:
             InvalidTxnStatus: it has been aborted.
         """
-        return await self._transport.perform(calls.commit(txn_id, wait_ms=round(wait * 1000)))
+        return await self._transport.poll(
+            lambda wait_ms: calls.commit(txn_id, wait_ms=wait_ms),
+            wait=wait,
+            done=TransactionInfo.has_ended,
+        )
 
     async def abort(self, txn_id: str, *, reason: str = "", wait: float = 0.0) -> TransactionInfo:
         """Abort; of another's transaction an operator must give the ``reason``.
@@ -54,8 +58,11 @@ class AsyncTransactions:
         Raises:
             InvalidTxnStatus: it has been committed.
         """
-        call = calls.abort(txn_id, reason=reason, wait_ms=round(wait * 1000))
-        return await self._transport.perform(call)
+        return await self._transport.poll(
+            lambda wait_ms: calls.abort(txn_id, reason=reason, wait_ms=wait_ms),
+            wait=wait,
+            done=TransactionInfo.has_ended,
+        )
 
     async def end_group(
         self, group: str, *, guard: str, commit: Sequence[str] = (), abort: Sequence[str] = ()

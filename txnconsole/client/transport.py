@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from txnconsole.client.errors import TxnConsoleError, Unreachable
-from txnconsole.client.retries import is_retryable
+from txnconsole.client.retries import is_gone, is_retryable, may_have_happened
 from txnconsole.client.runtime import Background, Runtime, Signal
 from txnconsole.client.wire import Call
 
@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+#: Seconds of one call, below what the contract lets a call wait and proxies let one hang.
+_LONGEST_POLL = 20.0
+_PAUSE = 0.5
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -49,12 +52,15 @@ class Transport:
         """
         runtime = self.runtime
         started = runtime.clock()
-        attempt = 0
+        attempt, unsure = 0, False
         while True:
             attempt += 1
             try:
                 return await self.attempt(call)
             except TxnConsoleError as error:
+                if unsure and is_gone(error, call.method):  # An attempt before has deleted it.
+                    return call.read(204, {}, b"")
+                unsure = unsure or may_have_happened(error)
                 if not is_retryable(error, idempotent=call.idempotent):
                     raise
                 wait = runtime.retry.delay(
@@ -67,6 +73,29 @@ class Transport:
                     raise
                 _log.info("%s; again in %.2f s", error, wait)
             await runtime.sleep(wait)
+
+    async def poll(
+        self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]
+    ) -> T:
+        """Ask until an answer is ``done`` or ``wait`` seconds have passed; the last answer.
+
+        ``ask`` makes the call for so many ms of waiting: a server holds no call for as long as a
+        caller may want to wait, and answers at once when too many wait there already.
+
+        Raises:
+            TxnConsoleError: the last failure of one of the calls.
+        """
+        clock = self.runtime.clock
+        ends = clock() + wait
+        while True:
+            began = clock()
+            held = max(0.0, min(ends - began, _LONGEST_POLL))
+            answer = await self.perform(ask(round(held * 1000)))
+            left = ends - clock()
+            if done(answer) or left <= 0:
+                return answer
+            if clock() - began < held / 2:
+                await self.runtime.sleep(min(left, _PAUSE))
 
     async def attempt(self, call: Call[T]) -> T:
         """Make a call once.

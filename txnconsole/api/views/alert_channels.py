@@ -76,7 +76,7 @@ class OneAlertChannel(AlertEndpoint):
     @operation(
         "putAlertChannel",
         Permission.ALERT_MANAGE,
-        Shape(body=PutAlertChannel, answer=AlertChannel),
+        Shape(keyed=True, body=PutAlertChannel, answer=AlertChannel),
         summary="Change an alert channel",
     )
     def put(self, call: Call[PutAlertChannel, NoQuery]) -> AlertChannel:
@@ -90,7 +90,7 @@ class OneAlertChannel(AlertEndpoint):
     @operation(
         "deleteAlertChannel",
         Permission.ALERT_MANAGE,
-        Shape(statuses=(204,)),
+        Shape(keyed=True, statuses=(204,)),
         summary="Delete an alert channel",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
@@ -114,7 +114,7 @@ class TestOfAlertChannel(AlertEndpoint):
     @operation(
         "testAlertChannel",
         Permission.ALERT_MANAGE,
-        Shape(answer=AlertMessage),
+        Shape(keyed=True, answer=AlertMessage),
         summary="Send a test message",
     )
     def post(self, call: Call[NoBody, NoQuery]) -> AlertMessage:
@@ -151,7 +151,7 @@ class RepetitionOfAlertMessage(AlertEndpoint):
     @operation(
         "resendAlertMessage",
         Permission.ALERT_MANAGE,
-        Shape(answer=AlertMessage),
+        Shape(keyed=True, answer=AlertMessage),
         summary="Send a dead alert message again",
     )
     def post(self, call: Call[NoBody, NoQuery]) -> AlertMessage:

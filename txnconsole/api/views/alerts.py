@@ -98,7 +98,7 @@ class AcknowledgementOfAlert(AlertEndpoint):
     @operation(
         "acknowledgeAlert",
         Permission.ALERT_HANDLE,
-        Shape(body=AcknowledgeAlert, answer=Alert),
+        Shape(keyed=True, body=AcknowledgeAlert, answer=Alert),
         summary="Acknowledge an alert",
     )
     def post(self, call: Call[AcknowledgeAlert, NoQuery]) -> Alert:
@@ -153,7 +153,7 @@ class OneAlertRule(AlertEndpoint):
     @operation(
         "putAlertRule",
         Permission.ALERT_MANAGE,
-        Shape(body=PutAlertRule, answer=AlertRule),
+        Shape(keyed=True, body=PutAlertRule, answer=AlertRule),
         summary="Change an alert rule",
     )
     def put(self, call: Call[PutAlertRule, NoQuery]) -> AlertRule:
@@ -165,7 +165,7 @@ class OneAlertRule(AlertEndpoint):
     @operation(
         "deleteAlertRule",
         Permission.ALERT_MANAGE,
-        Shape(statuses=(204,)),
+        Shape(keyed=True, statuses=(204,)),
         summary="Delete an alert rule",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
@@ -222,7 +222,7 @@ class OneAlertSilence(AlertEndpoint):
     @operation(
         "endAlertSilence",
         Permission.ALERT_HANDLE,
-        Shape(answer=AlertSilence),
+        Shape(keyed=True, answer=AlertSilence),
         summary="End a silence of alerts",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> AlertSilence:

@@ -143,7 +143,7 @@ class CancellationOfJob(JobEndpoint):
     @operation(
         "cancelJob",
         Permission.JOB_CANCEL,
-        Shape(body=CancelJob, answer=Job),
+        Shape(keyed=True, body=CancelJob, answer=Job),
         summary="Cancel a background job",
     )
     def post(self, call: Call[CancelJob, NoQuery]) -> Job:

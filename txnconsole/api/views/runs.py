@@ -139,7 +139,7 @@ class CancellationOfRun(RunEndpoint):
     @operation(
         "cancelPipelineRun",
         Permission.JOB_CANCEL,
-        Shape(body=CancelRun, answer=Run),
+        Shape(keyed=True, body=CancelRun, answer=Run),
         summary="Cancel a pipeline run",
     )
     def post(self, call: Call[CancelRun, NoQuery]) -> Run:

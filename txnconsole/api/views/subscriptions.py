@@ -80,7 +80,7 @@ class OneSubscription(SubscriptionEndpoint):
     @operation(
         "putSubscription",
         Permission.SUBSCRIPTION_CREATE,
-        Shape(body=PutSubscription, answer=Subscription, statuses=(200, 201)),
+        Shape(keyed=True, body=PutSubscription, answer=Subscription, statuses=(200, 201)),
         summary="Create a subscription",
     )
     def put(self, call: Call[PutSubscription, NoQuery]) -> Reply:
@@ -96,7 +96,9 @@ class OneSubscription(SubscriptionEndpoint):
     @operation(
         "deleteSubscription",
         Permission.SUBSCRIPTION_DELETE,
-        Shape(query=DeleteSubscription, answer=DeletedSubscription, statuses=(200, 204)),
+        Shape(
+            keyed=True, query=DeleteSubscription, answer=DeletedSubscription, statuses=(200, 204)
+        ),
         summary="Delete a subscription",
     )
     def delete(self, call: Call[NoBody, DeleteSubscription]) -> DeletedSubscription | None:

@@ -96,7 +96,7 @@ class OneToken(AccessEndpoint):
     @operation(
         "revokeToken",
         Permission.ACCESS_MANAGE,
-        Shape(statuses=(204,)),
+        Shape(keyed=True, statuses=(204,)),
         summary="Revoke a token",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:

@@ -48,7 +48,7 @@ class OneTopic(TopicEndpoint):
     @operation(
         "putTopic",
         Permission.TOPIC_CHANGE,
-        Shape(body=PutTopic, answer=Topic, statuses=(200, 201)),
+        Shape(keyed=True, body=PutTopic, answer=Topic, statuses=(200, 201)),
         summary="Create a topic",
     )
     def put(self, call: Call[PutTopic, NoQuery]) -> Reply:
@@ -64,7 +64,7 @@ class OneTopic(TopicEndpoint):
     @operation(
         "deleteTopic",
         Permission.TOPIC_CHANGE,
-        Shape(query=DeleteTopic, answer=DeletedTopic, statuses=(200, 204)),
+        Shape(keyed=True, query=DeleteTopic, answer=DeletedTopic, statuses=(200, 204)),
         summary="Delete a topic",
     )
     def delete(self, call: Call[NoBody, DeleteTopic]) -> DeletedTopic | None:

@@ -49,7 +49,7 @@ class OneUser(AccessEndpoint):
     @operation(
         "putUser",
         Permission.ACCESS_MANAGE,
-        Shape(body=PutUser, answer=User, statuses=(200, 201)),
+        Shape(keyed=True, body=PutUser, answer=User, statuses=(200, 201)),
         summary="Create or change a user",
     )
     def put(self, call: Call[PutUser, NoQuery]) -> Reply:

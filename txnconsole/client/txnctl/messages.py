@@ -78,7 +78,7 @@ def consume(
     consumer = session.client.consumer(topic, subscription, name=name)
     left = count
     while left > 0:
-        messages = consumer.receive(min(left, _BATCH), wait=min(wait, 20.0))
+        messages = consumer.receive(min(left, _BATCH), wait=wait)
         if not messages:
             return
         _print(session, messages)

@@ -53,16 +53,16 @@ class Session:
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> Json:
         """Change something; members that are None are left out. It is sent again when no answer
-        comes: what has no natural key has one of its own."""
-        given = {name: value for name, value in body.items() if value is not None}
-        call = Call(
-            method=method,
-            path=path,
-            body=encode(given, JSON),
-            answer=dict,
-            idempotency_key=new_key() if method == "POST" else None,
+        comes, under a key of its own."""
+        return self.client.perform(_change(method, path, body))
+
+    def end(self, path: str, body: Mapping[str, Any], *, wait: float) -> Json:
+        """End a transaction and wait so many seconds until that has been carried out."""
+        return self.client.poll(
+            lambda wait_ms: _change("POST", path, {**body, "wait_ms": wait_ms}, wait_ms=wait_ms),
+            wait=wait,
+            done=lambda answer: answer["status"] in ("COMMITTED", "ABORTED"),
         )
-        return self.client.perform(call)
 
     def pages(self, path: str, *, limit: int | None, **query: Any) -> Iterator[Json]:
         """The items of a list, page by page, ``limit`` at most."""
@@ -98,6 +98,18 @@ class Session:
         """Tell people something that programs do not need."""
         if self.output is Output.TABLE:
             self.out.print(text, markup=False)
+
+
+def _change(method: str, path: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> Call[Json]:
+    given = {name: value for name, value in body.items() if value is not None}
+    return Call(
+        method=method,
+        path=path,
+        body=encode(given, JSON),
+        answer=dict,
+        wait_ms=wait_ms,
+        idempotency_key=new_key(),
+    )
 
 
 def session_of(context: typer.Context) -> Session:

@@ -249,7 +249,7 @@ def _end(
 ) -> None:
     session = session_of(context)
     path = f"/transactions/{segments(txn_id)}/{action}"
-    ended = session.send("POST", path, body | {"wait_ms": round(min(wait, 20.0) * 1000)})
+    ended = session.end(path, body, wait=wait)
     if session.output is Output.JSON:
         session.show_json(ended)
         return
