@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from engine.coordinator.finalization import confirmed_acks
 from engine.inspect.reading import Count, Reading, View, counted
 from engine.model.cursor import unconfirmed
-from engine.model.errors import InvalidTxnStatus
+from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckType, TentativeAck
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -49,13 +49,15 @@ class SubscriptionImpact:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
     """What an end would do, now; nothing has been changed. ``at``: when it will happen by itself,
-    for an expiry."""
+    for an expiry. ``unavailable``: what is wrong with the brokers that do not answer, by name; what
+    it would do on them is not in it."""
 
     txn_id: TxnID
     action: TxnAction
     partitions: tuple[PartitionImpact, ...]
     subscriptions: tuple[SubscriptionImpact, ...]
     at: datetime | None = None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
 
 def impact(
@@ -67,7 +69,6 @@ def impact(
 
     Raises:
         InvalidTxnStatus: it has been ended the opposite way.
-        PartitionUnavailable: a broker cannot be reached.
     """
     return impacts(reading, coordinators, transaction, [action])[action]
 
@@ -87,11 +88,15 @@ def impacts(
     txn_id = transaction.txn_id
     for action in actions:
         is_repeated_end(transaction.status, action, txn_id=txn_id)
-    names = dict.fromkeys(part.subscription for part in transaction.subscriptions)
     parts: dict[PartitionName, dict[TxnAction, PartitionImpact]] = {}
     acks: list[_Held] = []
-    for members in _by_broker(reading, transaction):
-        found, held = _on_broker(reading, transaction, members, actions)
+    unavailable: dict[str, str] = {}
+    for members in _by_broker(transaction):
+        try:
+            found, held = _on_broker(reading, transaction, members, actions)
+        except PartitionUnavailable as error:
+            unavailable[members.broker] = error.message
+            continue
         parts |= found
         acks += held
     # Asked last: a call that is confirmed by now had claimed what it names before.
@@ -100,12 +105,17 @@ def impacts(
         with coordinators.session() as session:
             calls = confirmed_acks(session, txn_id.tc_id, [txn_id.sequence])
             confirmed = calls.get(txn_id.sequence, confirmed)
+    names = dict.fromkeys(
+        part.subscription for part in transaction.subscriptions if part.broker not in unavailable
+    )
+    told = [part.partition for part in transaction.partitions if part.partition in parts]
     return {
         action: Impact(
             txn_id=txn_id,
             action=action,
-            partitions=tuple(parts[part.partition][action] for part in transaction.partitions),
+            partitions=tuple(parts[partition][action] for partition in told),
             subscriptions=_of_acks(names, acks, txn_id, action, confirmed),
+            unavailable=unavailable,
         )
         for action in actions
     }
@@ -116,7 +126,6 @@ def expiry(reading: Reading, coordinators: Database, transaction: Transaction) -
 
     Raises:
         InvalidTxnStatus: it is not OPEN: it does not expire any more.
-        PartitionUnavailable: a broker cannot be reached.
     """
     if transaction.status is not TxnStatus.OPEN:
         raise InvalidTxnStatus(
@@ -124,20 +133,14 @@ def expiry(reading: Reading, coordinators: Database, transaction: Transaction) -
             current_status=str(transaction.status),
         )
     aborted = impact(reading, coordinators, transaction, TxnAction.ABORT)
-    return Impact(
-        txn_id=aborted.txn_id,
-        action=aborted.action,
-        partitions=aborted.partitions,
-        subscriptions=aborted.subscriptions,
-        at=transaction.deadline,
-    )
+    return replace(aborted, at=transaction.deadline)
 
 
 @dataclass(frozen=True, slots=True)
 class _Members:
     """What of a transaction is on one broker."""
 
-    database: Database
+    broker: str
     parts: list[PartitionParticipant]
     acknowledges: bool = False
 
@@ -150,14 +153,12 @@ class _Held:
     messages: Ranges
 
 
-def _by_broker(reading: Reading, transaction: Transaction) -> list[_Members]:
+def _by_broker(transaction: Transaction) -> list[_Members]:
     found: dict[str, _Members] = {}
     for part in transaction.partitions:
-        database = reading.locate(part.partition).database
-        found.setdefault(database.name, _Members(database, [])).parts.append(part)
+        found.setdefault(part.broker, _Members(part.broker, [])).parts.append(part)
     for broker in dict.fromkeys(part.broker for part in transaction.subscriptions):
-        database = reading.brokers.get(broker)
-        known = found.get(broker, _Members(database, []))
+        known = found.get(broker, _Members(broker, []))
         found[broker] = replace(known, acknowledges=True)
     return list(found.values())
 
@@ -170,7 +171,8 @@ def _on_broker(
 ) -> tuple[dict[PartitionName, dict[TxnAction, PartitionImpact]], list[_Held]]:
     txn_id = transaction.txn_id
     key: Params = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
-    with reading.views(members.database, [part.partition for part in members.parts]) as (
+    database = reading.brokers.get(members.broker)
+    with reading.views(database, [part.partition for part in members.parts]) as (
         session,
         views,
     ):

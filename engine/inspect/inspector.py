@@ -89,7 +89,6 @@ class Inspector:
         Raises:
             TransactionNotFound: there is none.
             InvalidTxnStatus: it has been ended the opposite way.
-            PartitionUnavailable: a broker cannot be reached.
         """
         return impact.impact(self._reading, self._database, self._coordinator.get(txn_id), action)
 
@@ -100,7 +99,6 @@ class Inspector:
 
         Raises:
             InvalidTxnStatus: it has been ended otherwise than by one of them.
-            PartitionUnavailable: a broker cannot be reached.
         """
         return impact.impacts(self._reading, self._database, transaction, actions)
 
@@ -110,7 +108,6 @@ class Inspector:
         Raises:
             TransactionNotFound: there is none.
             InvalidTxnStatus: it is not OPEN.
-            PartitionUnavailable: a broker cannot be reached.
         """
         return impact.expiry(self._reading, self._database, self._coordinator.get(txn_id))
 

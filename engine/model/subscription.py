@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.model.message import MessageID
@@ -116,9 +116,12 @@ class CursorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatus:
+    """``unavailable``: the partitions that cannot be asked, and why."""
+
     name: SubscriptionName
     settings: SubscriptionSettings
     partitions: tuple[CursorStatus, ...]
+    unavailable: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,17 +120,35 @@ class Subscriptions:
         return tuple(found[name] for name in sorted(found)[:limit]), unavailable
 
     def describe(self, name: SubscriptionName) -> SubscriptionStatus:
-        """State per partition: mark-delete, acked, pending, in flight, backlog."""
+        """State per partition: mark-delete, acked, pending, in flight, backlog; of those that can
+        be asked. What is wrong with the others is told beside.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+            PartitionUnavailable: no broker that answers knows it.
+        """
         topic = self._topics.get(name.topic)
-        settings = self.get(name).settings
+        known: Row | None = None
         cursors: list[CursorStatus] = []
+        unavailable: dict[int, PartitionUnavailable] = {}
         for database in self._brokers.of_topic(topic):
-            row = self._records.find(database, topic, name)
-            cursors.extend(self._describe_on(database, row))
+            try:
+                row = self._records.find(database, topic, name)
+                found, faults = self._describe_on(database, row)
+            except PartitionUnavailable as error:
+                here = (n for n, broker in enumerate(topic.brokers) if broker == database.name)
+                unavailable |= dict.fromkeys(here, error)
+                continue
+            known = known or row
+            cursors.extend(found)
+            unavailable |= faults
+        if known is None:
+            raise next(iter(unavailable.values()))
         return SubscriptionStatus(
             name=name,
-            settings=settings,
+            settings=settings_of(known),
             partitions=tuple(sorted(cursors, key=lambda cursor: cursor.partition)),
+            unavailable={n: unavailable[n].message for n in sorted(unavailable)},
         )
 
     def low_water_marks(
@@ -190,16 +208,20 @@ class Subscriptions:
                 " name a topic with deduplication=true."
             )
 
-    def _describe_on(self, database: Database, subscription: Row) -> Sequence[CursorStatus]:
+    def _describe_on(
+        self, database: Database, subscription: Row
+    ) -> tuple[Sequence[CursorStatus], dict[int, PartitionUnavailable]]:
         key = {"subscription_id": subscription.subscription_id}
         with database.session() as session:
             ensure_cursors(session, subscription)
             lost = [row for row in session.all("cursors", **key) if row.last_offset is None]
+        faults: dict[int, PartitionUnavailable] = {}
         for row in lost:
-            self._recover(
-                Location(database, row.partition_id),
-                PartitionName(TopicName.parse(subscription.topic), row.number),
-            )
+            partition = PartitionName(TopicName.parse(subscription.topic), row.number)
+            try:
+                self._recover(Location(database, row.partition_id), partition)
+            except PartitionUnavailable as error:
+                faults[row.number] = error
         cursors, pending = database.snapshot(("cursors", key), ("all_pending_acks", key))
         with database.session() as session:
             return [
@@ -209,7 +231,8 @@ class Subscriptions:
                     backlog.count(session, row.partition_id, _unread(row)),
                 )
                 for row in cursors
-            ]
+                if row.number not in faults
+            ], faults
 
 
 def _unread(row: Row) -> Ranges:

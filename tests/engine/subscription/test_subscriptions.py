@@ -6,6 +6,7 @@ import pytest
 
 from engine import Engine
 from engine.model.errors import (
+    PartitionUnavailable,
     SubscriptionConflict,
     SubscriptionNotFound,
     TopicInUse,
@@ -186,10 +187,23 @@ def test_an_explicit_participant_that_is_no_subscription_counts_as_done(engine: 
     assert txn == TxnID(0, 0)
 
 
-def test_a_description_needs_all_brokers(engine: Engine) -> None:
-    from engine.model.errors import PartitionUnavailable
-
+def test_a_description_names_the_partitions_that_cannot_be_asked(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     subscribe(engine)
-    with unreachable(engine, "broker-2"), pytest.raises(PartitionUnavailable):
+    brokers = engine.topics.get(TOPIC).brokers
+    for down, number in ((brokers[1], 1), (brokers[0], 0)):
+        with unreachable(engine, down):
+            status = engine.subscriptions.describe(SUBSCRIPTION)
+        assert [each.partition for each in status.partitions] == [1 - number]
+        assert list(status.unavailable) == [number]
+    assert engine.subscriptions.describe(SUBSCRIPTION).unavailable == {}
+
+
+def test_no_description_is_made_up_where_no_broker_that_answers_knows_the_subscription(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=1)
+    subscribe(engine)
+    [home] = engine.topics.get(TOPIC).brokers
+    with unreachable(engine, home), pytest.raises(PartitionUnavailable):
         engine.subscriptions.describe(SUBSCRIPTION)

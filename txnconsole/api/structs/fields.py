@@ -92,6 +92,20 @@ class Answer(msgspec.Struct, kw_only=True):
     """The body of an answer."""
 
 
+class UnavailableBroker(Answer):
+    """A broker that does not answer: what only it knows is missing."""
+
+    broker: str
+    detail: str
+
+
+class UnavailablePartition(Answer):
+    """A partition that cannot be asked, and why."""
+
+    partition: PartitionText
+    detail: str
+
+
 def time_text(moment: datetime) -> str:
     """A moment in UTC as RFC 3339 with microseconds."""
     return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

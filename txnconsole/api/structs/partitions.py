@@ -20,6 +20,7 @@ from txnconsole.api.structs.fields import (
     Query,
     Time,
     TxnIDText,
+    UnavailablePartition,
     optional_time,
     time_text,
 )
@@ -117,13 +118,6 @@ class PartitionSummary(Answer):
     @classmethod
     def of(cls, status: PartitionStatus) -> PartitionSummary:
         return cls(**_positions(status))
-
-
-class UnavailablePartition(Answer):
-    """A partition that a list lacks, because its broker does not answer."""
-
-    partition: PartitionText
-    detail: str
 
 
 class PartitionSummaries(Answer):

@@ -19,7 +19,7 @@ from engine.model.subscription import (
     SubscriptionType,
 )
 from engine.model.subscription import Subscription as EngineSubscription
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
 from txnconsole.api.decoding import invalid, named
@@ -35,6 +35,8 @@ from txnconsole.api.structs.fields import (
     Text,
     TopicText,
     TxnIDText,
+    UnavailableBroker,
+    UnavailablePartition,
     WaitMs,
 )
 from txnconsole.api.structs.topics import AbortedParticipation
@@ -195,13 +197,6 @@ class SubscriptionSummary(Answer):
         return cls(**_summary(subscription.name, subscription.settings))
 
 
-class UnavailableBroker(Answer):
-    """A broker that was not asked with success: what only it knows is not in the list."""
-
-    broker: str
-    detail: str
-
-
 class SubscriptionSummaries(Answer):
     items: list[SubscriptionSummary]
     next_cursor: str | None
@@ -209,14 +204,14 @@ class SubscriptionSummaries(Answer):
 
 
 class Subscription(SubscriptionSummary):
+    """Where it stands in each partition that can be asked."""
+
     partitions: list[Cursor]
+    unavailable: list[UnavailablePartition]
 
     @classmethod
     def whole(cls, status: SubscriptionStatus) -> Subscription:
-        return cls(
-            **_summary(status.name, status.settings),
-            partitions=[Cursor.of(each) for each in status.partitions],
-        )
+        return cls(**_whole(status))
 
 
 class SoughtSubscription(Subscription):
@@ -227,8 +222,7 @@ class SoughtSubscription(Subscription):
     @classmethod
     def after(cls, status: SubscriptionStatus, ended: Iterable[TxnID]) -> SoughtSubscription:
         return cls(
-            **_summary(status.name, status.settings),
-            partitions=[Cursor.of(each) for each in status.partitions],
+            **_whole(status),
             ended_transactions=[str(txn_id) for txn_id in ended],
         )
 
@@ -268,6 +262,17 @@ def _summary(name: SubscriptionName, settings: SubscriptionSettings) -> dict[str
         "consumer_lease_ms": settings.consumer_lease_ms,
         "max_redeliveries": settings.max_redeliveries,
         "dead_letter_topic": None if target is None else str(target),
+    }
+
+
+def _whole(status: SubscriptionStatus) -> dict[str, Any]:
+    topic = status.name.topic
+    return _summary(status.name, status.settings) | {
+        "partitions": [Cursor.of(each) for each in status.partitions],
+        "unavailable": [
+            UnavailablePartition(partition=str(PartitionName(topic, number)), detail=detail)
+            for number, detail in status.unavailable.items()
+        ],
     }
 
 

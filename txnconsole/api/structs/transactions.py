@@ -36,6 +36,7 @@ from txnconsole.api.structs.fields import (
     TimeoutMs,
     TopicText,
     TxnIDText,
+    UnavailableBroker,
     WaitMs,
     optional_time,
     time_text,
@@ -279,13 +280,15 @@ class SubscriptionImpact(Answer):
 
 
 class Impact(Answer):
-    """What an end would change; nothing has been changed. ``at`` is when an expiry comes."""
+    """What an end would change; nothing has been changed. ``at`` is when an expiry comes. What it
+    would change on ``unavailable`` brokers is not among it."""
 
     txn_id: TxnIDText
     action: _ImpactAction
     at: Time | None
     partitions: list[PartitionImpact]
     subscriptions: list[SubscriptionImpact]
+    unavailable: list[UnavailableBroker]
 
     @classmethod
     def of(cls, impact: EngineImpact, action: _ImpactAction) -> Impact:
@@ -313,6 +316,10 @@ class Impact(Answer):
                     acks_given_back=each.acks_given_back,
                 )
                 for each in impact.subscriptions
+            ],
+            unavailable=[
+                UnavailableBroker(broker=broker, detail=detail)
+                for broker, detail in impact.unavailable.items()
             ],
         )
 

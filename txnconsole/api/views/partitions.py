@@ -5,6 +5,7 @@ from __future__ import annotations
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import PartitionEndpoint, TopicEndpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.api.structs.fields import UnavailablePartition
 from txnconsole.api.structs.partitions import (
     AbortedIndex,
     Blocker,
@@ -15,7 +16,6 @@ from txnconsole.api.structs.partitions import (
     Partition,
     PartitionSummaries,
     PartitionSummary,
-    UnavailablePartition,
 )
 from txnconsole.enginedb.wiring import engine
 

@@ -13,7 +13,7 @@ from txnconsole.api.decoding import all_named, invalid, named
 from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
 from txnconsole.api.long_poll import wait_until
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.structs.fields import Answer, PageQuery
+from txnconsole.api.structs.fields import Answer, PageQuery, UnavailableBroker
 from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMessages, received
 from txnconsole.api.structs.subscriptions import (
     Acknowledge,
@@ -29,7 +29,6 @@ from txnconsole.api.structs.subscriptions import (
     Subscription,
     SubscriptionSummaries,
     SubscriptionSummary,
-    UnavailableBroker,
 )
 from txnconsole.api.structs.topics import AbortedParticipation
 from txnconsole.audit.chain import Change, recorded
@@ -74,7 +73,8 @@ class OneSubscription(SubscriptionEndpoint):
         summary="Show a subscription",
     )
     def get(self, call: Call[None, NoQuery]) -> Subscription:
-        """Where it stands in each partition."""
+        """Where it stands in each partition. One whose broker does not answer is among
+        `unavailable`; 503 when no broker that answers knows the subscription."""
         return Subscription.whole(engine().subscriptions.describe(self.subscription))
 
     @operation(

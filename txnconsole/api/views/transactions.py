@@ -130,7 +130,8 @@ class ImpactOfTransaction(TransactionEndpoint):
         summary="Tell what ending a transaction would do",
     )
     def get(self, call: Call[None, ImpactQuery]) -> Impact:
-        """A dry run: changes nothing. `expire` is what the deadline will do.
+        """A dry run: changes nothing. `expire` is what the deadline will do. A broker that does
+        not answer is among `unavailable`, and what would happen there is missing.
 
         409 `InvalidTxnStatus` for what the transaction's status does not allow any more.
         """

@@ -49,7 +49,9 @@ class Session:
     def get(self, path: str, **query: Any) -> Json:
         """Ask; parameters that are None or empty are left out."""
         given = {name: value for name, value in query.items() if value not in (None, [], ())}
-        return self.client.perform(Call(method="GET", path=path, query=given, answer=dict))
+        answer = self.client.perform(Call(method="GET", path=path, query=given, answer=dict))
+        self._tell_missing(answer)
+        return answer
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> Json:
         """Change something; members that are None are left out. It is sent again when no answer
@@ -93,6 +95,15 @@ class Session:
 
     def show_json(self, value: Json) -> None:
         typer.echo(json.dumps(value, ensure_ascii=False))
+
+    def _tell_missing(self, answer: Json) -> None:
+        """What an answer lacks, because a database did not answer, on standard error."""
+        missing = answer.get("unavailable") or []
+        if isinstance(missing, Mapping):
+            missing = [{"broker": name, "detail": reason} for name, reason in missing.items()]
+        for each in missing:
+            name = each.get("partition") or each.get("broker")
+            self.err.print(f"{name} is missing: {each['detail']}", style="yellow", markup=False)
 
     def say(self, text: str) -> None:
         """Tell people something that programs do not need."""
