@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
-import structlog
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from structlog.testing import capture_logs
 
+from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA
 from txnconsole.pipeline.offsets import EARLIEST, LATEST, OffsetRange, Place, Position
-from txnconsole.pipeline.reader import DataLost, StreamReader, TopicRead
+from txnconsole.pipeline.reader import BatchReader, StreamReader, TopicRead
 from txnconsole.pipeline.subscription import Subscription, SubscriptionUnfit
 
 _TOPIC = "public/default/flights"
@@ -61,7 +62,7 @@ def test_a_stream_starts_where_the_logs_begin_and_goes_to_the_stable_position() 
 
 def test_what_retention_has_dropped_before_it_was_read_is_told_and_gone_past() -> None:
     access = Standing({_P0: Position(50, 60)})
-    with structlog.testing.capture_logs() as told:
+    with capture_logs() as told:
         assert _stream(access).latestOffset({"0": 7}, ReadMaxRows(5)) == {"0": 55}
     assert told == [
         {
@@ -70,8 +71,38 @@ def test_what_retention_has_dropped_before_it_was_read_is_told_and_gone_past() -
             "offsets": {f"{_TOPIC}:0": [7, 50]},
         }
     ]
-    with pytest.raises(DataLost, match=r"flights:0': \[7, 50\]"):
+    with pytest.raises(DataLost, match=r"flights:0 from 7 to 50. Begin above it"):
         _stream(access, fails=True).latestOffset({"0": 7}, ReadAllAvailable())
+
+
+def _batch(
+    access: Standing, starting: str, ending: str = LATEST, *, fails: bool = True
+) -> BatchReader:
+    return BatchReader(TopicRead(access, _TOPIC, starting, ending, None, fails), MESSAGE_SCHEMA)
+
+
+def test_a_batch_from_offsets_that_are_gone_fails_or_tells_what_it_leaves_out() -> None:
+    access = Standing({_P0: Position(50, 60), _P1: Position(0, 9)})
+    with pytest.raises(DataLost, match="flights:0 from 7 to 50"):
+        _batch(access, '{"0": 7}').partitions()
+    with pytest.raises(DataLost, match="flights:0 from 7 to 20"):
+        _batch(access, '{"0": 7}', '{"0": 20}').partitions()
+    with capture_logs() as told:
+        _batch(access, '{"0": 7}', fails=False).partitions()
+    assert access.asked == [OffsetRange(_P0, 50, 60)]
+    assert [line["offsets"] for line in told] == [{f"{_TOPIC}:0": [7, 50]}]
+    with capture_logs() as told:
+        _batch(access, EARLIEST).partitions()
+    assert access.asked == [OffsetRange(_P0, 50, 60), OffsetRange(_P1, 0, 9)]
+    assert told == []
+
+
+def test_a_batch_up_to_what_is_not_readable_yet_is_refused() -> None:
+    access = Standing({_P0: Position(0, 60)})
+    for starting, ending in ((EARLIEST, '{"0": 61}'), ('{"0": 61}', LATEST)):
+        with pytest.raises(ValueError, match="not readable yet: public/default/flights:0 ends at"):
+            _batch(access, starting, ending).partitions()
+    assert access.asked == []
 
 
 def test_a_run_that_is_to_end_ends_where_the_topic_stood_even_when_that_is_dropped() -> None:

@@ -24,10 +24,10 @@ class TopicDataSource(DataSource):
         return message_schema(self.options.get("columns"))
 
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(TopicRead.of(self.options), schema)
+        return BatchReader(TopicRead.of(self.options, fails=True), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        return StreamReader(TopicRead.of(self.options), schema)
+        return StreamReader(TopicRead.of(self.options, fails=False), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         _check_write(schema, overwrite)

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from txnconsole.client import Client, Message, calls
 from txnconsole.client.reader import Isolation
 from txnconsole.pipeline.access import READ_COMMITTED
+from txnconsole.pipeline.data_loss import dropped, tell
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import to_arrow
 from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
@@ -32,6 +33,7 @@ class HttpAccess:
     connection: Connection
     topic: str
     isolation: Isolation
+    fail_on_data_loss: bool = False
 
     def positions(self) -> dict[Place, Position]:
         client = self.connection.client()
@@ -73,8 +75,13 @@ class HttpAccess:
         del bounds  # The server has no filter by time; Spark applies it.
         if not isinstance(task, OffsetRange):
             return  # What Spark makes of an empty list of partitions.
-        for messages in self._fetches(self.connection.client(), task):
+        client = self.connection.client()
+        for messages in self._fetches(client, task):
             yield to_arrow(messages, task.place.topic, columns)
+        # A log's start only moves on: what lies above it now was there to be read.
+        status = client.partition(task.place.topic, task.place.partition)
+        starts = {task.place: status.log_start_offset}
+        tell(dropped([task], starts), fails=self.fail_on_data_loss)
 
     def _fetches(self, client: Client, part: OffsetRange) -> Iterator[list[Message]]:
         reader = client.reader(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
-import structlog
 from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
@@ -38,11 +37,13 @@ from txnconsole.pipeline.access import (
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.broker.snapshot import ids_of
 from txnconsole.pipeline.broker.topics import BrokerAccess
+from txnconsole.pipeline.data_loss import dropped, tell
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import arrow_schema
 from txnconsole.pipeline.offsets import (
     EARLIEST,
     LATEST,
+    OffsetRange,
     Offsets,
     Place,
     Position,
@@ -59,12 +60,6 @@ from txnconsole.pipeline.subscription import TAG, Subscription, SubscriptionUnfi
 
 _BYTES_PER_TASK = 8 * 1024 * 1024
 
-_log = structlog.get_logger(__name__)
-
-
-class DataLost(Exception):
-    """Retention has dropped messages that the query has not read."""
-
 
 @dataclass(frozen=True)
 class TopicRead:
@@ -75,13 +70,14 @@ class TopicRead:
     starting: str
     ending: str
     max_messages: int | None
+    #: Whether the read fails when messages are gone that it was to read; else it says so.
     fail_on_data_loss: bool
     subscription: Subscription | None = None
     connection: Connection | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Self:
-        """Read the options.
+    def of(cls, options: Mapping[str, str], *, fails: bool) -> Self:
+        """Read the options; ``fails``: what failOnDataLoss is when nothing says it.
 
         Raises:
             ValueError: an option is missing or malformed.
@@ -90,13 +86,14 @@ class TopicRead:
             raise ValueError("Name what to read: option topic, such as public/default/flights.")
         limit = options.get("maxMessagesPerTrigger")
         subscription = _subscription(options)
+        fails = flag("failOnDataLoss", options.get("failOnDataLoss", str(fails)))
         return cls(
-            access=_access(options),
+            access=_access(options, fails=fails),
             topic=options["topic"],
             starting=options.get("startingOffsets", EARLIEST),
             ending=options.get("endingOffsets", LATEST),
             max_messages=None if limit is None else positive("maxMessagesPerTrigger", limit),
-            fail_on_data_loss=flag("failOnDataLoss", options.get("failOnDataLoss", "false")),
+            fail_on_data_loss=fails,
             subscription=subscription,
             connection=None if subscription is None else Connection.of(options),
         )
@@ -153,9 +150,11 @@ class BatchReader(DataSourceReader):
         positions = self._read.access.positions()
         start = parse_offsets(self._read.starting, self._read.topic, positions)
         stop = parse_offsets(self._read.ending, self._read.topic, positions)
-        begin = {place: max(offset, positions[place].start) for place, offset in start.items()}
-        end = {place: min(offset, positions[place].end) for place, offset in stop.items()}
-        return self._read.access.tasks(between(begin, end), self._bounds)
+        _check_reached(start, stop, positions)
+        starts = {place: position.start for place, position in positions.items()}
+        tell(dropped(between(start, stop), starts), fails=self._read.fail_on_data_loss)
+        begin = {place: max(offset, starts[place]) for place, offset in start.items()}
+        return self._read.access.tasks(between(begin, stop), self._bounds)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._read.read(partition, self._bounds, self._schema)
@@ -184,15 +183,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: Offsets, positions: Mapping[Place, Position], end: Offsets
     ) -> dict[Place, int]:
         """Where reading can go on; says so when retention was faster than the query."""
-        lost = {
-            str(place): [offset, positions[place].start]
+        lost = [
+            OffsetRange(place, offset, positions[place].start)
             for place, offset in start.items()
             if place in positions and offset < positions[place].start
-        }
-        if lost and self._read.fail_on_data_loss:
-            raise DataLost(f"Retention has dropped what was not read, from and to: {lost}.")
-        if lost:
-            _log.warning("messages_dropped_before_they_were_read", offsets=lost)
+        ]
+        tell(lost, fails=self._read.fail_on_data_loss)
         begins = {
             place: min(position.start, end.get(place, position.start))
             for place, position in positions.items()
@@ -223,6 +219,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to release: the connection belongs to the process."""
 
 
+def _check_reached(start: Offsets, stop: Offsets, positions: Mapping[Place, Position]) -> None:
+    """Refuse to answer less than was asked for: what is not there yet, or not readable yet.
+
+    Raises:
+        ValueError: a range begins or ends above where its partition ends for this read.
+    """
+    above = [
+        f"{place} ends at {position.end}"
+        for place, position in positions.items()
+        if max(start[place], stop[place]) > position.end
+    ]
+    if above:
+        raise ValueError(f"The offsets asked for are not readable yet: {', '.join(above[:5])}.")
+
+
 def _subscription(options: Mapping[str, str]) -> Subscription | None:
     name = options.get("subscription")
     if name is None:
@@ -238,7 +249,7 @@ def _subscription(options: Mapping[str, str]) -> Subscription | None:
     return Subscription(options["topic"], name)
 
 
-def _access(options: Mapping[str, str]) -> Access:
+def _access(options: Mapping[str, str], *, fails: bool) -> Access:
     isolation = _isolation(options.get("isolation", READ_COMMITTED))
     order = _order(options.get("order", PUBLISHED))
     if order == COMMITTED and isolation != READ_COMMITTED:
@@ -250,7 +261,7 @@ def _access(options: Mapping[str, str]) -> Access:
             raise ValueError(
                 "Committed order and snapshots need option brokers (BROKER_DATABASE_URLS)."
             )
-        return HttpAccess(Connection.of(options), topic, isolation)
+        return HttpAccess(Connection.of(options), topic, isolation, fails)
     size = options.get("bytesPerTask", str(_BYTES_PER_TASK))
     return BrokerAccess(
         databases,
@@ -259,6 +270,7 @@ def _access(options: Mapping[str, str]) -> Access:
         isolation,
         order,
         positive("bytesPerTask", size),
+        fails,
     )
 
 

@@ -52,4 +52,4 @@ def test_options_that_do_not_go_together_are_refused(
     monkeypatch.delenv("BROKER_DATABASE_URLS", raising=False)
     server = {"url": "http://127.0.0.1:1", "token": "t", "topic": "public/default/flights"}
     with pytest.raises(ValueError, match=complaint):
-        TopicRead.of(server | options)
+        TopicRead.of(server | options, fails=True)

@@ -10,6 +10,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 from psycopg.conninfo import make_conninfo
+from structlog.testing import capture_logs
 
 from engine import Engine
 from engine.model.message import Isolation, NewMessage
@@ -33,6 +34,7 @@ from txnconsole.pipeline.access import COMMITTED, PUBLISHED, READ_COMMITTED, REA
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.broker.snapshot import Snapshot
 from txnconsole.pipeline.broker.topics import BrokerAccess, BrokerTask, PartitionNotReadable
+from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, arrow_schema, message_schema
 from txnconsole.pipeline.offsets import OffsetRange, Place, between
@@ -240,8 +242,29 @@ def test_what_retention_has_dropped_is_left_out(engine: Engine, found: Databases
     assert start > 0
     source = access(found)
     assert source.positions()[Place(_NAME, 0)].start == start
-    seen = rows(source, [OffsetRange(Place(_NAME, 0), 0, 8)])
+    everything = [OffsetRange(Place(_NAME, 0), 0, 8)]
+    with capture_logs() as told:
+        seen = rows(source, everything)
     assert [row["offset"] for row in seen] == list(range(start, 8))
+    assert [line["offsets"] for line in told] == [{f"{_NAME}:0": [0, start]}]
+    with pytest.raises(DataLost, match=f"flights:0 from 0 to {start}"):
+        rows(access(found, fail_on_data_loss=True), everything)
+
+
+def test_what_retention_drops_between_planning_and_reading_is_noticed(
+    engine: Engine, found: Databases
+) -> None:
+    make_topic(engine, segment_max_messages=2, retention_bytes=1500)
+    for number in range(8):
+        engine.produce(P0, [NewMessage(payload=noise(number, 1000))])
+    source = access(found, fail_on_data_loss=True)
+    [task] = source.tasks([OffsetRange(Place(_NAME, 0), 0, 8)], Bounds())
+    with Snapshot.take(found) as before:
+        engine.apply_retention()
+        then = access(found, snapshot=before.ids, fail_on_data_loss=True)
+        assert sum(each.num_rows for each in then.read(task, Bounds(), _ALL)) == 8
+    with pytest.raises(DataLost, match="flights:0 from 0 to"):
+        list(source.read(task, Bounds(), _ALL))
 
 
 def test_columns_that_are_not_in_the_stored_batch_leave_it_where_it_is(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,3 +47,17 @@ def test_without_databases_the_command_says_what_to_set(monkeypatch: pytest.Monk
         run = Run("audit", supervised=False)
         assert outcome(run, lambda run: audit._work(options, run)) == WRONG_OPTIONS
     assert "Set DATABASE_URL and BROKER_DATABASE_URLS" in lines[-1]["error"]
+
+
+def test_a_cluster_finds_the_copy_beside_the_other_data_and_an_old_one_is_deleted(
+    tmp_path: Path,
+) -> None:
+    assert audit._place_of_copies({"TXNCONSOLE_DATA": str(tmp_path)}) is None
+    place = tmp_path / "pipeline"
+    for name in ("txnconsole-audit-left", "txnconsole-audit-in-use", "carrier-delays"):
+        (place / name).mkdir(parents=True)
+    for old in ("txnconsole-audit-left", "carrier-delays"):
+        os.utime(place / old, (0, 0))
+    cluster = {"TXNCONSOLE_DATA": str(tmp_path), "TXNCONSOLE_SPARK_MASTER": "spark://one:7077"}
+    assert audit._place_of_copies(cluster) == place
+    assert {each.name for each in place.iterdir()} == {"txnconsole-audit-in-use", "carrier-delays"}

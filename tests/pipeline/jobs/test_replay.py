@@ -28,6 +28,7 @@ def _plan(**changes: object) -> Plan:
         "start": {"0": 0, "1": 0},
         "end": {"0": 100, "1": 30},
         "batch_messages": 50,
+        "asked": {"start": "earliest", "to": "latest"},
     }
     return Plan(**given | changes)  # type: ignore[arg-type]
 
@@ -49,10 +50,28 @@ def test_a_plan_is_kept_with_its_end_and_another_under_its_name_is_refused(tmp_p
     assert progress.plan(moved) == _plan()
     with pytest.raises(WrongOptions, match="another replay, whose where is ''"):
         progress.plan(_plan(where="offset > 5"))
+    with pytest.raises(WrongOptions, match="whose target is 'a/b/d'"):
+        progress.plan(_plan(target="a/b/e"))
     assert progress.done == 0
     progress.note(2)
     assert progress.done == 2
     assert _plan().guard != moved.guard
+
+
+def test_another_range_under_a_known_name_is_refused_and_the_same_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    progress = Progress(tmp_path / "again")
+    progress.plan(_plan())
+    from_two = {"start": '{"0": 2}', "to": "latest"}
+    with pytest.raises(WrongOptions, match="whose start is 'earliest': give the same"):
+        progress.plan(_plan(start={"0": 2, "1": 30}, asked=from_two))
+    to_five = {"start": "earliest", "to": '{"0": 5}'}
+    with pytest.raises(WrongOptions, match="whose to is 'latest'"):
+        progress.plan(_plan(end={"0": 5, "1": 30}, asked=to_five))
+    # The offsets that "latest" was, written out.
+    written_out = {"start": "earliest", "to": '{"0": 100, "1": 30}'}
+    assert progress.plan(_plan(asked=written_out)) == _plan()
 
 
 @pytest.fixture
@@ -125,7 +144,8 @@ def test_a_range_is_replayed_once_in_its_order_however_often_it_is_run(
         ("--where=reflect('java.lang.System', 'exit')", "reflect"),
         ("--where=no_such_column = 1", "no_such_column"),
         ("--payload=offset", "payload must be binary or string"),
-        ('--to={"0": 99}', "above the stable end"),
+        ('--to={"0": 99}', "--to is above the stable end"),
+        ('--start={"0": 99}', "--start is above the stable end"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(

@@ -19,6 +19,11 @@ ORDER BY p.topic, p.number, p.partition_id
 SELECT coalesce(max(last_offset), -1) + 1 AS next_offset FROM broker.entry
 WHERE partition_id = %(log_id)s
 
+-- log_start --
+SELECT coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset
+FROM broker.partition p LEFT JOIN broker.partition_live l USING (partition_id)
+WHERE p.partition_id = %(log_id)s
+
 -- segments --
 -- What the segments of some logs weigh; the open one's totals are in the head.
 SELECT

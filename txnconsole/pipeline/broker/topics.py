@@ -13,10 +13,11 @@ from txnconsole.client import TopicNotFound
 from txnconsole.client.reader import Isolation, Order
 from txnconsole.pipeline.access import COMMITTED, READ_COMMITTED
 from txnconsole.pipeline.broker import statements
-from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.databases import Databases, Reading
 from txnconsole.pipeline.broker.entries import Opener, opens
 from txnconsole.pipeline.broker.logs import COMPACTED, PARTITION, Log, logs_of, stretches_of
 from txnconsole.pipeline.broker.splitting import Stretch, alternate, cut, pack
+from txnconsole.pipeline.data_loss import dropped, tell
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.offload.files import OffloadedFiles
 from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
@@ -73,6 +74,7 @@ class BrokerAccess:
     isolation: Isolation
     order: Order
     bytes_per_task: int
+    fail_on_data_loss: bool = False
 
     def positions(self) -> dict[Place, Position]:
         committed = self.isolation == READ_COMMITTED and self.order != COMMITTED
@@ -89,6 +91,9 @@ class BrokerAccess:
                 raise PartitionNotReadable(f"{each.place} is on none of the brokers given.")
             found = partitions[each.place]
             wanted[found.log.broker].append((found, each))
+        starts = {place: found.log.lower for place, found in partitions.items()}
+        asked = [each for pairs in wanted.values() for _, each in pairs]
+        tell(dropped(asked, starts), fails=self.fail_on_data_loss)
         by_broker = [
             [BrokerTask(broker, group) for group in self._groups(broker, pairs)]
             for broker, pairs in sorted(wanted.items())
@@ -125,12 +130,20 @@ class BrokerAccess:
         files = OffloadedFiles(self.databases.offload_directory)
         with self.databases.reading(task.broker, snapshot) as reading:
             for share in task.shares:
+                self._tell_of_loss(share, reading)
                 ordered = self.order == COMMITTED and share.log.buffer != _SIDECAR_BUFFER
                 opener = Opener(share.place, share.lower, share.upper, ordered, columns)
                 statement = self._statement(share, bounds, ordered=ordered, columns=columns)
                 for entries in reading.batches(statement):
                     for filled in files.filled(entries):
                         yield from opener.batches(filled)
+
+    def _tell_of_loss(self, share: Share, reading: Reading) -> None:
+        """Look, in the view that the share is read from, whether it is still there."""
+        found = reading.batches(statements.complete("log_start", {"log_id": share.log.log_id}))
+        [start] = found.read_all()["log_start_offset"].to_pylist()
+        wanted = OffsetRange(share.place, share.lower, share.upper)
+        tell(dropped([wanted], {share.place: start}), fails=self.fail_on_data_loss)
 
     def _statement(self, share: Share, bounds: Bounds, *, ordered: bool, columns: pa.Schema) -> str:
         numbers = {

@@ -46,6 +46,8 @@ JOB = "replay"
 _BATCH_MESSAGES = 50_000
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 _TIMEOUT_SECONDS = 300.0
+#: Fields of a plan whose options are called otherwise.
+_OPTIONS = {"keep_partitions": "keep-partitions", "batch_messages": "batch-messages"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +63,14 @@ class Plan:
     start: dict[str, int]
     end: dict[str, int]
     batch_messages: int
+    #: How the range was asked for: the ends of ``latest`` move, and what was asked for does not.
+    asked: dict[str, str]
 
     @property
     def guard(self) -> str:
-        """Differs when anything else does: one name is never two replays."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:32]
+        """Differs when anything else does that is written: one name is never two replays."""
+        does = {field: value for field, value in asdict(self).items() if field != "asked"}
+        return hashlib.sha256(json.dumps(does, sort_keys=True).encode()).hexdigest()[:32]
 
     def batches(self) -> Iterator[tuple[Offsets, Offsets]]:
         """The ranges that are decided one by one; the same whenever they are asked for."""
@@ -85,25 +90,40 @@ class Progress:
 
     directory: Path
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a plan."""
+        return self._plan_file.exists()
+
+    @property
+    def _plan_file(self) -> Path:
+        return self.directory / "plan.json"
+
     def plan(self, wanted: Plan) -> Plan:
         """The plan as it was first made.
 
         Raises:
             WrongOptions: the name belongs to a replay that does something else.
         """
-        file = self.directory / "plan.json"
-        if not file.exists():
-            self._write(file, json.dumps(asdict(wanted), indent=2))
+        if not self.begun:
+            self._write(self._plan_file, json.dumps(asdict(wanted), indent=2))
             return wanted
-        kept = Plan(**json.loads(file.read_text()))
+        kept = Plan(**json.loads(self._plan_file.read_text()))
         for field, value in asdict(wanted).items():
-            # The ends of a range that was given as "latest" have moved since.
-            if field not in ("start", "end") and getattr(kept, field) != value:
-                raise WrongOptions(
-                    f"{self.directory.name} is the name of another replay, whose {field} is"
-                    f" {getattr(kept, field)!r}. Give this one another --name."
-                )
+            if field in ("start", "end", "asked") or getattr(kept, field) == value:
+                continue
+            raise self._another(_OPTIONS.get(field, field), getattr(kept, field))
+        for option, field in (("start", "start"), ("to", "end")):
+            same = kept.asked[option] == wanted.asked[option]
+            if not same and getattr(kept, field) != getattr(wanted, field):
+                raise self._another(option, kept.asked[option])
         return kept
+
+    def _another(self, option: str, value: object) -> WrongOptions:
+        return WrongOptions(
+            f"{self.directory.name} is the name of another replay, whose {option} is {value!r}:"
+            " give the same to go on with it, or this one another --name."
+        )
 
     @property
     def done(self) -> int:
@@ -180,16 +200,34 @@ class Replay:
         )
 
 
-def _plan(options: argparse.Namespace, connection: Connection) -> tuple[Plan, dict[str, int]]:
-    """What is asked for, and where the source's partitions are stable now (exclusive)."""
+def _plan(
+    options: argparse.Namespace, connection: Connection, *, goes_on: bool
+) -> tuple[Plan, dict[str, int]]:
+    """What is asked for, and where the source's partitions are stable now (exclusive).
+
+    One that ``goes_on`` has read by now what retention may have dropped since.
+
+    Raises:
+        WrongOptions: the range is not there to be read as a whole.
+    """
     given = {"topic": options.source, "startingOffsets": options.start, "endingOffsets": options.to}
-    read = TopicRead.of({"url": connection.url, "token": connection.token} | given)
+    server = {"url": connection.url, "token": connection.token}
+    read = TopicRead.of(server | given, fails=True)
     positions = read.access.positions()
     stable = {place: position.end for place, position in positions.items()}
     start = parse_offsets(read.starting, read.topic, positions)
     end = parse_offsets(read.ending, read.topic, positions)
-    if beyond := [place for place in end if end[place] > stable[place]]:
-        raise WrongOptions(f"--to is above the stable end of {to_json_text(stable, beyond)}.")
+    for option, offsets in (("--start", start), ("--to", end)):
+        if beyond := [place for place in offsets if offsets[place] > stable[place]]:
+            raise WrongOptions(
+                f"{option} is above the stable end of {to_json_text(stable, beyond)}."
+            )
+    begins = {place: position.start for place, position in positions.items()}
+    if not goes_on and (gone := [place for place in start if start[place] < begins[place]]):
+        raise WrongOptions(
+            f"--start is below what is kept of {to_json_text(begins, gone)}:"
+            " begin there, or with earliest."
+        )
     start = {place: min(offset, end[place]) for place, offset in start.items()}
     plan = Plan(
         source=options.source,
@@ -201,6 +239,7 @@ def _plan(options: argparse.Namespace, connection: Connection) -> tuple[Plan, di
         start=to_json(start, read.topic),
         end=to_json(end, read.topic),
         batch_messages=options.batch_messages,
+        asked={"start": options.start, "to": options.to},
     )
     return plan, to_json(stable, read.topic)
 
@@ -225,10 +264,10 @@ def _work(options: argparse.Namespace, run: Run) -> int:
     try:
         given = {"url": options.url, "token": options.token}
         connection = Connection.of({key: value for key, value in given.items() if value})
-        wanted, stable = _plan(options, connection)
+        progress = Progress(options.progress / options.name)
+        wanted, stable = _plan(options, connection, goes_on=progress.begun)
     except ValueError as error:
         raise WrongOptions(str(error)) from error
-    progress = Progress(options.progress / options.name)
     with spark_for(JOB) as spark:
         _check_columns(spark, wanted)
         plan = progress.plan(wanted)
