@@ -94,7 +94,7 @@ def test_addresses_name_services_that_exist(services: dict[str, Service]) -> Non
         assert database["NAME"] == server["POSTGRES_DB"]
     assert re.fullmatch(r"redis://redis:\d+/0", settings["REDIS_URL"])
     stream = services["spark-stream"]["environment"]
-    assert stream["TXNCONSOLE_URL"] == "http://web:8000"
+    assert stream["TXNCONSOLE_URL"] == settings["TXNCONSOLE_URL"] == "http://web:8000"
     assert "web" in settings["ALLOWED_HOSTS"].split(",")
 
 
@@ -111,16 +111,52 @@ def test_every_command_exists(services: dict[str, Service]) -> None:
                 assert (programs / command[0]).exists(), (name, command[0])
 
 
-def test_volumes_are_declared_and_used_once_but_for_the_shared_one(
+#: What the settings ask for, and what their defaults cannot know in this shape.
+ASKED_FOR = {
+    *("DATABASE_URL", "BROKER_DATABASE_URLS", "REDIS_URL", "SECRET_KEY", "ALLOWED_HOSTS"),
+    *("TXNCONSOLE_URL", "TXNCONSOLE_SPARK_MASTER", "TXNCONSOLE_OFFLOAD_DIR"),
+}
+
+
+def test_every_process_of_the_product_is_told_where_the_others_are(
     services: dict[str, Service],
 ) -> None:
+    for name in ("migrate", "web", "worker", "beat"):
+        settings = services[name]["environment"]
+        assert set(settings) >= ASKED_FOR, name
+        assert all(settings[variable] for variable in ASKED_FOR), name
+
+
+def test_the_jobs_that_a_worker_starts_find_the_server_the_cluster_and_its_files(
+    services: dict[str, Service],
+) -> None:
+    settings = services["worker"]["environment"]
+    assert settings["TXNCONSOLE_URL"] == "http://web:8000"
+    master = services["spark-master"]["command"]
+    assert (
+        f"spark://{master[2].partition('=')[2]}:{master[3].partition('=')[2]}"
+        == (settings["TXNCONSOLE_SPARK_MASTER"])
+    )
+    assert services["spark-worker"]["command"][-1] == settings["TXNCONSOLE_SPARK_MASTER"]
+    # Everyone who is there without being asked for may be needed by a run.
+    assert not services["spark-master"].get("profiles")
+    assert not services["spark-worker"].get("profiles")
+    for name in ("worker", "spark-worker", "spark-stream"):
+        assert set(services[name]["volumes"]) == {"offloaded:/offload", "pipeline:/data"}, name
+    assert "TXNCONSOLE_DATA=/data" in (ROOT / "Dockerfile").read_text()
+
+
+def test_volumes_are_declared_and_used_once_but_for_the_shared_ones(
+    services: dict[str, Service],
+) -> None:
+    shared = {"offloaded", "pipeline"}
     declared = set(yaml.safe_load(interpolated(COMPOSE.read_text()))["volumes"])
     used = [
         volume.partition(":")[0]
         for service in services.values()
         for volume in service.get("volumes", [])
     ]
-    assert sorted(name for name in used if name != "offloaded") == sorted(declared - {"offloaded"})
+    assert sorted(name for name in used if name not in shared) == sorted(declared - shared)
     assert used.count("offloaded") == len(product(services))
 
 

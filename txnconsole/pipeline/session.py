@@ -26,6 +26,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 #: Halves the CPU time of a start; long batch jobs are better off without C1 alone.
 _SHORT_JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _SECONDS_TO_EXIT = 5
+_CLUSTER_CORES = "2"
 
 
 def build_session(
@@ -119,4 +120,7 @@ def _settings(master: str, short_job: bool) -> dict[str, str]:
     }
     if master.startswith("local"):
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    else:
+        # A standalone cluster gives all its cores to the first job, and the next waits for ever.
+        settings["spark.cores.max"] = _CLUSTER_CORES
     return settings

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -31,6 +33,8 @@ from txnconsole.pipeline.jobs.run import (
 )
 
 JOB = "audit"
+_COPY = "txnconsole-audit-"
+_LEFT_FOR_SECONDS = 24 * 3600
 
 
 def audit_databases(
@@ -89,8 +93,24 @@ def _directory(kept: Path | None) -> contextlib.AbstractContextManager[Path]:
 
 @contextlib.contextmanager
 def _temporary() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="txnconsole-audit-") as directory:
+    place = _place_of_copies(os.environ)
+    with tempfile.TemporaryDirectory(prefix=_COPY, dir=place) as directory:
         yield Path(directory)
+
+
+def _place_of_copies(environment: Mapping[str, str]) -> Path | None:
+    """Where a copy is made for a while: a cluster's executors must see it too. What a killed audit
+    has left there is deleted a day later; on one machine that is left to whoever cleans up."""
+    if not environment.get("TXNCONSOLE_SPARK_MASTER"):
+        return None
+    place = Path(environment.get("TXNCONSOLE_DATA") or ".data") / "pipeline"
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=place) as probe:
+        before = Path(probe.name).stat().st_mtime - _LEFT_FOR_SECONDS
+    for copy in place.glob(f"{_COPY}*"):
+        if copy.stat().st_mtime < before:
+            shutil.rmtree(copy, ignore_errors=True)
+    return place.absolute()
 
 
 def main(arguments: Sequence[str]) -> int:
