@@ -31,6 +31,20 @@ def main() -> int:
             secrets = {"DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY"} & os.environ.keys()
             token = bool(os.environ["TXNCONSOLE_TOKEN"])
             tell({"result": {"token": token, "secrets": sorted(secrets)}})
+        case "babble":
+            for line in (
+                '{"stage": 7, "done": "many", "total": [2]}',
+                '{"stage": "counting", "done": 1e99, "total": -3}',
+                '{"figures": "none"}',
+                '{"figures": {"ratio": NaN}}',
+                '{"figures": {"nul": "a\\u0000b\\ud800"}, "error": {"no": "text"}}',
+                '{"result": "nothing"}',
+                "[" * 100_000,
+                "[1]",
+            ):
+                sys.stdout.write(line + "\n")
+            sys.stdout.buffer.write(b"\xff\xfe\n")
+            tell({"figures": {"rows_out": 5}})
         case "find":
             tell({"result": {"holds": False}})
             return 3

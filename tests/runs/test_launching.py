@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 from django.db.models.functions import Now
+from structlog.testing import capture_logs
 
 from tests.runs.conftest import started
 from txnconsole.runs import launching, starting
@@ -65,6 +66,20 @@ def test_a_scheduled_run_is_made_once_in_its_time_and_not_while_one_is_unfinishe
     assert launching.schedule_due() == 0
     runs.update(state=RunState.DONE)
     assert launching.schedule_due() == 1
+
+
+def test_a_scheduled_kind_that_cannot_be_started_tells_why_and_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hourly = dict.fromkeys(["sudoku", "replay", "audit"], timedelta(hours=1))
+    monkeypatch.setattr(settings, "PIPELINE_SCHEDULE", hourly)
+    with capture_logs() as lines:
+        assert launching.schedule_due() == 1
+    assert [run.kind for run in PipelineRun.objects.all()] == ["audit"]
+    assert [(line["kind"], line["error"]) for line in lines] == [
+        ("replay", "name is required; source is required; target is required."),
+        ("sudoku", "kind is one of audit, metrics, offload, replay, scripted."),
+    ]
 
 
 def test_a_queued_run_is_cancelled_at_once_and_again_without_change() -> None:

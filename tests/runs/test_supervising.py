@@ -3,11 +3,15 @@ from __future__ import annotations
 import os
 import threading
 import time
+from datetime import timedelta
 
 import pytest
+from django.db.models import F
+from django.db.models.functions import Now
 
 from tests.runs.conftest import started
 from tests.server import eventually
+from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.runs import launching, starting, supervising
 from txnconsole.runs.models import PipelineRun, RunState
@@ -38,12 +42,55 @@ def test_a_run_keeps_what_its_job_has_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert run.place.endswith(f":{os.getpid()}")
 
 
+def test_events_that_are_none_are_left_alone_and_those_after_them_are_kept() -> None:
+    run = supervised("babble")
+    assert (run.state, run.error, run.result) == (RunState.DONE, "", None)
+    assert run.figures == {"rows_in": 10, "rows_out": 5, "nul": "ab?"}
+    assert (run.stage, run.stage_done, run.stage_total) == ("reading", 1, 3)
+
+
 def test_the_token_of_a_run_is_for_its_topics_and_ends_with_it() -> None:
     supervised("finish", topic="public/default/orders")
     token = Token.objects.get()
     assert token.topics == ["public/default/orders"]
     assert token.revoked_at is not None
     assert "admin" not in token.roles
+
+
+def test_the_token_of_a_run_outlives_its_supervisor_by_minutes_and_is_renewed_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
+    run = started("hang", topic="public/default/orders")
+    claimed = launching.claim()
+    assert claimed is not None
+    supervisor = Supervisor(claimed.pk, claimed.lease)
+    beat, left = supervisor._beat, []
+
+    def watched() -> bool:
+        token = Token.objects.annotate(left=F("expires_at") - Now())
+        left.append(token.values_list("left", flat=True).get())
+        if len(left) == 1:  # As if the run were long under way.
+            Token.objects.update(expires_at=Now() + timedelta(seconds=5))
+        if len(left) == 3:
+            starting.cancel(run.pk, "bob")
+        return beat()
+
+    monkeypatch.setattr(supervisor, "_beat", watched)
+    supervisor.run()
+    assert max(left) <= supervising._TOKEN_LIFE < timedelta(minutes=10)
+    assert left[1] > timedelta(minutes=1)
+    assert Token.objects.get().revoked_at is not None
+
+
+def test_a_token_is_not_renewed_once_it_was_revoked() -> None:
+    run = started("finish", topic="public/default/orders")
+    with supervising._token(run) as held:
+        token = Token.objects.get()
+        tokens.revoke(token)
+        before = Token.objects.get().expires_at
+        held.renew()
+        assert Token.objects.get().expires_at == before
 
 
 def test_a_job_that_found_something_is_done_and_says_so() -> None:

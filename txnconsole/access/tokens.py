@@ -123,6 +123,14 @@ def list_tokens(*, user: str | None, below: int | None, limit: int) -> list[Toke
     return list(found[:limit])
 
 
+def renew(token: Token, lifetime: timedelta, *, below: timedelta) -> None:
+    """Let a token last so long from now on, when less than ``below`` is left of it; one that was
+    revoked or has expired stays so."""
+    Token.objects.filter(
+        pk=token.pk, revoked_at=None, expires_at__gt=Now(), expires_at__lt=Now() + below
+    ).update(expires_at=Now() + lifetime)
+
+
 def revoke(token: Token) -> None:
     """End a token for good; revoking it again changes nothing."""
     Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=Now())

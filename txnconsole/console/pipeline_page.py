@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from txnconsole.console.live.feed import digest
 from txnconsole.console.newer import MOST
 from txnconsole.queue import connection, heartbeat
-from txnconsole.runs.kinds import KINDS, Kind
+from txnconsole.runs.kinds import KINDS, Kind, schedule_faults
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunState
 
 PAGE_ROWS = 30
@@ -46,6 +46,8 @@ class Overview:
     #: None: Redis does not answer.
     tasks_waiting: int | None
     workers_seen: bool | None
+    #: Kinds in the schedule that cannot be started, and why.
+    schedule_faults: Mapping[str, str]
     now: datetime
 
 
@@ -80,6 +82,7 @@ def read_overview() -> Overview:
         audit=audits.first(),
         tasks_waiting=connection.queued(),
         workers_seen=heartbeat.workers_seen(),
+        schedule_faults=schedule_faults(settings.PIPELINE_SCHEDULE),
         now=_now(),
     )
 

@@ -20,7 +20,8 @@ Lock order: the launch lock, then a run's row, then the audit log's lock.
 
 What a crash leaves behind: a killed job is a failed run with the end of its log. A killed
 supervisor takes its job with it (the job's standard input closes), and the run fails when its
-heartbeat is missed. Both say what had been done; a token lasts no longer than a day.
+heartbeat is missed. Both say what had been done; a token that nobody renews any more ends within
+minutes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.model.errors import InvalidRequest
@@ -142,6 +142,17 @@ _OFFLOAD = Kind(
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT, _METRICS, _OFFLOAD, _REPLAY)}
+
+
+def schedule_faults(names: Iterable[str]) -> dict[str, str]:
+    """Why jobs of these names cannot be started by a schedule, which gives no parameters."""
+    faults = {}
+    for name in sorted(names):
+        try:
+            kind_named(name).check({})
+        except InvalidRequest as error:
+            faults[name] = error.message
+    return faults
 
 
 def kind_named(name: str) -> Kind:

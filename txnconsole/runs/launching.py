@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from txnconsole.audit.chain import Actor
 from txnconsole.runs import starting
+from txnconsole.runs.kinds import schedule_faults
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
 
 #: A run whose supervisor has said nothing for so long is given up.
@@ -84,9 +85,14 @@ def fail_lost() -> int:
 
 def schedule_due() -> int:
     """Make a run of each scheduled kind whose time has come; how many. One that has not ended yet
-    is not doubled."""
+    is not doubled; one that cannot be started is told, here and on the console's page."""
     made = 0
+    faults = schedule_faults(settings.PIPELINE_SCHEDULE)
+    for kind, fault in faults.items():
+        _log.error("not scheduled", kind=kind, error=fault)
     for kind, every in settings.PIPELINE_SCHEDULE.items():
+        if kind in faults:
+            continue
         with transaction.atomic():
             _lock()
             runs = PipelineRun.objects.filter(kind=kind, origin=RunOrigin.SCHEDULE)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from django.conf import settings
@@ -28,6 +28,7 @@ from django.db import DatabaseError
 from django.db.models.functions import Now
 
 from txnconsole.access import tokens
+from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
 from txnconsole.runs.kinds import Kind, kind_named
 from txnconsole.runs.launching import SILENCE
@@ -37,7 +38,9 @@ _BEAT_SECONDS = 1.0
 #: After SIGTERM; what still lives then is killed.
 _GRACE_SECONDS = 15.0
 _TAIL_BYTES = 8_000
-_TOKEN_LIFE = timedelta(days=1)
+#: Of a run's token, and after how much of it the supervisor renews it.
+_TOKEN_LIFE, _TOKEN_RENEWAL = timedelta(minutes=5), timedelta(minutes=1)
+_MOST = 2**31 - 1
 #: Exit statuses of a job (txnconsole/pipeline/jobs/run.py).
 _DONE, _FOUND = 0, 3
 _OWNER = "pipeline"
@@ -58,19 +61,23 @@ class Told:
     error: str = ""
 
     def take(self, line: bytes) -> None:
-        """Note one event; what is none is left alone."""
+        """Note one event; what is none is left alone, and so is what the row could not hold."""
         try:
-            facts = json.loads(line)
-        except ValueError:
+            facts = _storable(json.loads(line, parse_constant=_refuse))
+        except (ValueError, RecursionError):
             return
-        if not isinstance(facts, dict):
-            return
-        if "stage" in facts:
-            self.stage = str(facts["stage"])
-            self.done, self.total = int(facts.get("done", 0)), int(facts.get("total", 0))
-        self.figures |= facts.get("figures") or {}
-        self.result = facts.get("result", self.result)
-        self.error = facts.get("error", self.error)
+        match facts:
+            case {"stage": str(stage), "done": int(done), "total": int(total)}:
+                if 0 <= done <= _MOST and 0 <= total <= _MOST:
+                    self.stage, self.done, self.total = stage, done, total
+            case {"figures": dict(figures)}:
+                self.figures = self.figures | figures
+            case {"result": dict(result)}:
+                self.result = result
+            case {"error": str(error)}:
+                self.error = error
+            case _:
+                pass
 
 
 class Supervisor:
@@ -81,6 +88,7 @@ class Supervisor:
         self._log = settings.DATA_DIR / "log" / "runs" / f"{run_id}.log"
         self._told = Told()
         self._cancelled = False
+        self._token = _Token.none()
 
     def run(self) -> None:
         """Run the job to its end; nothing happens when the run is not this supervisor's."""
@@ -88,13 +96,13 @@ class Supervisor:
         if run is None:
             return
         self._row.update(place=f"{socket.gethostname()}:{os.getpid()}")
-        with _token(run) as token:
-            self._follow(run, token)
+        with _token(run) as self._token:
+            self._follow(run)
 
-    def _follow(self, run: PipelineRun, token: str) -> None:
+    def _follow(self, run: PipelineRun) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as output:
-            process = _start(run, token, output.fileno())
+            process = _start(run, self._token.secret, output.fileno())
         listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
         listener.start()
         try:
@@ -129,6 +137,7 @@ class Supervisor:
         """Write down what is known; whether to go on."""
         if not self._row.update(heartbeat_at=Now(), **self._progress()):
             return False
+        self._token.renew()
         self._cancelled = self._row.filter(cancel_requested_at__isnull=False).exists()
         return not self._cancelled
 
@@ -159,18 +168,36 @@ class Supervisor:
         _log.info("run ended", state=str(state), exit_code=exit_code)
 
 
+@dataclass(frozen=True)
+class _Token:
+    """A run's token, if it needs one."""
+
+    issued: Token | None
+    secret: str
+
+    @classmethod
+    def none(cls) -> _Token:
+        return cls(None, "")
+
+    def renew(self) -> None:
+        """Let it last on, once it is a while old."""
+        if self.issued is not None:
+            tokens.renew(self.issued, _TOKEN_LIFE, below=_TOKEN_LIFE - _TOKEN_RENEWAL)
+
+
 @contextlib.contextmanager
-def _token(run: PipelineRun) -> Iterator[str]:
-    """A token for the topics that the run is about, and for as long as it lasts."""
+def _token(run: PipelineRun) -> Iterator[_Token]:
+    """A token for the topics that the run is about. It ends with the run, and minutes after the
+    supervisor when that is killed: nobody renews it then."""
     topics = kind_named(run.kind).topics(run.parameters)
     if not topics:
-        yield ""
+        yield _Token.none()
         return
     user, _ = User.objects.get_or_create(username=_OWNER)
     roles = [Role.VIEWER, Role.PRODUCER, Role.CONSUMER]
     issued, secret = tokens.issue(user, roles, topics=topics, lifetime=_TOKEN_LIFE)
     try:
-        yield secret
+        yield _Token(issued, secret)
     finally:
         tokens.revoke(issued)
 
@@ -213,6 +240,23 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _storable(value: Any) -> Any:
+    """A JSON value without what PostgreSQL's texts cannot hold."""
+    match value:
+        case str():
+            return value.replace("\0", "").encode(errors="replace").decode()
+        case list():
+            return [_storable(each) for each in value]
+        case dict():
+            return {_storable(key): _storable(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _how(exit_code: int) -> str:

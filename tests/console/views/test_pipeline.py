@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.conf import settings
 from django.db.models.functions import Now
 from django.test import Client
 
@@ -50,6 +51,17 @@ def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Clien
     assert PipelineRun.objects.order_by("-id")[0].repeats == run.pk
     actions = [entry.action for entry in AuditEntry.objects.order_by("sequence")]
     assert actions == ["run.start", "run.start", "run.cancel", "run.repeat"]
+
+
+def test_a_schedule_that_cannot_be_kept_says_which_part_and_why(
+    engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = {"sudoku": timedelta(hours=1), "audit": timedelta(days=1)}
+    monkeypatch.setattr(settings, "PIPELINE_SCHEDULE", schedule)
+    page = html.unescape(viewer.get("/pipeline").content.decode())
+    assert "“sudoku” in the schedule cannot be started</b>kind is one of audit," in page
+    assert "“audit” in the schedule" not in page
+    assert "every 1 d" in page
 
 
 def test_a_viewer_sees_runs_and_starts_none(engine: Engine, viewer: Client) -> None:
