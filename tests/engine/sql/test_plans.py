@@ -332,10 +332,34 @@ def warm(session: Session, statements: list[Hot]) -> None:
                 hot.run(session)
 
 
+#: Rows of _FILL_BROKER, before the head has moved on.
+_EMPTY_BROKER = (
+    """
+    DELETE FROM broker.entry e USING broker.partition_live l
+    WHERE e.partition_id = l.partition_id AND e.last_offset >= l.next_offset
+    """,
+    """
+    DELETE FROM broker.txn_index i USING broker.partition_live l
+    WHERE i.partition_id = l.partition_id AND i.last_offset >= l.next_offset
+    """,
+    "DELETE FROM broker.ongoing_txn",
+)
+#: Which rows have been there, and left their place in the files and in some of the indexes.
+_EMPTIED: dict[str, tuple[str, ...]] = {
+    "never filled": (),
+    "of transactional entries": (_FILL_BROKER[0], *_EMPTY_BROKER),
+    "of plain entries": (_FILL_BROKER[1], *_EMPTY_BROKER),
+    "of all": (*_FILL_BROKER[:-1], *_EMPTY_BROKER),
+}
+
+
 @pytest.mark.parametrize("analyzed", [False, True])
-def test_a_brokers_hot_statements_read_few_rows(engine: Engine, analyzed: bool) -> None:
-    for broker in engine._brokers:  # No dead rows of earlier tests (docs/next.md).
-        sql(broker, "TRUNCATE broker.entry, broker.txn_index, broker.ongoing_txn, broker.ended_txn")
+@pytest.mark.parametrize("emptied", _EMPTIED)
+def test_a_brokers_hot_statements_read_few_rows(
+    engine: Engine, analyzed: bool, emptied: str
+) -> None:
+    """Also with plans made when the tables, counted all but empty, were large files: what the
+    statistics say of them, and of their indexes, is wrong by far then."""
     make_topic(engine)
     subscribe(engine)
     engine.produce(P0, batch(*"abc"), producer_name="p", sequence_id=1)
@@ -347,6 +371,8 @@ def test_a_brokers_hot_statements_read_few_rows(engine: Engine, analyzed: bool) 
     [row] = sql(location.database, "SELECT subscription_id FROM broker.subscription")
     statements = on_broker(location.partition_id, row.subscription_id, topic_id)
     with autovacuum_off(location.database, "broker"), connected(location.database) as session:
+        for statement in _EMPTIED[emptied]:
+            sql(location.database, statement)
         sql(location.database, "ANALYZE")
         warm(session, statements)
         for fill in _FILL_BROKER:

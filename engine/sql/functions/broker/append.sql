@@ -57,11 +57,12 @@ BEGIN
         last_sequence_id := NULL;
         needs_snapshot := false;
 
+        -- Written as the indexes of producers are, which no other can serve (migration 0014).
         IF p_producers[i] IS NOT NULL AND head.deduplication THEN
             IF p_tcs[i] IS NULL THEN
                 last_sequence_id := greatest((
                     SELECT max(e.sequence_id) FROM broker.entry e
-                    WHERE e.partition_id = p_partition AND e.producer_name = p_producers[i]
+                    WHERE e.partition_id + 0 = p_partition AND e.producer_name = p_producers[i]
                     AND e.tc_id IS NULL
                 ), (
                     SELECT d.sequence_id FROM broker.producer d
@@ -70,8 +71,8 @@ BEGIN
             ELSE
                 last_sequence_id := (
                     SELECT max(e.sequence_id) FROM broker.entry e
-                    WHERE e.partition_id = p_partition AND e.tc_id = p_tcs[i]
-                    AND e.sequence = p_sequences[i] AND e.producer_name = p_producers[i]
+                    WHERE e.partition_id + 0 = p_partition AND e.tc_id + 0 = p_tcs[i]
+                    AND e.sequence + 0 = p_sequences[i] AND e.producer_name = p_producers[i]
                 );
             END IF;
             IF p_sequence_ids[i] <= last_sequence_id THEN

@@ -41,7 +41,7 @@ BEGIN
 
     IF p_producer IS NOT NULL AND p_sequence_id IS NOT NULL AND side.deduplication THEN
         SELECT max(e.sequence_id) INTO last_sequence_id FROM broker.entry e
-            WHERE e.partition_id = log_id AND e.tc_id = p_tc AND e.sequence = p_sequence
+            WHERE e.partition_id + 0 = log_id AND e.tc_id + 0 = p_tc AND e.sequence + 0 = p_sequence
             AND e.producer_name = p_producer;
         IF p_sequence_id <= last_sequence_id THEN
             SELECT * INTO ledger_id, first_offset, last_offset FROM broker.appended_before(

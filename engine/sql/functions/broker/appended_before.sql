@@ -16,14 +16,14 @@ BEGIN
         SELECT e.ledger_id, e.first_offset, e.last_offset
             INTO appended_before.ledger_id, appended_before.first_offset, appended_before.last_offset
             FROM broker.entry e
-            WHERE e.partition_id = p_partition AND e.tc_id = p_tc AND e.sequence = p_sequence
+            WHERE e.partition_id + 0 = p_partition AND e.tc_id + 0 = p_tc AND e.sequence + 0 = p_sequence
             AND e.producer_name = p_producer AND e.sequence_id = p_sequence_id;
         RETURN;
     END IF;
     SELECT e.ledger_id, e.first_offset, e.last_offset
         INTO appended_before.ledger_id, appended_before.first_offset, appended_before.last_offset
         FROM broker.entry e
-        WHERE e.partition_id = p_partition AND e.producer_name = p_producer
+        WHERE e.partition_id + 0 = p_partition AND e.producer_name = p_producer
         AND e.sequence_id = p_sequence_id AND e.tc_id IS NULL;
     -- What retention has dropped was appended all the same.
     IF NOT FOUND THEN
