@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from engine.inspect.reading import Reading
 from engine.model import batch
@@ -31,10 +31,16 @@ class KeptSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRecovery:
+    """``at`` it had ended."""
+
     at: datetime
     snapshot_position: int
     entries: int
     duration_ms: float
+
+    @property
+    def began_at(self) -> datetime:
+        return self.at - timedelta(milliseconds=self.duration_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from engine.coordinator.coordinator import Coordinator
 from engine.inspect import contents, shares, timeouts
 from engine.inspect.contents import Contents
 from engine.inspect.lineage import Acknowledged, Lineage, acknowledged, lineage
+from engine.inspect.places import Places, places
 from engine.inspect.reading import Reading
 from engine.inspect.shares import JointEffect, Share
 from engine.inspect.timeline import Timeline, timeline
@@ -36,6 +37,15 @@ class TransactionQuestions:
             CoordinatorUnavailable: its database cannot be reached.
         """
         return shares.shares(self._reading, self._database, txn_ids)
+
+    def places(self, txn_ids: Iterable[TxnID]) -> Places:
+        """Transactions with their participants, and where each stands in the logs that it has not
+        ended in.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        return places(self._reading, self._database, txn_ids)
 
     def joint_effect(self, txn_ids: Iterable[TxnID]) -> JointEffect:
         """What aborting many transactions at once would move.

@@ -8,7 +8,12 @@ from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
-from engine.model.errors import InvalidRequest, PartitionUnavailable, SubscriptionConflict
+from engine.model.errors import (
+    InvalidRequest,
+    PartitionNotFound,
+    PartitionUnavailable,
+    SubscriptionConflict,
+)
 from engine.model.ranges import Ranges
 from engine.model.subscription import (
     CursorStatus,
@@ -119,6 +124,23 @@ class Subscriptions:
                 found[row.name] = Subscription(name=name, settings=settings_of(row))
         return tuple(found[name] for name in sorted(found)[:limit]), unavailable
 
+    def describe_in(self, name: SubscriptionName, partition: PartitionName) -> CursorStatus:
+        """As :meth:`describe`, of one partition, asking its broker alone.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
+            PartitionUnavailable: it is offline, or its broker cannot be reached.
+        """
+        topic = self._topics.get(name.topic)
+        database = self._brokers.locate(topic, partition.number).database
+        row = self._records.find(database, topic, name)
+        found, faults = self._describe_on(database, row, only=partition.number)
+        if faults:
+            raise faults[partition.number]
+        if not found:
+            raise PartitionNotFound(f"{partition} is not there yet.")
+        return found[0]
+
     def describe(self, name: SubscriptionName) -> SubscriptionStatus:
         """State per partition: mark-delete, acked, pending, in flight, backlog; of those that can
         be asked. What is wrong with the others is told beside.
@@ -167,6 +189,24 @@ class Subscriptions:
             rows = session.all("ack_low_water_marks", subscription_id=record.subscription_id)
         return {row.tc_id: row.low_water_mark for row in rows}
 
+    def newest_ack_step(self, name: SubscriptionName, partition: PartitionName) -> int | None:
+        """The number of the last record of a subscription's pending-ack log in a partition, as far
+        as the log is kept.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
+        """
+        topic = self._topics.get(name.topic)
+        location = self._brokers.locate(topic, partition.number)
+        record = self._records.find(location.database, topic, name)
+        with location.database.session() as session:
+            row = session.one(
+                "newest_ack_step",
+                subscription_id=record.subscription_id,
+                partition_id=location.partition_id,
+            )
+        return None if row is None else int(row.log_id)
+
     def delete(
         self, name: SubscriptionName, *, force: bool = False
     ) -> tuple[AbortedParticipation, ...]:
@@ -209,12 +249,13 @@ class Subscriptions:
             )
 
     def _describe_on(
-        self, database: Database, subscription: Row
+        self, database: Database, subscription: Row, *, only: int | None = None
     ) -> tuple[Sequence[CursorStatus], dict[int, PartitionUnavailable]]:
         key = {"subscription_id": subscription.subscription_id}
         with database.session() as session:
             ensure_cursors(session, subscription)
-            lost = [row for row in session.all("cursors", **key) if row.last_offset is None]
+            rows = session.all("cursors", **key)
+            lost = [row for row in rows if row.last_offset is None and only in (None, row.number)]
         faults: dict[int, PartitionUnavailable] = {}
         for row in lost:
             partition = PartitionName(TopicName.parse(subscription.topic), row.number)
@@ -231,7 +272,7 @@ class Subscriptions:
                     backlog.count(session, row.partition_id, _unread(row)),
                 )
                 for row in cursors
-                if row.number not in faults
+                if row.number not in faults and only in (None, row.number)
             ], faults
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from engine import Engine
 from engine.model.topic import TopicSettings
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
 from tests.api.conftest import TOPIC, Caller
+from tests.console.questions import Questions
+from tests.engine.support import unreachable
 from tests.pulsar.conftest import PulsarTool, bits
+from txnconsole.pulsar.names import txn_text
 
 _P0 = f"{TOPIC}-partition-0"
 
@@ -63,10 +68,9 @@ def test_the_number_of_coordinators_grows_by_a_bare_number(tool: PulsarTool) -> 
 def test_internal_stats_name_the_log_and_its_end(
     tool: PulsarTool, open_txn: str, engine: Engine
 ) -> None:
-    plain = tool.get("coordinatorInternalStats/2")["transactionLogStats"]
-    assert plain["managedLedgerName"].endswith("__transaction_log_2")
-    assert plain["managedLedgerInternalStats"] is None
     more = tool.get("coordinatorInternalStats/2?metadata=true")["transactionLogStats"]
+    assert more == tool.get("coordinatorInternalStats/2")["transactionLogStats"]
+    assert more["managedLedgerName"].endswith("__transaction_log_2")
     newest = int(more["managedLedgerInternalStats"]["lastConfirmedEntry"].split(":")[1])
     assert newest > 0
     empty = tool.get("coordinatorInternalStats/3?metadata=true")["transactionLogStats"]
@@ -199,6 +203,101 @@ def test_pending_acks_are_found_by_position(
     assert metadata["ackedPartitions"] == {
         f"persistent://{TOPIC}": {"s": {"cumulativeAckPosition": None}}
     }
+
+
+def test_many_unfinished_acknowledgements_are_told_by_as_many_questions_as_one(
+    tool: PulsarTool, program: Caller, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each broker is asked two things, however many transactions hold acknowledgements there."""
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    assert program.put(subscription, {"type": "EXCLUSIVE"}).status == 201
+    program.produce(*(str(number) for number in range(8)))
+    received = program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"]
+
+    questions = Questions(monkeypatch)
+
+    def asked() -> tuple[int, dict[str, Any]]:
+        before = len(questions.asked)
+        found = tool.get("slowTransactions/0")
+        return len(questions.asked) - before, found
+
+    def hold(message: Any, ack_type: str) -> str:
+        txn_id = program.open()
+        body = _ack(message["message_id"]) | {"txn_id": txn_id, "ack_type": ack_type}
+        assert program.post(f"{subscription}/ack", body).status == 200
+        program.produce("x", txn_id=txn_id)
+        return txn_id
+
+    first = hold(received[0], "CUMULATIVE")
+    asked()  # What is remembered from now on is not asked again.
+    once, found = asked()
+    held = found[txn_text(TxnID.parse(first))]
+    ledger = _ledger(program)
+    assert held["ackedPartitions"] == {
+        f"persistent://{TOPIC}": {"s": {"cumulativeAckPosition": f"{ledger}:0"}}
+    }
+    assert held["producedPartitions"][f"persistent://{_P0}"]["startPosition"] == f"{ledger}:8"
+    assert "unavailable" not in held
+    for message in received[1:]:
+        hold(message, "INDIVIDUAL")
+    often, found = asked()
+    assert len(found) == len(received)
+    assert often == once
+
+
+def test_a_broker_that_is_away_is_named_and_fails_no_slow_transaction(
+    tool: PulsarTool, program: Caller, open_txn: str, engine: Engine
+) -> None:
+    broker = engine.log.locate(PartitionName.parse(f"{TOPIC}:0")).database.name
+    with unreachable(engine, broker):
+        for found in (
+            tool.get("slowTransactions/0")[txn_text(TxnID.parse(open_txn))],
+            tool.get(f"transactionMetadata/{bits(open_txn)}"),
+        ):
+            assert found["status"] == "OPEN"
+            assert found["unavailable"] == [broker]
+            assert found["producedPartitions"][f"persistent://{_P0}"]["startPosition"] is None
+
+
+def test_the_internal_stats_of_a_buffer_lead_to_its_snapshots(
+    tool: PulsarTool, program: Caller, open_txn: str
+) -> None:
+    found = tool.get(f"transactionBufferInternalStats/{_P0}")
+    assert found["snapshotType"] == "Single"
+    assert (found["segmentInternalStats"], found["segmentIndexInternalStats"]) == (None, None)
+    log = found["singleSnapshotSystemTopicInternalStats"]
+    assert log["managedLedgerName"].startswith("public/default/persistent/__")
+    stats = log["managedLedgerInternalStats"]
+    assert stats["state"] == "LedgerOpened"
+    assert stats["numberOfEntries"] == sum(each["entries"] for each in stats["ledgers"]) > 0
+    assert stats["lastConfirmedEntry"].startswith(f"{stats['ledgers'][-1]['ledgerId']}:")
+
+
+def test_the_internal_stats_of_pending_acks_name_the_last_record_of_their_log(
+    tool: PulsarTool, program: Caller, topic: str
+) -> None:
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    assert program.put(subscription).status == 201
+    path = f"pendingAckInternalStats/{_P0}/s"
+    log = tool.get(path)["pendingAckLogStats"]
+    assert log["managedLedgerName"].endswith("flights-partition-0-s__transaction_pending_ack")
+    assert log["managedLedgerInternalStats"]["lastConfirmedEntry"] == "-1:-1"
+    program.produce("x")
+    [message] = program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"]
+    ack = _ack(message["message_id"]) | {"txn_id": program.open()}
+    assert program.post(f"{subscription}/ack", ack).status == 200
+    newest = tool.get(path)["pendingAckLogStats"]["managedLedgerInternalStats"]
+    assert int(newest["lastConfirmedEntry"].split(":")[1]) > 0
+
+
+def test_a_recovery_that_was_needed_has_its_times(
+    tool: PulsarTool, program: Caller, open_txn: str
+) -> None:
+    found = tool.get(f"transactionBufferStats/{_P0}")
+    assert (found["recoverStartTime"], found["recoverEndTime"]) == (0, 0)
+    assert tool.caller.post(f"/topics/{TOPIC}/partitions/0/recover", {"reason": "x"}).status == 200
+    found = tool.get(f"transactionBufferStats/{_P0}")
+    assert 1_700_000_000_000 < found["recoverStartTime"] <= found["recoverEndTime"]
 
 
 @pytest.mark.parametrize(

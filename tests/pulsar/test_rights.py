@@ -34,6 +34,12 @@ TABLE: dict[str, tuple[str, str, set[Role]]] = {
     "pulsarAbortTransaction": ("POST", "abortTransaction/{own}", {OP, A}),
     "pulsarTransactionInBufferStats": ("GET", f"transactionInBufferStats/{_P0}/{{own}}", PEOPLE),
     "pulsarTransactionBufferStats": ("GET", f"transactionBufferStats/{_P0}", PEOPLE),
+    "pulsarTransactionBufferInternalStats": (
+        "GET",
+        f"transactionBufferInternalStats/{_P0}",
+        PEOPLE,
+    ),
+    "pulsarPendingAckInternalStats": ("GET", f"pendingAckInternalStats/{_P0}/s", PEOPLE),
     "pulsarPendingAckStats": ("GET", f"pendingAckStats/{_P0}/s", PEOPLE),
     "pulsarTransactionInPendingAckStats": (
         "GET",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class PulsarAnswer(msgspec.Struct, kw_only=True, rename="camel"):
@@ -35,7 +36,9 @@ class TransactionInPendingAckStats(PulsarAnswer):
 
 
 class TransactionMetadata(PulsarAnswer):
-    """``timeout_at`` is a duration in ms, as in Pulsar; ``open_timestamp`` is a moment."""
+    """``timeout_at`` is a duration in ms, as in Pulsar; ``open_timestamp`` is a moment.
+    ``unavailable``, which Pulsar does not know, names the brokers that could not be asked: what
+    stands there is null."""
 
     txn_id: str
     status: str
@@ -44,6 +47,7 @@ class TransactionMetadata(PulsarAnswer):
     produced_partitions: dict[str, TransactionInBufferStats]
     acked_partitions: dict[str, dict[str, TransactionInPendingAckStats]]
     owner: str
+    unavailable: list[str] | UnsetType = UNSET
 
 
 class SegmentStats(PulsarAnswer):
@@ -88,15 +92,44 @@ class PositionInPendingAckStats(PulsarAnswer):
     state: str
 
 
+class LedgerStats(PulsarAnswer):
+    ledger_id: int
+    entries: int
+    size: int
+    offloaded: bool
+
+
 class ManagedLedgerStats(PulsarAnswer):
+    """Counts are left out where no log of Pulsar's kind is behind it."""
+
     state: str
     last_confirmed_entry: str
+    number_of_entries: int | UnsetType = UNSET
+    total_size: int | UnsetType = UNSET
+    current_ledger_entries: int | UnsetType = UNSET
+    current_ledger_size: int | UnsetType = UNSET
+    ledgers: list[LedgerStats] | UnsetType = UNSET
 
 
-class TransactionLogStats(PulsarAnswer):
+class ManagedLedger(PulsarAnswer):
+    """A log and how it stands."""
+
     managed_ledger_name: str
-    managed_ledger_internal_stats: ManagedLedgerStats | None
+    managed_ledger_internal_stats: ManagedLedgerStats
 
 
 class TransactionCoordinatorInternalStats(PulsarAnswer):
-    transaction_log_stats: TransactionLogStats
+    transaction_log_stats: ManagedLedger
+
+
+class TransactionPendingAckInternalStats(PulsarAnswer):
+    pending_ack_log_stats: ManagedLedger
+
+
+class TransactionBufferInternalStats(PulsarAnswer):
+    """Snapshots are single ones here; segments of them are Pulsar's alone."""
+
+    snapshot_type: str
+    single_snapshot_system_topic_internal_stats: ManagedLedger
+    segment_internal_stats: None = None
+    segment_index_internal_stats: None = None

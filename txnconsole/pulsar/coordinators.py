@@ -14,11 +14,11 @@ from txnconsole.api.operation import Call, NoQuery, Shape, operation
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.pulsar.answers import (
+    ManagedLedger,
     ManagedLedgerStats,
     TransactionCoordinatorInfo,
     TransactionCoordinatorInternalStats,
     TransactionCoordinatorStats,
-    TransactionLogStats,
 )
 from txnconsole.pulsar.endpoint import PulsarEndpoint
 from txnconsole.pulsar.names import REASON, milliseconds
@@ -74,15 +74,13 @@ class InternalStats(PulsarEndpoint):
     def get(self, call: Call[None, WithMetadata]) -> TransactionCoordinatorInternalStats:
         """Where the coordinator's newest transaction stands in the transaction log."""
         stats = _one(self.tc_id)
-        ledger = None
-        if call.query.metadata:
-            ledger = ManagedLedgerStats(
-                state="LedgerOpened", last_confirmed_entry=f"{self.tc_id}:{_newest_record(stats)}"
-            )
+        newest = f"{self.tc_id}:{_newest_record(stats)}"
         return TransactionCoordinatorInternalStats(
-            transaction_log_stats=TransactionLogStats(
+            transaction_log_stats=ManagedLedger(
                 managed_ledger_name=f"pulsar/system/persistent/__transaction_log_{self.tc_id}",
-                managed_ledger_internal_stats=ledger,
+                managed_ledger_internal_stats=ManagedLedgerStats(
+                    state="LedgerOpened", last_confirmed_entry=newest
+                ),
             )
         )
 

@@ -69,6 +69,12 @@ def position_text(message_id: MessageID | None) -> str:
     return EARLIEST if message_id is None else f"{message_id.ledger_id}:{message_id.entry_id}"
 
 
+def ledger_name(partition: PartitionName) -> str:
+    """``tenant/namespace/persistent/topic-partition-0``."""
+    topic = partition.topic
+    return f"{topic.tenant}/{topic.namespace}/persistent/{topic.topic}-partition-{partition.number}"
+
+
 def milliseconds(moment: datetime | None) -> int:
     """A moment as Java's clock counts; 0 when there is none."""
     return 0 if moment is None else round(moment.timestamp() * 1000)

@@ -25,6 +25,8 @@ class WithLowWaterMarks(_PulsarQuery):
 
 
 class WithMetadata(_PulsarQuery):
+    """Pulsar adds the metadata of ledgers, of which there is none here."""
+
     metadata: bool = False
 
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from rest_framework.request import Request
 
 from engine.model.cursor import Cursor, held
-from engine.model.errors import PartitionNotFound
 from engine.model.message import MAX_OFFSET
 from engine.model.ranges import Ranges
-from engine.model.subscription import AckType, CursorStatus
-from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.model.txn_id import TxnID
+from engine.model.subscription import AckType
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import invalid
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
 from txnconsole.enginedb.wiring import engine
 from txnconsole.pulsar.answers import (
+    ManagedLedger,
+    ManagedLedgerStats,
     PositionInPendingAckStats,
     TransactionInPendingAckStats,
+    TransactionPendingAckInternalStats,
     TransactionPendingAckStats,
 )
 from txnconsole.pulsar.endpoint import PulsarSubscriptionEndpoint, PulsarTxnEndpoint
-from txnconsole.pulsar.names import position_text
-from txnconsole.pulsar.queries import OfBatch, WithLowWaterMarks
+from txnconsole.pulsar.names import EARLIEST, ledger_name
+from txnconsole.pulsar.positions import position
+from txnconsole.pulsar.queries import OfBatch, WithLowWaterMarks, WithMetadata
 
 
 class PendingAck(PulsarSubscriptionEndpoint):
@@ -37,9 +36,9 @@ class PendingAck(PulsarSubscriptionEndpoint):
     def get(self, call: Call[None, WithLowWaterMarks]) -> TransactionPendingAckStats:
         """A subscription's pending acknowledgements in one partition.
 
-        They are a record here and need no recovery, so its times are 0.
+        They are a record here, which no crash empties: there is no recovery, and its times are 0.
         """
-        status = cursor_status(self.subscription, self.partition)
+        status = engine().subscriptions.describe_in(self.subscription, self.partition)
         marks = None
         if call.query.low_water_marks:
             marks = engine().subscriptions.low_water_marks(self.subscription, self.partition)
@@ -49,6 +48,28 @@ class PendingAck(PulsarSubscriptionEndpoint):
             ongoing_txn_size=len({ack.txn_id for ack in status.pending_acks}),
             recover_start_time=0,
             recover_end_time=0,
+        )
+
+
+class PendingAckInternal(PulsarSubscriptionEndpoint):
+    @operation(
+        "pulsarPendingAckInternalStats",
+        Permission.TRANSACTION_READ_ANY,
+        Shape(query=WithMetadata, answer=TransactionPendingAckInternalStats),
+        summary="Pulsar: pendingAckInternalStats",
+    )
+    def get(self, call: Call[None, WithMetadata]) -> TransactionPendingAckInternalStats:
+        """A subscription's pending-ack log in one partition, and its last record."""
+        newest = engine().subscriptions.newest_ack_step(self.subscription, self.partition)
+        name = f"{ledger_name(self.partition)}-{self.subscription.name}__transaction_pending_ack"
+        return TransactionPendingAckInternalStats(
+            pending_ack_log_stats=ManagedLedger(
+                managed_ledger_name=name,
+                managed_ledger_internal_stats=ManagedLedgerStats(
+                    state="LedgerOpened",
+                    last_confirmed_entry=EARLIEST if newest is None else f"0:{newest}",
+                ),
+            )
         )
 
 
@@ -62,8 +83,13 @@ class InPendingAck(PulsarSubscriptionEndpoint, PulsarTxnEndpoint):
     def get(self, call: Call[None, NoQuery]) -> TransactionInPendingAckStats:
         """What a subscription holds for a transaction: its cumulative position, if it has one."""
         engine().coordinator.get(self.txn_id)
+        status = engine().subscriptions.describe_in(self.subscription, self.partition)
+        last = None
+        for ack in status.pending_acks:
+            if ack.txn_id == self.txn_id and ack.ack_type is AckType.CUMULATIVE:
+                last = ack.ranges.last
         return TransactionInPendingAckStats(
-            cumulative_ack_position=cumulative_position(self.subscription, self.txn_id)
+            cumulative_ack_position=None if last is None else position(self.partition, last)
         )
 
 
@@ -91,7 +117,7 @@ class PositionInPendingAck(PulsarSubscriptionEndpoint):
         offsets = self._offsets(call.query.batch_index)
         if not offsets:
             return PositionInPendingAckStats(state="InvalidPosition")
-        status = cursor_status(self.subscription, self.partition)
+        status = engine().subscriptions.describe_in(self.subscription, self.partition)
         cursor = Cursor(mark_delete=status.mark_delete_offset, acked=status.acked)
         if held(status.pending_acks) & offsets:
             return PositionInPendingAckStats(state="PendingAck")
@@ -108,31 +134,3 @@ class PositionInPendingAck(PulsarSubscriptionEndpoint):
             == (self.ledger, self.entry)
             and batch_index in (None, message.message_id.batch_index)
         )
-
-
-def cursor_status(subscription: SubscriptionName, partition: PartitionName) -> CursorStatus:
-    """A subscription's state in one partition.
-
-    Raises:
-        PartitionNotFound: its topic has no such partition.
-    """
-    status = engine().subscriptions.describe(subscription)
-    for each in status.partitions:
-        if each.partition == partition.number:
-            return each
-    raise PartitionNotFound(f"{partition} is not there.")
-
-
-def cumulative_position(subscription: SubscriptionName, txn_id: TxnID) -> str | None:
-    """Up to where a transaction acknowledges, in the last partition where it does."""
-    found = list(_cumulative(subscription, txn_id))
-    return found[-1] if found else None
-
-
-def _cumulative(subscription: SubscriptionName, txn_id: TxnID) -> Iterator[str]:
-    for status in engine().subscriptions.describe(subscription).partitions:
-        for ack in status.pending_acks:
-            if ack.txn_id == txn_id and ack.ack_type is AckType.CUMULATIVE and ack.ranges.last:
-                partition = PartitionName(subscription.topic, status.partition)
-                at = engine().log.browse(partition, ack.ranges.last, 1).messages
-                yield position_text(at[0].message_id if at else None)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
 from rest_framework.request import Request
 
-from engine.model.errors import EngineError
-from engine.model.topic_name import PartitionName
+from engine.inspect.places import Place, Places
 from engine.model.transaction import (
     ParticipantState,
-    PartitionParticipant,
-    SubscriptionParticipant,
     Transaction,
     TransactionFilter,
     TransactionOrder,
@@ -25,9 +23,9 @@ from txnconsole.pulsar.answers import (
     TransactionMetadata,
 )
 from txnconsole.pulsar.endpoint import PulsarEndpoint, PulsarPartitionEndpoint, PulsarTxnEndpoint
-from txnconsole.pulsar.names import REASON, milliseconds, partition_text, position_text, txn_text
+from txnconsole.pulsar.names import REASON, milliseconds, partition_text, txn_text
+from txnconsole.pulsar.positions import position
 from txnconsole.pulsar.queries import OfCoordinator
-from txnconsole.pulsar.subscriptions import cumulative_position
 from txnconsole.queue.wakeup import wake_finalizer
 
 _UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
@@ -44,7 +42,10 @@ class Metadata(PulsarTxnEndpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> TransactionMetadata:
         """A transaction with its participants."""
-        return metadata(engine().coordinator.get(self.txn_id))
+        transaction = engine().coordinator.get(self.txn_id)
+        where = engine().inspect.transactions.places([self.txn_id])
+        # The second look is the newer one; an archived transaction is in the first alone.
+        return metadata(where.transactions[0] if where.transactions else transaction, where)
 
 
 class SlowTransactions(PulsarEndpoint):
@@ -71,10 +72,8 @@ class SlowTransactions(PulsarEndpoint):
             order=TransactionOrder.OLDEST,
             limit=MOST_SLOW,
         )
-        return {
-            txn_text(header.txn_id): metadata(engine().coordinator.get(header.txn_id))
-            for header in page.items
-        }
+        where = engine().inspect.transactions.places(header.txn_id for header in page.items)
+        return {txn_text(one.txn_id): metadata(one, where) for one in where.transactions}
 
 
 class InBuffer(PulsarPartitionEndpoint, PulsarTxnEndpoint):
@@ -116,50 +115,37 @@ class Abort(PulsarTxnEndpoint):
         wake_finalizer(self.txn_id.tc_id)
 
 
-def metadata(transaction: Transaction) -> TransactionMetadata:
+def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
     """Pulsar's view of a transaction."""
+    txn_id = transaction.txn_id
     acked: dict[str, dict[str, TransactionInPendingAckStats]] = {}
-    for part in transaction.subscriptions:
-        name = part.subscription
+    for acks in transaction.subscriptions:
+        name = acks.subscription
         acked.setdefault(f"persistent://{name.topic}", {})[name.name] = (
-            TransactionInPendingAckStats(cumulative_ack_position=_cumulative(transaction, part))
+            TransactionInPendingAckStats(
+                cumulative_ack_position=_text(where.cumulative.get((txn_id, name)))
+            )
         )
+    members = (*transaction.partitions, *transaction.subscriptions)
+    missing = {part.broker for part in members if part.state is ParticipantState.PENDING}
+    missing &= where.unavailable.keys()
     return TransactionMetadata(
-        txn_id=txn_text(transaction.txn_id),
+        txn_id=txn_text(txn_id),
         status=transaction.status,
         open_timestamp=milliseconds(transaction.opened_at),
         timeout_at=transaction.timeout_ms or 0,
         produced_partitions={
-            partition_text(part.partition): _in_buffer(transaction, part)
+            partition_text(part.partition): TransactionInBufferStats(
+                start_position=_text(where.starts.get((txn_id, part.partition))),
+                aborted=part.state is ParticipantState.ABORTED,
+            )
             for part in transaction.partitions
         },
         acked_partitions=acked,
         owner=transaction.owner,
+        unavailable=sorted(missing) or UNSET,
     )
 
 
-def _cumulative(transaction: Transaction, part: SubscriptionParticipant) -> str | None:
-    if part.state is not ParticipantState.PENDING:
-        return None
-    try:
-        return cumulative_position(part.subscription, transaction.txn_id)
-    except EngineError:  # As in a buffer.
-        return None
-
-
-def position(partition: PartitionName, offset: int) -> str:
-    """Where an offset stands, as ``ledger:entry``."""
-    found = engine().log.browse(partition, offset, 1).messages
-    return position_text(found[0].message_id if found else None)
-
-
-def _in_buffer(transaction: Transaction, part: PartitionParticipant) -> TransactionInBufferStats:
-    aborted = part.state is ParticipantState.ABORTED
-    if part.state is not ParticipantState.PENDING:
-        return TransactionInBufferStats(aborted=aborted)
-    try:
-        span = engine().log.span(part.partition, transaction.txn_id)
-        start = None if span is None else position(part.partition, span.first_offset)
-    except EngineError:  # Its broker is away: the coordinator's word is all there is.
-        start = None
-    return TransactionInBufferStats(start_position=start, aborted=aborted)
+def _text(place: Place | None) -> str | None:
+    return None if place is None else f"{place.ledger_id}:{place.entry_id}"

@@ -20,6 +20,10 @@ urlpatterns: list[URLPattern] = [
     path(f"abortTransaction/{_TXN}", transactions.Abort.as_view()),
     path(f"transactionInBufferStats/{_TOPIC}/{_TXN}", transactions.InBuffer.as_view()),
     path(f"transactionBufferStats/{_TOPIC}", partitions.TransactionBuffer.as_view()),
+    path(
+        f"transactionBufferInternalStats/{_TOPIC}", partitions.TransactionBufferInternal.as_view()
+    ),
+    path(f"pendingAckInternalStats/{_SUBSCRIPTION}", subscriptions.PendingAckInternal.as_view()),
     path(f"pendingAckStats/{_SUBSCRIPTION}", subscriptions.PendingAck.as_view()),
     path(
         f"transactionInPendingAckStats/{_SUBSCRIPTION}/{_TXN}",

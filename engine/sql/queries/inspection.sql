@@ -123,6 +123,38 @@ LEFT JOIN broker.partition_live l ON l.partition_id = coalesce(g.partition_id, p
 LEFT JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.partition_id)
     AND o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s
 
+-- first_open_entries --
+-- The first entry of what transactions have open in partitions of this broker, or in their sidecar
+-- logs.
+SELECT w.tc_id, w.sequence, p.topic, p.number, e.ledger_id, e.first_offset AS entry_id
+FROM unnest(
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(numbers)s::integer[]
+) AS w (tc_id, sequence, topic_id, number)
+JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
+LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
+JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.partition_id)
+    AND o.tc_id = w.tc_id AND o.sequence = w.sequence
+CROSS JOIN LATERAL (
+    SELECT e.ledger_id, e.first_offset FROM broker.entry e
+    WHERE e.partition_id = o.partition_id AND e.last_offset >= o.first_offset
+    ORDER BY e.last_offset LIMIT 1
+) e
+
+-- cumulative_acks --
+-- The last entry that transactions acknowledge by what they hold cumulatively, by partition.
+SELECT a.tc_id, a.sequence, s.topic, s.name, e.ledger_id, e.first_offset AS entry_id
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN broker.pending_ack a ON a.tc_id = w.tc_id AND a.sequence = w.sequence
+    AND a.ack_type = 'CUMULATIVE'
+JOIN broker.subscription s USING (subscription_id)
+JOIN broker.partition p USING (partition_id)
+CROSS JOIN LATERAL (
+    SELECT e.ledger_id, e.first_offset FROM broker.entry e
+    WHERE e.partition_id = a.partition_id AND e.last_offset >= upper(a.ranges) - 1
+    ORDER BY e.last_offset LIMIT 1
+) e
+ORDER BY s.topic, s.name, p.number
+
 -- ack_holders_of_txn --
 -- The subscriptions of this broker of which a transaction holds acknowledgements.
 SELECT DISTINCT s.subscription_id, s.topic_id, s.topic, s.name

@@ -272,6 +272,12 @@ WHERE excluded.low_water_mark > w.low_water_mark
 SELECT tc_id, low_water_mark FROM broker.ack_low_water_mark
 WHERE subscription_id = %(subscription_id)s ORDER BY tc_id
 
+-- newest_ack_step --
+-- The last record of the pending-ack log of a subscription in a partition.
+SELECT log_id FROM broker.pending_ack_log
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+ORDER BY log_id DESC LIMIT 1
+
 -- forget_ended_acks --
 DELETE FROM broker.ended_ack_txn e USING broker.ack_low_water_mark w
 WHERE e.subscription_id = %(subscription_id)s AND w.subscription_id = e.subscription_id

@@ -1,0 +1,118 @@
+"""Where unfinished transactions stand in the logs: one question to the coordinators, two statements
+to each broker, however many transactions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from engine.coordinator.rows import whole_transaction
+from engine.inspect.reading import Reading
+from engine.model.errors import EngineError
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Database, Row
+
+
+class Place(NamedTuple):
+    """An entry of a log, as message ids name it."""
+
+    ledger_id: int
+    entry_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Transactions with their participants; archived and unknown ones are left out.
+
+    ``starts``: the first entry that each has open in a partition. ``cumulative``: the last entry
+    that each acknowledges in a subscription by a cumulative acknowledgement that is pending, in the
+    last partition where it does. ``unavailable``: brokers that do not answer, and why.
+    """
+
+    transactions: tuple[Transaction, ...]
+    starts: Mapping[tuple[TxnID, PartitionName], Place]
+    cumulative: Mapping[tuple[TxnID, SubscriptionName], Place]
+    unavailable: Mapping[str, str]
+
+
+def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -> Places:
+    """Ask for many transactions at once.
+
+    Raises:
+        CoordinatorUnavailable: the coordinators' database cannot be reached.
+    """
+    wanted = list(txn_ids)
+    with coordinators.session() as session:
+        rows = session.all(
+            "whole_txns",
+            tc_ids=[each.tc_id for each in wanted],
+            sequences=[each.sequence for each in wanted],
+        )
+    transactions = tuple(map(whole_transaction, rows))
+    starts: dict[tuple[TxnID, PartitionName], Place] = {}
+    cumulative: dict[tuple[TxnID, SubscriptionName], Place] = {}
+    unavailable: dict[str, str] = {}
+    for broker, parts in _open_parts(transactions).items():
+        written = [(txn_id, part) for txn_id, part in parts if part is not None]
+        holders = sorted({txn_id for txn_id, part in parts if part is None})
+        try:
+            found, held = reading.brokers.get(broker).snapshot(
+                (
+                    "first_open_entries",
+                    _ids(txn_id for txn_id, _ in written)
+                    | {
+                        "topic_ids": [part.topic_id for _, part in written],
+                        "numbers": [part.partition.number for _, part in written],
+                    },
+                ),
+                ("cumulative_acks", _ids(holders)),
+            )
+        except EngineError as error:
+            unavailable[broker] = error.message
+            continue
+        starts |= {(_id(row), PartitionName(_topic(row), row.number)): _place(row) for row in found}
+        cumulative |= {
+            (_id(row), SubscriptionName(_topic(row), row.name)): _place(row) for row in held
+        }
+    return Places(
+        transactions=transactions, starts=starts, cumulative=cumulative, unavailable=unavailable
+    )
+
+
+def _open_parts(
+    transactions: Iterable[Transaction],
+) -> dict[str, list[tuple[TxnID, PartitionParticipant | None]]]:
+    """The partitions in which transactions may be open, by broker; None: acknowledgements there."""
+    found: dict[str, list[tuple[TxnID, PartitionParticipant | None]]] = defaultdict(list)
+    for one in transactions:
+        for part in one.partitions:
+            if part.state is ParticipantState.PENDING:
+                found[part.broker].append((one.txn_id, part))
+        for acks in one.subscriptions:
+            if acks.state is ParticipantState.PENDING:
+                found[acks.broker].append((one.txn_id, None))
+    return found
+
+
+def _ids(txn_ids: Iterable[TxnID]) -> dict[str, object]:
+    ids = list(txn_ids)
+    return {
+        "tc_ids": [txn_id.tc_id for txn_id in ids],
+        "sequences": [txn_id.sequence for txn_id in ids],
+    }
+
+
+def _id(row: Row) -> TxnID:
+    return TxnID(row.tc_id, row.sequence)
+
+
+def _topic(row: Row) -> TopicName:
+    return TopicName.parse(row.topic)
+
+
+def _place(row: Row) -> Place:
+    return Place(row.ledger_id, row.entry_id)
