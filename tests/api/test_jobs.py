@@ -146,3 +146,41 @@ def test_a_job_that_is_not_there_is_not_found(number: str, as_role: Callable[...
     assert operator.get(f"/jobs/{number}").is_problem(404, "JobNotFound")
     assert operator.get(f"/jobs/{number}/items").is_problem(404, "JobNotFound")
     assert operator.post(f"/jobs/{number}/cancel").is_problem(404, "JobNotFound")
+
+
+def test_bulk_aborts_and_pipeline_runs_are_one_list(
+    program: Caller, as_role: Callable[..., Caller]
+) -> None:
+    operator = as_role("operator", "viewer", user="ann")
+    made: list[object] = []
+    for number in range(3):
+        program.open(client=f"batch-{number}")
+        made.append(bulk_abort(operator, 1, client=f"batch-{number}").json["id"])
+        started = operator.post("/pipeline/runs", {"kind": "audit", "reason": "monthly"})
+        made.append(f"run-{started.json['id']}")
+    pages: list[Any] = []
+    cursor = ""
+    while cursor is not None:
+        answer = operator.get(f"/jobs?limit=2{cursor and f'&cursor={cursor}'}").json
+        pages.append(answer["items"])
+        cursor = answer["next_cursor"]
+    assert [each["id"] for page in pages for each in page] == made[::-1]
+    assert [len(page) for page in pages] == [2, 2, 2]
+    audits = operator.get("/jobs?kind=audit&state=queued&who=ann").json["items"]
+    assert [each["id"] for each in audits] == made[::-2]
+    assert operator.get("/jobs?who=bob").json["items"] == []
+    assert operator.get("/jobs?cursor=WzFd").is_problem(400, "InvalidRequest")
+
+
+def test_a_pipeline_run_is_shown_and_cancelled_as_a_job(as_role: Callable[..., Caller]) -> None:
+    operator = as_role("operator", "viewer", user="ann")
+    run = operator.post("/pipeline/runs", {"kind": "audit"}).json["id"]
+    shown = operator.get(f"/jobs/run-{run}").json
+    assert (shown["kind"], shown["state"], shown["items"]) == ("audit", "queued", [])
+    assert operator.get(shown["href"].removeprefix("/api/v1")).json["id"] == run
+    assert operator.get(f"/jobs/run-{run}/items").json == {"items": [], "next_cursor": None}
+    cancelled = operator.post(f"/jobs/run-{run}/cancel", {"reason": "twice"})
+    assert (cancelled.status, cancelled.json["state"]) == (200, "cancelled")
+    assert operator.get(f"/jobs/{run}").is_problem(404, "JobNotFound")
+    assert operator.get("/jobs/run-4711").is_problem(404, "RunNotFound")
+    assert operator.get("/jobs/run-x").is_problem(404, "JobNotFound")

@@ -24,6 +24,7 @@ _PATH: Mapping[str, Mapping[str, Any]] = {
     "subscription": {"pattern": _NAME, "examples": ["delays"]},
     "partition": {"pattern": r"^[0-9]{1,6}$", "examples": ["0"]},
     "txn_id": {"pattern": r"^[0-9]{1,5}:[0-9]{1,18}$", "examples": ["3:42"]},
+    "job_id": {"pattern": r"^(run-)?[1-9][0-9]{0,17}$", "examples": ["17", "run-4"]},
     "token_id": {"pattern": r"^[1-9][0-9]{0,17}$", "examples": ["17"]},
     "user": {"pattern": USER_NAME, "examples": ["billing"]},
 }

@@ -28,6 +28,7 @@ from txnconsole.pulsar.positions import position
 from txnconsole.pulsar.queries import OfCoordinator
 from txnconsole.queue.wakeup import wake_finalizer
 
+_PENDING = (ParticipantState.PENDING,)
 _UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
 #: Slow transactions in one answer, the oldest first; Pulsar's call knows no pages.
 MOST_SLOW = 500
@@ -126,9 +127,11 @@ def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
                 cumulative_ack_position=_text(where.cumulative.get((txn_id, name)))
             )
         )
-    members = (*transaction.partitions, *transaction.subscriptions)
-    missing = {part.broker for part in members if part.state is ParticipantState.PENDING}
-    missing &= where.unavailable.keys()
+    pending = {
+        *(each.broker for each in transaction.partitions if each.state in _PENDING),
+        *(each.broker for each in transaction.subscriptions if each.state in _PENDING),
+    }
+    missing = sorted(pending & where.unavailable.keys())
     return TransactionMetadata(
         txn_id=txn_text(txn_id),
         status=transaction.status,
@@ -143,7 +146,7 @@ def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
         },
         acked_partitions=acked,
         owner=transaction.owner,
-        unavailable=sorted(missing) or UNSET,
+        unavailable=missing or UNSET,
     )
 
 

@@ -21,7 +21,11 @@ from txnconsole.api.structs.transactions import FilterTransactions
 from txnconsole.jobs.bulk_abort import MAX_TRANSACTIONS
 from txnconsole.jobs.models import Job as StoredJob
 from txnconsole.jobs.models import JobItem as StoredItem
+from txnconsole.runs.models import PipelineRun
 
+#: Before the number of a pipeline run, where it stands among jobs.
+RUN = "run-"
+_ROOT = "/api/v1"
 _State = Literal["queued", "running", "done", "failed", "cancelled"]
 _ItemState = Literal["pending", "done", "failed"]
 
@@ -65,10 +69,17 @@ class Progress(Answer):
 
 
 class Job(Answer):
-    """``worker`` is the last that had it, ``error`` what keeps it from going on or has ended it."""
+    """``worker`` is the last that had it, ``error`` what keeps it from going on or has ended it. Of
+    a pipeline run the progress is that of its stage; ``href`` leads to all that is known of it."""
 
-    id: int
+    id: Annotated[
+        int | str,
+        msgspec.Meta(
+            description="A number; of a pipeline run `run-` and its number.", examples=[17, "run-4"]
+        ),
+    ]
     kind: str
+    href: Annotated[str, msgspec.Meta(examples=["/api/v1/pipeline/runs/4"])]
     who: str
     reason: str
     state: _State
@@ -83,8 +94,8 @@ class Job(Answer):
     cancel_requested_by: str
 
     @classmethod
-    def of(cls, job: StoredJob) -> Job:
-        return cls(**_job(job))
+    def of(cls, job: StoredJob | PipelineRun) -> Job:
+        return cls(**_any(job))
 
 
 class JobItem(Answer):
@@ -126,24 +137,40 @@ class JobWithItems(Job):
     next_cursor: str | None
 
     @classmethod
-    def whole(cls, job: StoredJob, page: JobItemPage) -> JobWithItems:
-        return cls(**_job(job), items=page.items, next_cursor=page.next_cursor)
+    def whole(cls, job: StoredJob | PipelineRun, page: JobItemPage) -> JobWithItems:
+        return cls(**_any(job), items=page.items, next_cursor=page.next_cursor)
 
 
-def _job(job: StoredJob) -> dict[str, Any]:
-    return {
-        "id": job.pk,
+def _any(job: StoredJob | PipelineRun) -> dict[str, Any]:
+    own = _run(job) if isinstance(job, PipelineRun) else _job(job)
+    return own | {
         "kind": job.kind,
         "who": job.who,
         "reason": job.reason,
         "state": str(job.state),
         "parameters": job.parameters,
-        "progress": Progress(total=job.total, done=job.done, failed=job.failed),
         "error": job.error,
-        "worker": job.worker,
         "created_at": time_text(job.created_at),
         "started_at": optional_time(job.started_at),
         "ended_at": optional_time(job.ended_at),
         "cancel_requested_at": optional_time(job.cancel_requested_at),
         "cancel_requested_by": job.cancel_requested_by,
+    }
+
+
+def _job(job: StoredJob) -> dict[str, Any]:
+    return {
+        "id": job.pk,
+        "href": f"{_ROOT}/jobs/{job.pk}",
+        "progress": Progress(total=job.total, done=job.done, failed=job.failed),
+        "worker": job.worker,
+    }
+
+
+def _run(run: PipelineRun) -> dict[str, Any]:
+    return {
+        "id": f"{RUN}{run.pk}",
+        "href": f"{_ROOT}/pipeline/runs/{run.pk}",
+        "progress": Progress(total=run.stage_total, done=run.stage_done, failed=0),
+        "worker": run.place,
     }

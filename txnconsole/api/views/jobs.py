@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from rest_framework.request import Request
 
@@ -12,6 +14,7 @@ from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
 from txnconsole.api.structs.fields import INT64_MAX
 from txnconsole.api.structs.jobs import (
+    RUN,
     BulkAbort,
     BulkAbortCount,
     CancelJob,
@@ -26,8 +29,12 @@ from txnconsole.api.structs.jobs import (
 from txnconsole.api.structs.transactions import FilterTransactions
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.jobs import bulk_abort, starting
+from txnconsole.jobs.errors import JobNotFound
 from txnconsole.jobs.models import Job as StoredJob
 from txnconsole.jobs.models import JobItem as StoredItem
+from txnconsole.runs import operating
+from txnconsole.runs import starting as runs
+from txnconsole.runs.models import PipelineRun
 
 
 class BulkAborts(Endpoint):
@@ -87,30 +94,59 @@ class Jobs(Endpoint):
         summary="List background jobs",
     )
     def get(self, call: Call[None, ListJobs]) -> JobPage:
-        """Newest first."""
+        """Bulk aborts and pipeline runs, newest first."""
         query = call.query
-        jobs = StoredJob.objects.order_by("-id")
+        job_id, run_id = _before(query.cursor)
+        jobs = StoredJob.objects.filter(id__lt=job_id).order_by("-id")
+        pipeline = PipelineRun.objects.filter(id__lt=run_id).order_by("-id")
+        pipeline = pipeline.defer("figures", "result", "log_tail")
         for name in ("state", "kind", "who"):
             if getattr(query, name) is not None:
                 jobs = jobs.filter(**{name: getattr(query, name)})
-        if query.cursor is not None:
-            jobs = jobs.filter(id__lt=_number(query.cursor))
-        found = list(jobs[: query.limit + 1])
+                pipeline = pipeline.filter(**{name: getattr(query, name)})
+        found: list[StoredJob | PipelineRun] = sorted(
+            [*jobs[: query.limit + 1], *pipeline[: query.limit + 1]],
+            key=lambda each: (each.created_at, isinstance(each, StoredJob), each.pk),
+            reverse=True,
+        )
         page = found[: query.limit]
+        for each in page:
+            if isinstance(each, StoredJob):
+                job_id = each.pk
+            else:
+                run_id = each.pk
         return JobPage(
-            items=[Job.of(job) for job in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            items=[Job.of(each) for each in page],
+            next_cursor=encode_cursor(job_id, run_id) if len(found) > query.limit else None,
         )
 
 
 class JobEndpoint(Endpoint):
-    """An address with a job in its path."""
+    """An address with a job in its path: a bulk abort, or a run (``run-7``)."""
 
     job_id: int
+    is_run: bool
 
-    def initial(self, request: Request, *args: object, **path: int) -> None:
+    def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
-        self.job_id = min(path["job_id"], INT64_MAX)
+        number = path["job_id"].removeprefix(RUN)
+        if not re.fullmatch("[0-9]{1,18}", number, re.ASCII):
+            raise JobNotFound("A job is named by its number, a pipeline run by run- and its own.")
+        self.is_run, self.job_id = number != path["job_id"], int(number)
+
+    def find(self) -> StoredJob | PipelineRun:
+        """The job.
+
+        Raises:
+            JobNotFound, RunNotFound: there is none.
+        """
+        return runs.find(self.job_id) if self.is_run else starting.find(self.job_id)
+
+    def page(self, query: ListJobItems) -> JobItemPage:
+        """Its items; a run has none."""
+        if self.is_run:
+            return JobItemPage(items=[], next_cursor=None)
+        return _items(self.job_id, query)
 
 
 class OneJob(JobEndpoint):
@@ -121,9 +157,9 @@ class OneJob(JobEndpoint):
         summary="Show a background job",
     )
     def get(self, call: Call[None, NoQuery]) -> JobWithItems:
-        """Its progress, and the first results of its items; `next_cursor` is for its `/items`."""
-        job = starting.find(self.job_id)
-        return JobWithItems.whole(job, _items(self.job_id, ListJobItems()))
+        """Its progress, and the first results of its items; `next_cursor` is for its `/items`. A
+        pipeline run has no items; its `href` tells what came of it."""
+        return JobWithItems.whole(self.find(), self.page(ListJobItems()))
 
 
 class ItemsOfJob(JobEndpoint):
@@ -135,8 +171,8 @@ class ItemsOfJob(JobEndpoint):
     )
     def get(self, call: Call[None, ListJobItems]) -> JobItemPage:
         """In the order in which they are carried out."""
-        starting.find(self.job_id)
-        return _items(self.job_id, call.query)
+        self.find()
+        return self.page(call.query)
 
 
 class CancellationOfJob(JobEndpoint):
@@ -151,6 +187,8 @@ class CancellationOfJob(JobEndpoint):
         done. Cancelling again is success; a job that is done or failed answers 409
         `InvalidJobState`."""
         reason = call.body.reason.strip()
+        if self.is_run:
+            return Job.of(operating.cancel(self.job_id, actor=self.actor(), reason=reason))
         change = Change(self.actor(), "job.cancel", f"job:{self.job_id}", reason=reason)
         with recorded(change) as recording:
             job = starting.cancel(self.job_id, call.principal.name)
@@ -170,6 +208,17 @@ def _items(job_id: int, query: ListJobItems) -> JobItemPage:
         items=[JobItem.of(item) for item in page],
         next_cursor=encode_cursor(page[-1].number) if len(found) > query.limit else None,
     )
+
+
+def _before(cursor: str | None) -> tuple[int, int]:
+    """The lowest numbers of a bulk abort and of a run that the list has given so far."""
+    if cursor is None:
+        return INT64_MAX, INT64_MAX
+    job_id, run_id = decode_cursor(cursor, 2)
+    for number in (job_id, run_id):
+        if not isinstance(number, int) or not 0 < number <= INT64_MAX:
+            raise invalid("cursor", "is not one that this list has given")
+    return job_id, run_id
 
 
 def _number(cursor: str) -> int:

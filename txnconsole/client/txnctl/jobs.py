@@ -10,10 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
 from txnconsole.client.txnctl.session import Json, Output, Session, session_of
+from txnconsole.client.wire import segments
 
 app = typer.Typer(help="See background jobs, and cancel them.", no_args_is_help=True)
 
-JobID = Annotated[int, typer.Argument(metavar="JOB", min=1)]
+JobID = Annotated[
+    str, typer.Argument(metavar="JOB", help="Its number; of a pipeline run run-<number>.")
+]
 _UNFINISHED = {"queued", "running"}
 _POLL_SECONDS = 0.3
 
@@ -61,7 +64,7 @@ def list_them(
     state: Annotated[
         str | None, typer.Option(help="queued, running, done, failed or cancelled")
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="e.g. bulk_abort")] = None,
+    kind: Annotated[str | None, typer.Option(help="bulk_abort, or a pipeline job's")] = None,
     who: Annotated[str | None, typer.Option(help="Who started it.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
 ) -> None:
@@ -82,8 +85,8 @@ def describe(
 ) -> None:
     """Show a job and what came of its items."""
     session = session_of(context)
-    found = session.get(f"/jobs/{job}")
-    items = session.pages(f"/jobs/{job}/items", limit=limit, state=state)
+    found = session.get(f"/jobs/{segments(job)}")
+    items = session.pages(f"/jobs/{segments(job)}/items", limit=limit, state=state)
     if session.output is Output.JSON:
         session.show_json(found | {"items": list(items)})
         return
@@ -99,7 +102,7 @@ def cancel(
 ) -> None:
     """Have a job stop after the step that is under way; what is done stays done."""
     session = session_of(context)
-    session.show(session.send("POST", f"/jobs/{job}/cancel", {"reason": reason}), _JOB)
+    session.show(session.send("POST", f"/jobs/{segments(job)}/cancel", {"reason": reason}), _JOB)
 
 
 def follow(session: Session, job: Json) -> Json:
