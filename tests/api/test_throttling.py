@@ -7,6 +7,7 @@ import pytest
 from tests.api.conftest import Caller
 from txnconsole.api import throttling
 from txnconsole.api.throttling import RequestRate
+from txnconsole.queue.rates import SharedRate
 
 
 def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +44,28 @@ def test_answers_tell_the_rate_refused_ones_too(
     for path in ("/topics", "/topics/public/default/unknown", "/topics?limit=0"):
         assert caller.get(path).headers["RateLimit-Limit"] == "50"
     assert Caller().get("/topics").status == 401
+
+
+def test_a_tokens_rate_holds_over_all_processes(
+    as_role: Callable[..., Caller], valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has another bucket and the same count."""
+    caller = as_role("viewer")
+    answers = []
+    for _ in range(3):
+        monkeypatch.setattr(throttling, "_rate", RequestRate(1000, 1000))
+        monkeypatch.setattr(throttling, "_shared", SharedRate(4, 3600))
+        answers += [caller.get("/topics") for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200, 200, 200, 429, 429]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers[:5]] == list("32100")
+    assert answers[-1].is_problem(429, "LimitExceeded")
+    assert int(answers[-1].headers["Retry-After"]) > 3000
+
+
+def test_without_redis_each_process_keeps_its_own_rate(
+    as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "_rate", RequestRate(0.001, 2))
+    monkeypatch.setattr(throttling, "_shared", SharedRate(1, 3600))
+    caller = as_role("viewer")
+    assert [caller.get("/topics").status for _ in range(3)] == [200, 200, 429]

@@ -1,9 +1,10 @@
-"""How many requests a token may make: a bucket for each, in each process; a session has its user's.
+"""How many requests a token may make; a session has its user's rate.
 
-The bucket is in memory because it is asked on every call; with several web processes a token has
-as many buckets. It protects the server from a program in a loop; it is no quota. Answers to callers
-with the right to ask tell the rate and what is left of the burst (``RateLimit-Limit``,
-``RateLimit-Remaining``).
+A bucket in each process's memory, which is asked on every call, and a count over all processes in
+Redis, of which each process takes shares (:mod:`txnconsole.queue.rates`). With Redis away the
+buckets alone hold (docs/decisions/0030). It protects the server from a program in a loop; it is no
+quota. Answers to callers with the right to ask tell the rate and what is left of the burst
+(``RateLimit-Limit``, ``RateLimit-Remaining``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from txnconsole.access.requests import principal_behind
+from txnconsole.queue.rates import SharedRate, Taken
 
 _BUCKETS = 10_000
 #: Where a request keeps what was taken for it.
@@ -30,14 +32,6 @@ _TAKEN = "txnconsole.taken"
 class _Bucket:
     tokens: float
     filled_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Seconds to wait for the next request, 0 when this one may pass; and how many are left."""
-
-    wait: float
-    left: int
 
 
 class RequestRate:
@@ -68,6 +62,10 @@ class RequestRate:
 
 
 _rate = RequestRate(settings.TXNCONSOLE_REQUESTS_PER_SECOND, settings.TXNCONSOLE_REQUESTS_BURST)
+_shared = SharedRate(
+    int(settings.TXNCONSOLE_REQUESTS_BURST),
+    settings.TXNCONSOLE_REQUESTS_BURST / settings.TXNCONSOLE_REQUESTS_PER_SECOND,
+)
 
 
 class PrincipalThrottle(BaseThrottle):
@@ -77,12 +75,21 @@ class PrincipalThrottle(BaseThrottle):
         self._taken = Taken(0.0, 0)
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        self._taken = _rate.take(_name(request))
+        self._taken = _take(_name(request))
         request.META[_TAKEN] = self._taken
         return self._taken.wait == 0.0
 
     def wait(self) -> float:
         return self._taken.wait
+
+
+def _take(name: str) -> Taken:
+    """One request of this process's bucket, and of what all processes have."""
+    own = _rate.take(name)
+    shared = _shared.take(name) if own.wait == 0.0 else None
+    if shared is None:
+        return own
+    return Taken(shared.wait, min(own.left, shared.left))
 
 
 def tell_rate(request: Request, response: HttpResponseBase) -> None:

@@ -215,14 +215,15 @@ def _before(cursor: str | None) -> tuple[int, int]:
     if cursor is None:
         return INT64_MAX, INT64_MAX
     job_id, run_id = decode_cursor(cursor, 2)
-    for number in (job_id, run_id):
-        if not isinstance(number, int) or not 0 < number <= INT64_MAX:
-            raise invalid("cursor", "is not one that this list has given")
-    return job_id, run_id
+    return _given(job_id), _given(run_id)
 
 
 def _number(cursor: str) -> int:
     (number,) = decode_cursor(cursor, 1)
+    return _given(number)
+
+
+def _given(number: object) -> int:
     if not isinstance(number, int) or not 0 < number <= INT64_MAX:
         raise invalid("cursor", "is not one that this list has given")
     return number
