@@ -137,6 +137,7 @@ class Engine:
 
     def close(self) -> None:
         """Close every connection, once what has been counted is written."""
+        self.finalizer.close()
         self.figures.write()
         self._database.close()
         self._brokers.close()

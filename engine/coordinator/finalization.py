@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -37,6 +37,8 @@ logger = structlog.get_logger(__name__)
 
 #: How often a process says that it finalizes a coordinator.
 _NOTE_SECONDS = 1.0
+#: Brokers that the runs of a process ask at a time.
+_ASKERS = 32
 #: Transactions that one line of the log names.
 _TOLD = 20
 _GONE = "deleted; counts as done"
@@ -111,11 +113,22 @@ class Finalizer:
         self._brokers = brokers
         self._recover = recover
         self._noted: dict[int, float] = {}
+        #: Threads that ask brokers stay: to make them for each run costs as much as a short one.
+        self._askers = ThreadPoolExecutor(_ASKERS, "finalizer")
+
+    def close(self) -> None:
+        """Let the threads go that ask brokers."""
+        self._askers.shutdown()
 
     def due(self) -> tuple[int, ...]:
         """Coordinators with something to finalize now."""
         with self._database.session() as session:
             return tuple(row.tc_id for row in session.adhoc("due_coordinators"))
+
+    def is_due(self, tc_id: int) -> bool:
+        """Whether a coordinator has something to finalize now."""
+        with self._database.session() as session:
+            return session.one("is_due", tc_id=tc_id) is not None
 
     def finalize(self, tc_id: int, limit: int = 1000, *, worker: str | None = None) -> Finalized:
         """Drive on up to ``limit`` transactions of a coordinator, in the order of decision.
@@ -185,15 +198,17 @@ class Finalizer:
         if len(names) == 1:  # The common case; a thread would be one more to wait for.
             yield end_on(names[0]), sorted(set(members) - set(alone))
             return
-        with ThreadPoolExecutor(max(1, len(names)), "finalizer") as pool:
-            # Its log lines name what this run does.
-            asked = {pool.submit(copy_context().run, end_on, name): name for name in names}
+        # Its log lines name what this run does.
+        asked = {self._askers.submit(copy_context().run, end_on, name): name for name in names}
+        try:
             for answered in as_completed(asked):
                 name = asked[answered]
                 mine = [sequence for sequence, brokers in members.items() if name in brokers]
                 for sequence in mine:
                     members[sequence].remove(name)
                 yield answered.result(), [s for s in mine if not members[s]]
+        finally:
+            wait(asked)  # Whatever happened: nothing goes on behind a run that is over.
 
     def _end_on_broker(
         self, broker: str, partitions: list[Row], subscriptions: list[Row], orders: _Orders

@@ -12,7 +12,7 @@ from celery import current_app
 from django.conf import settings
 
 from txnconsole.queue import wakeup
-from txnconsole.queue.wakeup import wake_finalizer, woken
+from txnconsole.queue.wakeup import claim, wake_finalizer, woken
 
 
 @pytest.fixture
@@ -39,11 +39,25 @@ def test_each_coordinator_is_woken_by_itself(queue: redis.Redis) -> None:
     assert queued(queue) == 2
 
 
-def test_an_end_after_the_worker_began_to_look_wakes_it_again(queue: redis.Redis) -> None:
+def test_an_end_after_the_worker_was_done_wakes_it_again(queue: redis.Redis) -> None:
     wake_finalizer(0)
     woken(0)
     wake_finalizer(0)
     assert queued(queue) == 2
+
+
+def test_what_a_worker_has_claimed_wakes_no_other_until_it_is_done(queue: redis.Redis) -> None:
+    assert claim(0)
+    wake_finalizer(0)
+    assert queued(queue) == 0
+    woken(0)
+    wake_finalizer(0)
+    assert queued(queue) == 1
+
+
+def test_a_worker_leaves_to_another_what_that_one_has_been_woken_for(queue: redis.Redis) -> None:
+    wake_finalizer(0)
+    assert not claim(0)
 
 
 def test_a_wake_up_lost_with_the_queue_stands_in_the_way_for_seconds_only(

@@ -20,6 +20,7 @@ from txnconsole.celery import app
 from txnconsole.idempotency.answers import Claim, Question, claim
 from txnconsole.idempotency.models import KeptAnswer
 from txnconsole.queue import heartbeat
+from txnconsole.queue.wakeup import wake_finalizer
 from txnconsole.workers import tasks
 from txnconsole.workers.schedule import SCHEDULE
 
@@ -54,6 +55,46 @@ def test_finalize_carries_a_commit_to_every_partition(engine: Engine) -> None:
     assert engine.coordinator.get(decided.txn_id).status is TxnStatus.COMMITTED
     for partition in PARTITIONS:
         assert [m.payload for m in engine.log.fetch(partition).messages] == [b"x"]
+
+
+def test_an_end_that_comes_while_its_coordinator_is_finalized_needs_no_message(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str
+) -> None:
+    first = ended_transaction(engine)
+    late: list[Transaction] = []
+    carry_out = Finalizer.finalize
+
+    def overtaken(
+        self: Finalizer, tc_id: int, limit: int = 1000, *, worker: str | None = None
+    ) -> Finalized:
+        done = carry_out(self, tc_id, limit, worker=worker)
+        if not late:  # Decided after the worker looked, and before it says that it is done.
+            late.append(ended_transaction(engine))
+            wake_finalizer(0)
+        return done
+
+    wake_finalizer(0)  # The message that brought the worker.
+    monkeypatch.setattr(Finalizer, "finalize", overtaken)
+    tasks.finalize(0)
+
+    statuses = [engine.coordinator.get(each.txn_id).status for each in (first, *late)]
+    assert statuses == [TxnStatus.COMMITTED] * 2
+    with redis.Redis.from_url(valkey_url) as queue:
+        assert queue.llen("celery") == 1
+
+
+def test_a_finalization_that_fails_stands_in_nobodys_way(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str
+) -> None:
+    def failing(*_: object, **__: object) -> Finalized:
+        raise CoordinatorUnavailable
+
+    wake_finalizer(0)
+    monkeypatch.setattr(Finalizer, "finalize", failing)
+    with pytest.raises(CoordinatorUnavailable):
+        tasks.finalize(0)
+    with redis.Redis.from_url(valkey_url) as queue:
+        assert not queue.exists("txnconsole:wake:0")
 
 
 def test_sweep_finds_ends_of_every_coordinator_without_any_wake_up(engine: Engine) -> None:

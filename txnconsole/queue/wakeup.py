@@ -33,8 +33,9 @@ class _Pause:
 def wake_finalizer(tc_id: int) -> None:
     """Have a worker finalize the coordinator's due transactions soon; never fails.
 
-    Wake-ups coalesce: while one waits in the queue, others add nothing. The worker calls
-    :func:`woken` before it looks for work, so an end that found a wake-up waiting is seen by it.
+    Wake-ups coalesce: while one waits in the queue, or its worker is at work, others add nothing.
+    The worker calls :func:`woken` and then looks once more, so an end that found a wake-up standing
+    is seen by it.
     """
     _wake(str(tc_id), FINALIZE, tc_id)
 
@@ -45,12 +46,22 @@ def wake_jobs() -> None:
 
 
 def woken(tc_id: int) -> None:
-    """The worker is about to look: whoever comes from now on must wake it again."""
+    """The worker has done what it saw: whoever comes from now on must wake one again."""
     _forget(str(tc_id))
 
 
+def claim(tc_id: int) -> bool:
+    """Whether the worker that found more to do is the one to do it: nobody has been woken for it
+    meanwhile, and until :func:`woken` nobody is. True as well when the queue does not say."""
+    try:
+        return bool(connection().set(_key(str(tc_id)), 1, nx=True, ex=_PENDING_SECONDS))
+    except redis.RedisError as error:
+        _log.warning("wake-up not claimed", whom=str(tc_id), error=type(error).__name__)
+        return True
+
+
 def woken_for_jobs() -> None:
-    """As :func:`woken`, for jobs."""
+    """The worker is about to look for jobs: whoever comes from now on must wake it again."""
     _forget(_JOBS)
 
 

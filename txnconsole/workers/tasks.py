@@ -48,12 +48,17 @@ def recover() -> None:
 
 @app.task(name=wakeup.FINALIZE)
 def finalize(tc_id: int) -> None:
-    """Carry out the ends that are due at one coordinator."""
-    wakeup.woken(tc_id)
-    for _ in range(_ROUNDS):
-        finalized = engine().finalizer.finalize(tc_id, limit=_BATCH, worker=_worker())
-        if finalized.ended < _BATCH:
+    """Carry out the ends that are due at one coordinator, and those that come meanwhile: under load
+    one message serves many of them, and two workers do not carry out the same ones."""
+    finalizer = engine().finalizer
+    for number in range(_ROUNDS):
+        if number and not (finalizer.is_due(tc_id) and wakeup.claim(tc_id)):
             return
+        try:
+            finalizer.finalize(tc_id, limit=_BATCH, worker=_worker())
+        finally:
+            wakeup.woken(tc_id)
+    wakeup.wake_finalizer(tc_id)
 
 
 @app.task(name="txnconsole.sweep")

@@ -314,6 +314,11 @@ WITH RECURSIVE earliest AS (
 )
 SELECT tc_id FROM earliest WHERE next_attempt_at <= statement_timestamp() ORDER BY tc_id
 
+-- is_due --
+SELECT sequence FROM coordinator.transaction
+WHERE tc_id = %(tc_id)s AND next_attempt_at <= statement_timestamp()
+ORDER BY next_attempt_at LIMIT 1
+
 -- due_txns --
 SELECT tc_id, sequence, status, decided_at, trace_parent FROM coordinator.transaction
 WHERE tc_id = %(tc_id)s AND next_attempt_at <= statement_timestamp()

@@ -266,6 +266,7 @@ def on_coordinator() -> list[Hot]:
         Hot("decide_many", many, 4),
         Hot("expire_txns", {"limit": 1000}, 5, adhoc=True),
         Hot("due_coordinators", {}, 5, adhoc=True),
+        Hot("is_due", {"tc_id": 1}, 1),
         Hot("due_txns", {"tc_id": 1, "limit": 1000}, 5, adhoc=True),
         Hot("low_water_mark", {"tc_id": 1}, 5),
         # Of 20 000 half have not ended; those that have are not looked at.
