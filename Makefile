@@ -9,6 +9,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 UV_VERSION := 0.13.9
+PIP_AUDIT_VERSION := 2.10.1
 # Where the home directory cannot be written, the checkout can.
 export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || echo "$(CURDIR)/.cache/uv")
 export UV_LINK_MODE ?= copy
@@ -16,7 +17,7 @@ FAST := not browser and not spark and not acceptance and not crash and not deep 
 # They have both processors for themselves.
 WHOLE := spark or acceptance
 
-.PHONY: help setup lock run serve test test-fast soak chromium lint types imports format bench \
+.PHONY: help setup lock audit-dependencies run serve test test-fast soak chromium lint types imports format bench \
 	bench-engine bench-http bench-archive bench-console bench-pipeline docs screenshots clean
 
 help: ## List the targets
@@ -40,6 +41,14 @@ $(STAMP): requirements.lock
 lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --no-header \
 		--universal --group dev pyproject.toml -o requirements.lock
+
+audit-dependencies: setup ## Compare what is installed with the lock, and the lock with known vulnerabilities (osv.dev)
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip sync --dry-run --require-hashes requirements.lock 2>&1 | \
+		grep -q 'no changes' || { echo "Something else is installed than is locked: run make setup."; exit 1; }
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip check --quiet
+	@$(VENV)/bin/uv tool run --quiet --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit --progress-spinner off \
+		--vulnerability-service osv --disable-pip --require-hashes -r requirements.lock || { \
+		echo "Above: what is vulnerable, or that osv.dev could not be asked (docs/operations.md)."; exit 1; }
 
 run: setup ## Run the console with its demo on http://127.0.0.1:$PORT (8000), data in $TXNCONSOLE_DATA (.data)
 	@exec $(PY) -m txnconsole.local run
