@@ -1,8 +1,17 @@
-"""An example of each call's body, for the contract; tests decode every one of them."""
+"""An example of each call's body and of each answer, for the contract; tests decode every one of
+them, and hold answers to a server's (tests/api/test_answers.py records them)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+ANSWERS_FILE = Path(__file__).with_name("answers.json")
+#: Of JSON answers, by the operation's name.
+ANSWERS: Mapping[str, Any] = msgspec.json.decode(ANSWERS_FILE.read_bytes(), type=dict[str, Any])
 
 _REASON = "INC-2041: the importer is gone"
 _MESSAGE_IDS = ["0:17:0:0", "0:17:0:1"]

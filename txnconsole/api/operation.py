@@ -23,7 +23,7 @@ from txnconsole.access.requests import django_request, principal_of_request
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import JSON, MSGPACK, BodyDecoder, QueryDecoder
 from txnconsole.api.errors import PROBLEM_JSON
-from txnconsole.api.examples import BODIES
+from txnconsole.api.examples import ANSWERS, BODIES
 from txnconsole.api.json_lines import JSON_LINES, Lines, stream
 from txnconsole.api.limits import BODY_BYTES
 from txnconsole.api.repeats import HEADER, KEY, answered_once
@@ -134,7 +134,7 @@ def operation(
             request=_media_types(shape.body, shape.packed_body),
             responses=_responses(shape),
             parameters=_parameters(shape),
-            examples=_examples(name),
+            examples=_examples(name, shape),
         )(run)
 
     return decorate
@@ -162,11 +162,24 @@ def _parameters(shape: Shape) -> list[Any]:
     return ([] if shape.query is NoQuery else [shape.query]) + ([_KEY] if shape.keyed else [])
 
 
-def _examples(name: str) -> list[OpenApiExample]:
-    body = BODIES.get(name)
-    if body is None:
-        return []
-    return [OpenApiExample("A call", value=body, request_only=True, media_type=JSON)]
+def _examples(name: str, shape: Shape) -> list[OpenApiExample]:
+    found = []
+    if name in BODIES:
+        body = BODIES[name]
+        found.append(OpenApiExample("A call", value=body, request_only=True, media_type=JSON))
+    if name in ANSWERS:
+        status = [str(each) for each in shape.statuses if each != 204][:1]
+        answer = ANSWERS[name]
+        found.append(
+            OpenApiExample(
+                "An answer",
+                value=answer,
+                response_only=True,
+                status_codes=status,
+                media_type=JSON,
+            )
+        )
+    return found
 
 
 _KEY = OpenApiParameter(
