@@ -165,4 +165,6 @@ def _position(cursor: str | None) -> tuple[datetime | None, int | None, int | No
     try:
         return datetime.fromisoformat(str(at)), int(tc_id), int(sequence)
     except ValueError as error:
-        raise InvalidRequest("The cursor is not one that this list has given.") from error
+        raise InvalidRequest(
+            "The cursor is not one that this list has given.", field="cursor"
+        ) from error

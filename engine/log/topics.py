@@ -159,12 +159,15 @@ class Topics:
                 )
         if holders:
             held = topic.name if subscription is None else f"{topic.name}/{subscription}"
-            ids = ", ".join(f"{row.tc_id}:{row.sequence}" for row in holders)
+            # A subscription is held once for each broker of its topic.
+            ids = ", ".join(dict.fromkeys(f"{row.tc_id}:{row.sequence}" for row in holders))
             raise TopicInUse(f"{held} is held by {ids}; end them first.")
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:
-            raise InvalidRequest(f"partitions must be between 1 and {MAX_PARTITIONS}.")
+            raise InvalidRequest(
+                f"partitions must be between 1 and {MAX_PARTITIONS}.", field="partitions"
+            )
         with self._catalog.transaction() as session:
             row = session.one(
                 "create_topic",

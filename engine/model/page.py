@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from engine.model.errors import InvalidRequest
 
 _T = TypeVar("_T")
+_FOREIGN = "The cursor is not one that this list has given."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ def decode_cursor(cursor: str, length: int) -> list[str | int]:
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except ValueError as error:
-        raise InvalidRequest("The cursor is not one that this list has given.") from error
+        raise InvalidRequest(_FOREIGN, field="cursor") from error
     if not isinstance(key, list) or len(key) != length:
-        raise InvalidRequest("The cursor is not one that this list has given.")
+        raise InvalidRequest(_FOREIGN, field="cursor")
     return key

@@ -264,3 +264,16 @@ def _names(answer: Answer, field: str) -> bool:
         and answer.is_problem(400, "InvalidRequest")
         and [each["field"] for each in answer.json["errors"]] == [field]
     )
+
+
+def test_a_body_that_cannot_be_read_is_told_in_words(program: Caller) -> None:
+    answer = program.send("POST", "/transactions", b'{"client":')
+    assert answer.is_problem(400, "InvalidRequest")
+    assert answer.json["detail"].startswith("The body cannot be read")
+
+
+def test_a_cursor_of_another_list_is_the_fields_fault(program: Caller) -> None:
+    for path in ("/transactions", "/topics"):
+        answer = program.get(f"{path}?cursor=xyz")
+        assert answer.is_problem(400, "InvalidRequest")
+        assert [each["field"] for each in answer.json["errors"]] == ["cursor"]

@@ -120,8 +120,9 @@ class QueryDecoder(Generic[T]):
 
 
 def invalid(field: str, message: str) -> InvalidRequest:
-    """An InvalidRequest that names its one field."""
-    return InvalidRequest(f"{field}: {message}.", errors=[{"field": field, "message": message}])
+    """An InvalidRequest that names its one field; none: it is the body as a whole."""
+    detail = f"{field}: {message}." if field else f"{message}."
+    return InvalidRequest(detail, errors=[{"field": field, "message": message}])
 
 
 def named(field: str, parse: Callable[[str], R], text: str) -> R:

@@ -206,7 +206,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def _answer_engine_error(request: HttpRequest, error: EngineError) -> HttpResponse:
     data: dict[str, object] = dict(error.data)
     if error.code == "InvalidRequest":
-        data.setdefault("errors", [])
+        field = data.pop("field", None)
+        named = [] if field is None else [{"field": field, "message": error.message}]
+        data.setdefault("errors", named)
     if error.code not in STATUS_OF_CODE:
         _log.error("engine failed", path=request.path, code=error.code, exc_info=error)
     detail = error.message

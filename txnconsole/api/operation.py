@@ -26,7 +26,7 @@ from txnconsole.api.errors import PROBLEM_JSON
 from txnconsole.api.examples import ANSWERS, BODIES
 from txnconsole.api.json_lines import JSON_LINES, Lines, stream
 from txnconsole.api.limits import BODY_BYTES
-from txnconsole.api.repeats import HEADER, KEY, answered_once
+from txnconsole.api.repeats import HEADER, KEY, answered_once, nothing
 from txnconsole.api.structs.fields import Body, Query
 from txnconsole.api.structs.problem import Problem
 
@@ -142,7 +142,7 @@ def operation(
 
 def _answer(result: Result, *, packed: bool) -> HttpResponseBase:
     if result is None:
-        return HttpResponse(status=204)
+        return nothing()
     if isinstance(result, Lines):
         return stream(result)
     body, status = (result.body, result.status) if isinstance(result, Reply) else (result, 200)

@@ -83,14 +83,26 @@ def _carried_out(
         response = answer_error(error, {"request": request})
     body = _without(response.content, unkept) if response.status_code < 300 else response.content
     try:
-        keep(claimed, Answer(response.status_code, response["Content-Type"], body))
+        kind = response.get("Content-Type", "")
+        keep(claimed, Answer(response.status_code, kind, body))
     except DatabaseError as error:  # What was done stands; only a repeated call cannot know.
         _log.warning("answer not kept", error=type(error).__name__)
     return response
 
 
+def nothing() -> HttpResponse:
+    """204: neither a body nor what it would be."""
+    response = HttpResponse(status=204)
+    del response["Content-Type"]
+    return response
+
+
 def _again(answer: Answer) -> HttpResponse:
-    response = HttpResponse(answer.body, status=answer.status, content_type=answer.content_type)
+    response = (
+        HttpResponse(answer.body, status=answer.status, content_type=answer.content_type)
+        if answer.content_type
+        else nothing()
+    )
     response["Idempotency-Replayed"] = "true"
     return response
 
