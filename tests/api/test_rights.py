@@ -328,7 +328,9 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     _alerts()
     Job.objects.create(pk=_JOB, kind="bulk_abort", who="root", parameters={}, total=0)
     for number, state in ((_JOB, "failed"), (_JOB + 1, "queued")):
-        PipelineRun.objects.create(pk=number, kind="audit", parameters={}, who="r", state=state)
+        PipelineRun.objects.create(
+            pk=number, kind="audit", parameters={}, who="r", state=state, origin="api"
+        )
     return admin
 
 
