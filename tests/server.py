@@ -25,7 +25,7 @@ import pytest
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
-from txnconsole.local.postgres import EmbeddedPostgres
+from txnconsole.local.postgres import READER, EmbeddedPostgres
 from txnconsole.local.programs import serving
 from txnconsole.local.valkey import EmbeddedValkey
 
@@ -108,9 +108,16 @@ def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
     ):
         postgres.create_databases(_DATABASES)
         coordinator, *brokers = (postgres.url(name) for name in _DATABASES)
+        password = data.secret("reader")
+        postgres.create_reader(password)
+        reader, *readers = (
+            postgres.url(name, user=READER, password=password) for name in _DATABASES
+        )
         environment = dict(os.environ) | {
             "DATABASE_URL": coordinator,
             "BROKER_DATABASE_URLS": ",".join(brokers),
+            "TXNCONSOLE_READER_DATABASE_URL": reader,
+            "TXNCONSOLE_READER_BROKER_DATABASE_URLS": ",".join(readers),
             "REDIS_URL": redis_url,
             "SECRET_KEY": secrets.token_urlsafe(48),
             "TXNCONSOLE_DATA": str(data.path),

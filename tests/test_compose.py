@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.conf import settings as django
 from django.core.management import get_commands
 
 from txnconsole.environment import django_database
@@ -52,7 +53,7 @@ def product(services: dict[str, Service]) -> dict[str, Service]:
 def test_every_part_of_the_production_shape_is_there(services: dict[str, Service]) -> None:
     assert set(services) == {
         *("coordinator-db", "broker-1-db", "broker-2-db", "redis", "migrate"),
-        *("web", "worker", "beat", "spark-master", "spark-worker", "spark-stream"),
+        *("web", "worker", "runs", "beat", "spark-master", "spark-worker", "spark-stream"),
     }
 
 
@@ -121,16 +122,16 @@ ASKED_FOR = {
 def test_every_process_of_the_product_is_told_where_the_others_are(
     services: dict[str, Service],
 ) -> None:
-    for name in ("migrate", "web", "worker", "beat"):
+    for name in ("migrate", "web", "worker", "runs", "beat"):
         settings = services[name]["environment"]
         assert set(settings) >= ASKED_FOR, name
         assert all(settings[variable] for variable in ASKED_FOR), name
 
 
-def test_the_jobs_that_a_worker_starts_find_the_server_the_cluster_and_its_files(
+def test_the_jobs_that_are_started_find_the_server_the_cluster_and_its_files(
     services: dict[str, Service],
 ) -> None:
-    settings = services["worker"]["environment"]
+    settings = services["runs"]["environment"]
     assert settings["TXNCONSOLE_URL"] == "http://web:8000"
     master = services["spark-master"]["command"]
     assert (
@@ -141,7 +142,9 @@ def test_the_jobs_that_a_worker_starts_find_the_server_the_cluster_and_its_files
     # Everyone who is there without being asked for may be needed by a run.
     assert not services["spark-master"].get("profiles")
     assert not services["spark-worker"].get("profiles")
-    for name in ("worker", "spark-worker", "spark-stream"):
+    queues = [services[name]["command"][3] for name in ("worker", "runs")]
+    assert queues == [f"--queues={queue.name}" for queue in django.CELERY_TASK_QUEUES]
+    for name in ("runs", "spark-worker", "spark-stream"):
         assert set(services[name]["volumes"]) == {"offloaded:/offload", "pipeline:/data"}, name
     assert "TXNCONSOLE_DATA=/data" in (ROOT / "Dockerfile").read_text()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
+from kombu import Queue
 
 from txnconsole import logs, tracing
 from txnconsole.environment import (
@@ -213,6 +214,11 @@ SPECTACULAR_SETTINGS = {
 PIPELINE_RUNS = env.integer("TXNCONSOLE_PIPELINE_RUNS", 1, low=0, high=100)
 #: How often which job starts by itself, such as ``audit=24h,metrics=5m``.
 PIPELINE_SCHEDULE = env.intervals("TXNCONSOLE_PIPELINE_SCHEDULE", "")
+#: How jobs that only read reach the databases; without it with the server's own rights.
+READER_DATABASE_URL = env.text("TXNCONSOLE_READER_DATABASE_URL", DATABASE_URL)
+READER_BROKER_DATABASE_URLS = env.items(
+    "TXNCONSOLE_READER_BROKER_DATABASE_URLS", ",".join(BROKER_DATABASE_URLS)
+)
 #: Where jobs reach the REST API.
 PIPELINE_URL = env.text("TXNCONSOLE_URL", f"http://127.0.0.1:{os.environ.get('PORT', '8000')}")
 
@@ -259,6 +265,10 @@ CELERY_BEAT_SCHEDULE = SCHEDULE
 CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # In memory: a restart may run a task early.
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
+# A worker takes tasks of both queues; `--queues` leaves it one, so that jobs have a machine of
+# their own.
+CELERY_TASK_QUEUES = [Queue("celery"), Queue("pipeline")]
+CELERY_TASK_ROUTES = {"txnconsole.launch_runs": {"queue": "pipeline"}}
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_TIME_LIMIT = 60

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from txnconsole.local.errors import CannotStart
-from txnconsole.local.postgres import EmbeddedPostgres, assert_durable
+from txnconsole.local.postgres import READER, EmbeddedPostgres, assert_durable
 
 
 @pytest.fixture
@@ -63,6 +63,28 @@ def test_a_wrong_password_is_refused(postgres: EmbeddedPostgres, server_director
 
 
 @pytest.mark.crash
+def test_the_jobs_login_may_read_what_its_group_may_and_keeps_up_with_its_password(
+    directory: Path,
+) -> None:
+    postgres = server(directory, fsync="off")
+    postgres.start(["coordinator"])
+    try:
+        for password in ("first", "second"):
+            postgres.create_reader(password)
+        with psycopg.connect(postgres.url("coordinator")) as owner:
+            owner.execute("CREATE TABLE given (id int)")
+            owner.execute("CREATE TABLE kept (id int)")
+            owner.execute("GRANT SELECT ON given TO txnconsole_reader")
+        url = postgres.url("coordinator", user=READER, password="second")
+        with psycopg.connect(url, autocommit=True) as reader:
+            reader.execute("SELECT FROM given")
+            for forbidden in ("SELECT FROM kept", "DELETE FROM given", "CREATE ROLE other"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    reader.execute(forbidden)
+    finally:
+        postgres.stop()
+
+
 def test_it_continues_after_being_killed(directory: Path) -> None:
     first = server(directory)
     first.start(["coordinator"])

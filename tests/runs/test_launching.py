@@ -31,7 +31,7 @@ def test_a_run_whose_supervisor_is_silent_is_given_up() -> None:
     silent = Now() - launching.SILENCE - timedelta(seconds=1)
     for run, heartbeat in zip(runs, (silent, silent, Now()), strict=True):
         PipelineRun.objects.filter(pk=run.pk).update(
-            state=RunState.RUNNING, heartbeat_at=heartbeat, stage="reading"
+            state=RunState.RUNNING, heartbeat_at=heartbeat, stage="reading", place="here:1"
         )
     starting.cancel(runs[1].pk, "bob")
     assert launching.fail_lost() == 2
@@ -40,6 +40,15 @@ def test_a_run_whose_supervisor_is_silent_is_given_up() -> None:
     lost = starting.find(runs[0].pk)
     assert lost.stage == "reading"
     assert "Run it again" in lost.error
+
+
+def test_a_supervisor_that_takes_its_time_to_start_is_waited_for() -> None:
+    runs = [started("finish") for _ in range(2)]
+    for run, silent_for in zip(runs, (launching.SILENCE, launching.STARTING), strict=True):
+        heartbeat = Now() - silent_for - timedelta(seconds=1)
+        PipelineRun.objects.filter(pk=run.pk).update(state=RunState.RUNNING, heartbeat_at=heartbeat)
+    assert launching.fail_lost() == 1
+    assert [starting.find(run.pk).state for run in runs] == [RunState.RUNNING, RunState.FAILED]
 
 
 def test_a_program_that_cannot_be_started_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +87,7 @@ def test_a_scheduled_kind_that_cannot_be_started_tells_why_and_holds_up_no_other
     assert [run.kind for run in PipelineRun.objects.all()] == ["audit"]
     assert [(line["kind"], line["error"]) for line in lines] == [
         ("replay", "name is required; source is required; target is required."),
-        ("sudoku", "kind is one of audit, metrics, offload, replay, scripted."),
+        ("sudoku", "kind is one of audit, demo, metrics, offload, replay, scripted."),
     ]
 
 

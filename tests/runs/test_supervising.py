@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -13,7 +14,7 @@ from tests.runs.conftest import started
 from tests.server import eventually
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
-from txnconsole.runs import launching, starting, supervising
+from txnconsole.runs import kinds, launching, starting, supervising
 from txnconsole.runs.models import PipelineRun, RunState
 from txnconsole.runs.supervising import Supervisor
 
@@ -40,6 +41,31 @@ def test_a_run_keeps_what_its_job_has_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert run.log_tail == "a line of the log\n"
     assert run.ended_at is not None
     assert run.place.endswith(f":{os.getpid()}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "coordinators", "brokers"),
+    [
+        ("audit", "reader", "reader-1,reader-2"),
+        ("metrics", "owner", "reader-1,reader-2"),
+        ("offload", "reader", "owner-1,owner-2"),
+        ("replay", None, None),
+    ],
+)
+def test_a_job_has_the_servers_rights_only_where_it_writes(
+    monkeypatch: pytest.MonkeyPatch, kind: str, coordinators: str | None, brokers: str | None
+) -> None:
+    for whose in ("owner", "reader"):
+        prefix = "READER_" if whose == "reader" else ""
+        monkeypatch.setattr(settings, f"{prefix}DATABASE_URL", whose)
+        urls = [f"{whose}-1", f"{whose}-2"]
+        monkeypatch.setattr(settings, f"{prefix}BROKER_DATABASE_URLS", urls)
+        monkeypatch.setenv(f"TXNCONSOLE_{prefix}DATABASE_URL", "not for jobs")
+    run = PipelineRun(pk=1, kind=kind)
+    told = supervising._environment(run, kinds.kind_named(kind), "")
+    assert told.get("DATABASE_URL") == coordinators
+    assert told.get("BROKER_DATABASE_URLS") == brokers
+    assert "TXNCONSOLE_READER_DATABASE_URL" not in told
 
 
 def test_events_that_are_none_are_left_alone_and_those_after_them_are_kept() -> None:

@@ -215,3 +215,14 @@ def test_answers_whose_time_is_over_are_forgotten_by_a_task_of_the_schedule() ->
     KeptAnswer.objects.filter(pk=kept.row).update(expires_at=Now())
     app.tasks[SCHEDULE["drop_kept_answers"]["task"]]()
     assert [each.key for each in KeptAnswer.objects.all()] == ["new"]
+
+
+def test_what_starts_jobs_has_a_queue_of_its_own_and_a_worker_takes_both_unless_told() -> None:
+    assert set(app.amqp.queues) == {"celery", "pipeline"}
+    routed = {
+        entry["task"]: app.amqp.router.route({}, entry["task"])["queue"].name
+        for entry in SCHEDULE.values()
+    }
+    assert [task for task, queue in routed.items() if queue != "celery"] == [
+        "txnconsole.launch_runs"
+    ]

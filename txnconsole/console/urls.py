@@ -101,6 +101,7 @@ urlpatterns = [
     path("pipeline/<int:run_id>/repeat", pipeline.repeat, name="repeat-run"),
     path("pipeline/<int:run_id>/cancel", pipeline.cancel, name="cancel-run"),
     path("pipeline/figures", pipeline.figures, name="figures"),
+    path("pipeline/figures/charts", pipeline.figure_charts, name="figure-charts"),
     path("pipeline/start/<str:kind>", pipeline.start, name="start-run"),
     path("alerts", alerts.alerts, name="alerts"),
     path("alerts/history", alerts.history, name="alert-history"),

@@ -42,6 +42,9 @@ _SETTINGS = {
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
+_OWNER = "postgres"
+#: The login of jobs that only read, and its group (engine/sql/functions/broker/grant_reader.sql).
+READER, _READERS = "txnconsole_jobs", "txnconsole_reader"
 _SOCKET = ".s.PGSQL.5432"
 _START_SECONDS = 120
 _NO_SPACE = "No space left on device"
@@ -80,11 +83,10 @@ class EmbeddedPostgres:
         self._user = ServerUser.for_directory(self._data)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def url(self, database: str) -> str:
+    def url(self, database: str, *, user: str = _OWNER, password: str | None = None) -> str:
         """A libpq connection string for one database, password included."""
-        return make_conninfo(
-            host=str(self._sockets), user="postgres", password=self._password, dbname=database
-        )
+        password = self._password if password is None else password
+        return make_conninfo(host=str(self._sockets), user=user, password=password, dbname=database)
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the server process, its files made first when there are none."""
@@ -121,6 +123,17 @@ class EmbeddedPostgres:
             for name in names:
                 if name not in known:
                     connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+    def create_reader(self, password: str) -> None:
+        """Make the login :data:`READER`, which may read what migrating lets its group read."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            known = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
+            for role in {_READERS, READER} - known:
+                connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+            statement = sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}")
+            connection.execute(statement.format(sql.Identifier(READER), sql.Literal(password)))
+            statement = sql.SQL("GRANT {} TO {}")
+            connection.execute(statement.format(*map(sql.Identifier, (_READERS, READER))))
 
     def start(self, databases: Iterable[str]) -> None:
         """Start, wait, and make the databases that are missing."""

@@ -10,7 +10,12 @@ from txnconsole.local.child import Child, Program
 from txnconsole.local.data_directory import DataDirectory
 
 _WORKER_PROCESSES = 2
-_SERVER_ONLY = frozenset({"DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY"})
+_SERVER_ONLY = frozenset(
+    {
+        *("DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY"),
+        *("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS"),
+    }
+)
 
 
 def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:

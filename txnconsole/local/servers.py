@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from txnconsole.local.child import Child, Server
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.errors import CannotStart
-from txnconsole.local.postgres import EmbeddedPostgres, assert_durable
+from txnconsole.local.postgres import READER, EmbeddedPostgres, assert_durable
 from txnconsole.local.valkey import EmbeddedValkey
 
 _DATABASES = ("coordinator", "broker_1", "broker_2")
+_READER_NAMES = ("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS")
 
 
 @dataclass(slots=True)
@@ -57,8 +59,11 @@ class Servers:
             )
             self._start("postgres", postgres)
             postgres.create_databases(_DATABASES)
-            coordinator, *brokers = (postgres.url(name) for name in _DATABASES)
-            addresses = dict(zip(names, (coordinator, ",".join(brokers)), strict=True))
+            addresses = dict(zip(names, _addresses(postgres.url), strict=True))
+            password = data.secret("reader")
+            postgres.create_reader(password)
+            reader = partial(postgres.url, user=READER, password=password)
+            self.environment |= dict(zip(_READER_NAMES, _addresses(reader), strict=True))
         for name, urls in addresses.items():
             for url in urls.split(","):
                 assert_durable(name, url)
@@ -77,3 +82,9 @@ class Servers:
         self.children.append(child)
         child.start()
         server.await_ready()
+
+
+def _addresses(url: Callable[[str], str]) -> tuple[str, str]:
+    """Of the coordinators' database, and of the brokers'."""
+    coordinator, *brokers = map(url, _DATABASES)
+    return coordinator, ",".join(brokers)

@@ -12,8 +12,8 @@ another is made with the same parameters (``repeats``), and every job is such th
 Invariants
     At most :data:`settings.PIPELINE_RUNS` runs are running, decided under one lock.
     Only the supervisor that holds the run's ``lease`` writes to a running one; whoever finds its
-    heartbeat silent for :data:`~txnconsole.runs.launching.SILENCE` declares the run failed, and
-    the supervisor, if it lives, then ends its job.
+    heartbeat silent for :data:`~txnconsole.runs.launching.SILENCE` (while it starts, longer)
+    declares the run failed, and the supervisor, if it lives, then ends its job.
     Each run has a token of its own, for its own topics, revoked when it ends.
 
 Lock order: the launch lock, then a run's row, then the audit log's lock.

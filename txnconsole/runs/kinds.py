@@ -46,19 +46,26 @@ class Kind:
     module: str
     does: str
     parameters: tuple[Parameter, ...]
+    #: Options that it has as a run, whatever it is asked for.
+    options: tuple[str, ...] = ()
+    #: Topics that it reads or writes, whatever it is asked for.
+    own_topics: tuple[str, ...] = ()
     #: Whether it writes messages.
     writes: bool = False
     #: Whether it reads the databases straight; else it gets no way to them, but a token.
     databases: bool = False
+    #: Of which of them it writes something, and so has the server's own rights there.
+    owns: frozenset[str] = frozenset()
 
     def arguments(self, parameters: Mapping[str, str]) -> list[str]:
         """The program's arguments."""
-        return [f"--{name.replace('_', '-')}={value}" for name, value in parameters.items()]
+        given = [f"--{name.replace('_', '-')}={value}" for name, value in parameters.items()]
+        return [*self.options, *given]
 
     def topics(self, parameters: Mapping[str, str]) -> list[str]:
         """Patterns of the topics that the job reads or writes over REST."""
         named = (parameters.get(each.name) for each in self.parameters if each.topics)
-        return [topic for topic in named if topic]
+        return [*self.own_topics, *(topic for topic in named if topic)]
 
     def check(self, parameters: Mapping[str, str]) -> dict[str, str]:
         """The parameters, empty ones left out.
@@ -96,6 +103,16 @@ _AUDIT = Kind(
     databases=True,
 )
 
+_DEMO = Kind(
+    "demo",
+    "txnconsole.pipeline.jobs.demo",
+    "Computes delays per carrier and hour of the flights that nobody has counted yet.",
+    (),
+    options=("--available-now",),
+    own_topics=("public/default/flights", "public/default/carrier-delays"),
+    writes=True,
+)
+
 _REPLAY = Kind(
     "replay",
     "txnconsole.pipeline.jobs.replay",
@@ -126,8 +143,13 @@ _METRICS = Kind(
     "metrics",
     "txnconsole.pipeline.jobs.metrics",
     "Computes throughput, abort ratios, latencies and who held readers back, a minute at a time.",
-    (Parameter("hours", "how many hours back, the present one included (2)", _HOURS),),
+    (
+        Parameter(
+            "hours", "how many hours back, the present one included (since it last ran)", _HOURS
+        ),
+    ),
     databases=True,
+    owns=frozenset({"DATABASE_URL"}),
 )
 
 _OFFLOAD = Kind(
@@ -139,9 +161,12 @@ _OFFLOAD = Kind(
         Parameter("older_than_hours", "sealed so many hours ago (24); 0: all", _HOURS_OR_NONE),
     ),
     databases=True,
+    owns=frozenset({"BROKER_DATABASE_URLS"}),
 )
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (_AUDIT, _METRICS, _OFFLOAD, _REPLAY)}
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind for kind in (_AUDIT, _DEMO, _METRICS, _OFFLOAD, _REPLAY)
+}
 
 
 def schedule_faults(names: Iterable[str]) -> dict[str, str]:

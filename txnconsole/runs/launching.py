@@ -9,6 +9,7 @@ from datetime import timedelta
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from txnconsole.audit.chain import Actor
@@ -18,6 +19,8 @@ from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
 
 #: A run whose supervisor has said nothing for so long is given up.
 SILENCE = timedelta(seconds=30)
+#: So long it may take to start, on a machine that has much else to do.
+STARTING = timedelta(minutes=3)
 #: Taken by whoever decides what runs next; any number that nothing else locks.
 _LAUNCH_LOCK = 7_105_113_205_022
 _SCHEDULER = Actor("schedule")
@@ -68,7 +71,10 @@ def claim() -> PipelineRun | None:
 
 def fail_lost() -> int:
     """Declare runs failed whose supervisor has been silent; how many."""
-    silent = PipelineRun.objects.filter(state=RunState.RUNNING, heartbeat_at__lt=Now() - SILENCE)
+    begun = Q(heartbeat_at__lt=Now() - SILENCE) & ~Q(place="")
+    silent = PipelineRun.objects.filter(
+        begun | Q(heartbeat_at__lt=Now() - STARTING), state=RunState.RUNNING
+    )
     cancelled = silent.filter(cancel_requested_at__isnull=False).update(
         state=RunState.CANCELLED, ended_at=Now()
     )

@@ -44,7 +44,12 @@ _MOST = 2**31 - 1
 #: Exit statuses of a job (txnconsole/pipeline/jobs/run.py).
 _DONE, _FOUND = 0, 3
 _OWNER = "pipeline"
-_SERVER_ONLY = frozenset({"DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY", "REDIS_URL"})
+_SERVER_ONLY = frozenset(
+    {
+        *("DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY", "REDIS_URL"),
+        *("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS"),
+    }
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -225,9 +230,10 @@ def _environment(run: PipelineRun, kind: Kind, token: str) -> dict[str, str]:
         "TXNCONSOLE_DATA": str(settings.DATA_DIR),
     }
     if kind.databases:
-        public["DATABASE_URL"] = settings.DATABASE_URL
         public["TXNCONSOLE_OFFLOAD_DIR"] = settings.OFFLOAD_DIR
-        public["BROKER_DATABASE_URLS"] = ",".join(settings.BROKER_DATABASE_URLS)
+        for name in ("DATABASE_URL", "BROKER_DATABASE_URLS"):
+            urls = getattr(settings, name if name in kind.owns else f"READER_{name}")
+            public[name] = urls if isinstance(urls, str) else ",".join(urls)
     return public
 
 

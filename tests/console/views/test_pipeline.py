@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -152,3 +153,39 @@ def test_figures_are_shown_by_what_they_are_about(engine: Engine, viewer: Client
     assert 'value="100"' in page
     assert "ann" not in viewer.get("/pipeline/figures?by=owner&name=eve").content.decode()
     assert viewer.get("/pipeline/figures?by=nonsense&per=x").status_code == 200
+
+
+def test_the_charts_sum_amounts_over_names_and_take_percentiles_of_the_slowest(
+    engine: Engine, viewer: Client
+) -> None:
+    def charts(query: str) -> dict[str, Any]:
+        answer: dict[str, Any] = viewer.get(f"/pipeline/figures/charts?{query}").json()
+        return answer
+
+    assert charts("by=client")["at"] == []
+    sums = {"messages": 0, "batches": 0, "bytes": 0, "held_ms": 0}
+    for hour, name, ends, p99 in ((9, "a", (3, 1), 20), (9, "b", (5, 0), 70), (11, "b", (7, 2), 9)):
+        Figure.objects.create(
+            **sums,
+            at=datetime(2026, 1, 31, hour, tzinfo=UTC),
+            dimension="client",
+            resolution="hour",
+            name=name,
+            committed=ends[0],
+            aborted=ends[1],
+            begin_commit_p99=p99,
+        )
+    drawn = charts("by=client&per=hour")
+    first = int(datetime(2026, 1, 31, 9, tzinfo=UTC).timestamp() * 1000)
+    # The last point only says where the newest hour ends.
+    assert drawn["at"] == [first + hour * 3_600_000 for hour in range(4)]
+    assert drawn["committed"] == [8, 0, 7, 0]
+    assert drawn["aborted"] == [1, 0, 2, 0]
+    assert drawn["begin_commit_p99"] == [70, None, 9, None]
+    assert [trace["meta"] for trace in drawn["figures"]["amount"]["data"]] == drawn["amounts"]
+    assert charts("by=client&per=hour&name=a")["begin_commit_p99"] == [20, None]
+    assert charts("by=topic")["amounts"] == ["messages"]
+    page = viewer.get("/pipeline/figures?by=client&name=b").content.decode()
+    assert 'data-charts="/pipeline/figures/charts?by=client&amp;per=hour&amp;name=b"' in page
+    assert "figures.js" in page
+    assert "plotly" not in viewer.get("/pipeline/figures?by=topic").content.decode()

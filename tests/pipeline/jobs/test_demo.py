@@ -17,7 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.server import eventually
 from txnconsole.client import Client, TopicNotFound
+from txnconsole.pipeline.jobs import demo as demo_job
 from txnconsole.pipeline.jobs.demo import CARRIER_DELAYS, FLIGHTS, carrier_delays, main
+from txnconsole.runs.kinds import KINDS, kind_named
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(420)]
 
@@ -107,6 +109,21 @@ def test_a_message_that_is_no_flight_is_left_out(spark: SparkSession, payload: b
     assert _facts(_messages(spark, [payload])) == []
 
 
+def test_a_run_has_a_token_for_the_topics_that_the_job_uses() -> None:
+    assert KINDS["demo"].topics({}) == [FLIGHTS, CARRIER_DELAYS]
+
+
+def test_a_checkpoint_that_another_process_works_on_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TXNCONSOLE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("TXNCONSOLE_TOKEN", "none")
+    checkpoint = tmp_path / "checkpoint"
+    with demo_job._held(checkpoint):
+        assert main(["--checkpoint", str(checkpoint)]) == 2
+    assert "Another demo job works on" in capsys.readouterr().err
+
+
 def test_missing_credentials_are_one_line_and_not_a_trace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -127,15 +144,20 @@ class Demo:
         self._environment = os.environ | {"TXNCONSOLE_URL": url, "TXNCONSOLE_TOKEN": token}
 
     @contextlib.contextmanager
-    def running(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Start the command; whatever happens, nothing of it is left."""
+    def running(self, *, supervised: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+        """Start the command, alone or as a run; whatever happens, nothing of it is left."""
         command = [sys.executable, "-m", "txnconsole.pipeline.jobs.demo"]
-        command += ["--checkpoint", str(self._checkpoint), "--interval", "1", *options]
+        command += ["--checkpoint", str(self._checkpoint), "--interval", "1"]
+        environment = self._environment
+        if supervised:
+            command += kind_named("demo").options
+            environment = environment | {"TXNCONSOLE_RUN": "1"}
         with self._file.open("ab") as log:
             process = subprocess.Popen(
                 command,
                 cwd=_ROOT,
-                env=self._environment,
+                env=environment,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -148,6 +170,11 @@ class Demo:
 
     def log(self) -> str:
         return self._file.read_text()
+
+    def events(self) -> list[object]:
+        """What a run has told its supervisor, on standard output; log lines have a level."""
+        found = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        return [event for event in found if "level" not in event]
 
 
 def test_the_command_follows_the_flights_ends_on_a_signal_and_goes_on_where_it_was(
@@ -174,8 +201,10 @@ def test_the_command_follows_the_flights_ends_on_a_signal_and_goes_on_where_it_w
         assert eventually(lambda: not _group_lives(process.pid), seconds=10)
 
     produce(FLIGHTS, payloads[1200:])
-    with demo.running("--available-now") as process:
+    with demo.running(supervised=True) as process:
         assert process.wait(200) == 0, demo.log()
+    assert {"figures": {"rows_in": 800}} in demo.events()
+    assert demo.events()[-1] == {"result": {"target": CARRIER_DELAYS}}
     assert _added_up(committed(CARRIER_DELAYS)) == _expected(rows)
     assert not list(client.transactions.list(client="spark:carrier-delays", status="OPEN"))
 

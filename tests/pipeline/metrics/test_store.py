@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import Row
 
 from tests.support.databases import Databases
+from txnconsole.pipeline.jobs.metrics import first_hour
 from txnconsole.pipeline.metrics.figures import COLUMNS
-from txnconsole.pipeline.metrics.store import replace_figures
+from txnconsole.pipeline.metrics.store import newest_hour, replace_figures
 from txnconsole.runs.models import Figure
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,3 +59,25 @@ def test_a_run_that_fails_leaves_what_was_known(databases: Databases) -> None:
     with pytest.raises(psycopg.Error):
         replace_figures(url, [_row(1), _row(1)], HOUR, until)
     assert _known() == {1: 1}
+
+
+def test_a_run_goes_on_where_the_last_one_was_and_computes_the_hour_before_anew() -> None:
+    until = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+    def since(hours: int | None, known: int | None) -> float:
+        newest = None if known is None else until - timedelta(hours=known)
+        return (until - first_hour(until, hours, newest)) / timedelta(hours=1)
+
+    assert since(None, None) == 2
+    assert since(None, 1) == since(None, 2) == 2
+    assert since(None, 30) == 30
+    assert since(None, 5000) == 7 * 24
+    assert since(6, 30) == 6
+
+
+def test_the_newest_hour_is_that_of_an_hours_figure(databases: Databases) -> None:
+    url = databases.coordinator_url
+    assert newest_hour(url) is None
+    rows = [_row(0, resolution="hour"), _row(30)]
+    replace_figures(url, rows, HOUR, HOUR + timedelta(hours=1))
+    assert newest_hour(url) == HOUR

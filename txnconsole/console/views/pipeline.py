@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.model.errors import EngineError
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor
+from txnconsole.console.figure_charts import read_charts
 from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, read_figures
 from txnconsole.console.newer import Newer, number_of
 from txnconsole.console.page import ConsoleRequest, page, show
@@ -75,10 +76,7 @@ def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
 @page(Permission.JOB_READ)
 def figures(request: ConsoleRequest) -> HttpResponse:
     """What the job ``metrics`` has computed, by one dimension."""
-    by, per = request.GET.get("by", ""), request.GET.get("per", "")
-    by = by if by in DIMENSIONS else DIMENSIONS[0]
-    per = per if per in RESOLUTIONS else RESOLUTIONS[0]
-    name = request.GET.get("name", "").strip()
+    by, per, name = _asked_figures(request)
     context = {
         "by": by,
         "per": per,
@@ -88,6 +86,25 @@ def figures(request: ConsoleRequest) -> HttpResponse:
         "figures": read_figures(dimension=by, resolution=per, name=name),
     }
     return show(request, "console/figures.html", context)
+
+
+@require_GET
+@page(Permission.JOB_READ)
+def figure_charts(request: ConsoleRequest) -> HttpResponse:
+    """The charts of the same figures, as JSON."""
+    by, per, name = _asked_figures(request)
+    drawn = read_charts(dimension=by, resolution=per, name=name)
+    return JsonResponse(drawn, headers={"Cache-Control": "no-store"})
+
+
+def _asked_figures(request: ConsoleRequest) -> tuple[str, str, str]:
+    """By what, per what, and of which name; an unknown one is the first there is."""
+    by, per = request.GET.get("by", ""), request.GET.get("per", "")
+    return (
+        by if by in DIMENSIONS else DIMENSIONS[0],
+        per if per in RESOLUTIONS else RESOLUTIONS[0],
+        request.GET.get("name", "").strip(),
+    )
 
 
 @require_http_methods(["GET", "POST"])

@@ -23,9 +23,11 @@ or from ``TXNCONSOLE_URL`` and ``TXNCONSOLE_TOKEN``.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import structlog
@@ -41,7 +43,15 @@ from txnconsole.client import (
     TransportOptions,
     TxnConsoleError,
 )
-from txnconsole.pipeline.jobs.streaming import StreamingJob, run_command
+from txnconsole.pipeline.jobs.run import (
+    DONE,
+    WRONG_OPTIONS,
+    Run,
+    WrongOptions,
+    run_job,
+    spark_for,
+)
+from txnconsole.pipeline.jobs.streaming import StreamingJob, follow_to_end, run_command
 from txnconsole.pipeline.options import Connection, positive
 from txnconsole.pipeline.sink import abort_leftovers
 from txnconsole.pipeline.writer import TopicWrite
@@ -168,6 +178,46 @@ class CarrierDelays:
             _log.info("leftovers_kept", sink=SINK, error=str(error))
 
 
+class CheckpointHeld(Exception):
+    """Another process works on the checkpoint."""
+
+
+@contextlib.contextmanager
+def _held(checkpoint: Path) -> Iterator[None]:
+    """Keep a checkpoint to this process: two queries on it would end each other.
+
+    Raises:
+        CheckpointHeld: it is another's.
+    """
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    with checkpoint.with_name(f"{checkpoint.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CheckpointHeld(
+                f"Another demo job works on {checkpoint}: what is there is being counted."
+            ) from error
+        yield
+
+
+def _work(options: argparse.Namespace, run: Run) -> int:
+    """Process what is there, as a run of the product's."""
+    try:
+        delays = CarrierDelays(options)
+        with _held(options.checkpoint), spark_for(SINK) as spark:
+            run.stage("count", 0, 1)
+            try:
+                query = delays.start(spark)
+                follow_to_end(query, lambda rows: run.figures(rows_in=rows))
+            finally:
+                delays.tidy()
+            run.stage("counted", 1, 1)
+    except (ValueError, CheckpointHeld) as error:
+        raise WrongOptions(str(error)) from error
+    run.result({"target": CARRIER_DELAYS})
+    return DONE
+
+
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m txnconsole.pipeline.jobs.demo",
@@ -200,13 +250,17 @@ def _positive(text: str) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
+    options = _parse(arguments)
+    if Run.of_environment(SINK).supervised:
+        return run_job(SINK, lambda run: _work(options, run))
     try:
-        job = CarrierDelays(_parse(arguments)).job()
-    except ValueError as error:
+        job = CarrierDelays(options).job()
+        with _held(options.checkpoint):
+            logs.configure(level="info", human=sys.stderr.isatty())
+            return run_command(job)
+    except (ValueError, CheckpointHeld) as error:
         print(error, file=sys.stderr)  # noqa: T201 - a command's answer to wrong options
-        return 2
-    logs.configure(level="info", human=sys.stderr.isatty())
-    return run_command(job)
+        return WRONG_OPTIONS
 
 
 if __name__ == "__main__":

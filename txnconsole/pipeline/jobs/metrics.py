@@ -20,13 +20,15 @@ from txnconsole.pipeline.broker.raw_log import raw
 from txnconsole.pipeline.broker.snapshot import Snapshot
 from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, run_job, spark_for
 from txnconsole.pipeline.metrics.figures import minute_figures
-from txnconsole.pipeline.metrics.store import replace_figures
+from txnconsole.pipeline.metrics.store import newest_hour, replace_figures
 from txnconsole.pipeline.options import positive
 
 JOB = "metrics"
 _HOUR = timedelta(hours=1)
 _RELATIONS = ("entries", "headers", "participants")
 _PARTS = 2
+#: Hours that a run computes when it is not told how many.
+_LEAST, _MOST = 2, 7 * 24
 
 
 def compute(
@@ -34,12 +36,13 @@ def compute(
     databases: Databases,
     run: Run,
     *,
-    hours: int,
+    hours: int | None = None,
     topics: str = "*",
 ) -> int:
-    """Compute the newest hours and replace their figures; how many rows they have."""
+    """Compute the newest hours, or those since the last run, and replace their figures; how many
+    rows they have."""
     until = _now(databases).astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
-    since = until - hours * _HOUR
+    since = first_hour(until, hours, newest_hour(databases.urls[COORDINATOR]))
     with Snapshot.take(databases) as snapshot:
         run.stage("compute", 0, _PARTS)
         relations = {
@@ -51,6 +54,15 @@ def compute(
     run.stage("stored", _PARTS, _PARTS)
     run.figures(rows_out=written, since=since.isoformat(), until=until.isoformat())
     return written
+
+
+def first_hour(until: datetime, hours: int | None, newest: datetime | None) -> datetime:
+    """Where to begin: so many hours back, or with the newest hour that is known. The one before the
+    present is computed anew in any case, as commits in it may have become visible since."""
+    if hours is not None:
+        return until - hours * _HOUR
+    least = until - _LEAST * _HOUR
+    return least if newest is None else max(min(newest, least), until - _MOST * _HOUR)
 
 
 def _now(databases: Databases) -> datetime:
@@ -78,8 +90,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--hours",
         type=lambda text: positive("--hours", text),
-        default=2,
-        help="how many hours back, the present one included (%(default)s)",
+        help="how many hours back, the present one included; default: since the newest hour that is"
+        f" known, {_LEAST} at least, {_MOST} at most",
     )
     return parser.parse_args(arguments)
 

@@ -98,6 +98,20 @@ def keep_running(job: StreamingJob, spark: SparkSession, stop: threading.Event) 
     return 0
 
 
+def follow_to_end(query: StreamingQuery, tell: Callable[[int], None]) -> None:
+    """Wait for a query that ends by itself, and tell how many rows it has read so far.
+
+    Raises:
+        PySparkException: what ended it otherwise.
+    """
+    rows: dict[int, int] = {}
+    ended: bool | None = False
+    while not ended:
+        ended = query.awaitTermination(_POLL_SECONDS)
+        rows |= {batch.batchId: batch.numInputRows for batch in query.recentProgress}
+        tell(sum(rows.values()))
+
+
 def _run_once(job: StreamingJob, spark: SparkSession, stop: threading.Event) -> None:
     query = job.start(spark)
     _log.info("query_started", job=job.name, query_id=query.id)

@@ -16,6 +16,19 @@ _TABLE = sql.Identifier("public", "runs_figure")
 _LOCK = 7_105_113_205_023
 
 
+def newest_hour(url: str) -> datetime | None:
+    """The newest hour of which something is known.
+
+    Raises:
+        psycopg.Error: the database cannot be reached.
+    """
+    with psycopg.connect(url) as connection:
+        statement = sql.SQL("SELECT max(at) FROM {} WHERE resolution = 'hour'").format(_TABLE)
+        row = connection.execute(statement).fetchone()
+    moment: datetime | None = row and row[0]
+    return moment and moment.astimezone(UTC)
+
+
 def replace_figures(url: str, rows: Iterable[Row], since: datetime, until: datetime) -> int:
     """Put rows in the place of all that are known of [since, until), at once or not at all.
 

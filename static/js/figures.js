@@ -1,0 +1,85 @@
+// The charts of what the job `metrics` has computed. They are read once: a run replaces figures
+// every few minutes at most, and a page that is read again shows them.
+
+import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
+import { all, h, one, setText } from "./dom.js";
+import { brief, count } from "./format.js";
+import "./shell.js";
+
+const section = one("#charts");
+const words = { messages: "Messages", held_ms: "Held back", committed: "Committed", aborted: "Aborted" };
+const inks = { messages: "open", held_ms: "aborted", committed: "committed", aborted: "aborted" };
+const ranks = { p50: "ink-3", p95: "ink-2", p99: "ink" };
+let series = null;
+
+const rank = (column) => column.slice(-3);
+const word = (column) => words[column] ?? rank(column);
+const text = (column, value) => (value === null ? "–" : column in words && column !== "held_ms" ? count(value) : brief(value));
+const ink = (column) => (column in inks ? `${inks[column]}-ink` : ranks[rank(column)]);
+const columns = (name) => series.figures[name].data.map((trace) => trace.meta);
+// The last point only says where the newest period ends.
+const newest = (column) => series[column].slice(0, -1).findLast((value) => value !== null) ?? null;
+
+function filled(trace) {
+  const column = trace.meta;
+  const values = series[column];
+  trace.x = series.at.map((at) => shownTime(at));
+  trace.y = values.map((value) => (value === null || column in words ? value : value / 1000));
+  trace.customdata = values.map((value) => `${word(column)} ${text(column, value)}`);
+  trace.line.color = colour(ink(column));
+  if (column in inks) trace.fillcolor = transparent(colour(`${inks[column]}-fill`), 0.5);
+  return trace;
+}
+
+async function draw(name) {
+  const figure = series.figures[name];
+  const layout = dressed(figure.layout);
+  if (name !== "amount") layout.yaxis.ticksuffix = " s";
+  layout.xaxis.hoverformat = "%Y-%m-%d %H:%M";
+  layout.annotations = columns(name).map((column, index, found) => note(`${word(column)}<br>${text(column, newest(column))}`, 0, ink(column), {
+    align: "left", yref: "paper", y: (index + 0.5) / found.length,
+  }));
+  await Plotly.react(one(`#${name}`), figure.data.map(filled), layout, CONFIG);
+  one(`#${name}`).removeAttribute("aria-busy");
+}
+
+function describe(name) {
+  setText(one(`#${name}-text`), `Newest: ${columns(name).map((column) => `${word(column)} ${text(column, newest(column))}`).join(", ")}.`);
+  const details = one(`[data-values="${name}"]`);
+  if (details.open) one(".scroll", details).replaceChildren(table(name));
+}
+
+function table(name) {
+  const head = h("tr", {}, h("th", { scope: "col" }, "From"), ...columns(name).map((column) => h("th", { scope: "col", class: "right" }, word(column))));
+  const rows = series.at.slice(0, -1).map((at, index) => h("tr", {},
+    h("td", { class: "num" }, new Date(shownTime(at)).toISOString().slice(0, 16).replace("T", " ")),
+    ...columns(name).map((column) => h("td", { class: "right num" }, text(column, series[column][index])))));
+  return h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows.reverse()));
+}
+
+async function drawAll() {
+  for (const name of Object.keys(series.figures)) {
+    describe(name);
+    await draw(name);
+  }
+}
+
+async function read() {
+  try {
+    const answer = await fetch(section.dataset.charts, { headers: { Accept: "application/json" } });
+    if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+    series = await answer.json();
+  } catch (error) {
+    for (const chart of all(".chart", section)) {
+      chart.classList.add("failed");
+      chart.removeAttribute("aria-busy");
+      chart.textContent = `The chart could not be loaded. ${error.message}`;
+    }
+    return;
+  }
+  all("[data-values]", section).forEach((details) => details.addEventListener("toggle", () => describe(details.dataset.values)));
+  onTheme(drawAll);
+  await drawAll();
+}
+
+if (section) read();

@@ -1,0 +1,107 @@
+"""The charts of the figures page as plotly figures without colours, and their data.
+
+As in ``overview_figures``: the page fills them, each trace carries a stable handle in ``meta``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from django.db.models import Max, Sum
+
+from txnconsole.runs.models import Figure
+
+#: How far back from the newest figure, and how long one period is.
+_SHOWN: Mapping[str, tuple[timedelta, timedelta]] = {
+    "hour": (timedelta(days=7), timedelta(hours=1)),
+    "minute": (timedelta(hours=3), timedelta(minutes=1)),
+}
+#: What is drawn of a dimension: its columns.
+_AMOUNTS: Mapping[str, Sequence[str]] = {"topic": ("messages",), "owner": ("held_ms",)}
+_ENDS = ("committed", "aborted")
+_LATENCIES = ("begin_commit", "commit_visible")
+_PERCENTILES = ("p50", "p95", "p99")
+_MARGIN = {"l": 54, "r": 92, "t": 10, "b": 26}
+_TIME = {"type": "date", "nticks": 4, "showgrid": False, "fixedrange": True}
+
+
+def read_charts(*, dimension: str, resolution: str, name: str) -> dict[str, Any]:
+    """The newest periods by column: amounts summed over all names, or of one; of percentiles, which
+    no sum tells, those of the slowest name. A period of which nothing is known counted nothing."""
+    figures = Figure.objects.filter(dimension=dimension, resolution=resolution)
+    if name:
+        figures = figures.filter(name=name)
+    amounts = _AMOUNTS.get(dimension, _ENDS)
+    percentiles = [f"{latency}_{rank}" for latency in _LATENCIES for rank in _PERCENTILES]
+    newest = figures.order_by("-at").values_list("at", flat=True).first()
+    length, width = _SHOWN[resolution]
+    found: dict[datetime, Mapping[str, object]] = {}
+    if newest is not None:
+        wanted = {column: Sum(column) for column in amounts} | {
+            column: Max(column) for column in percentiles
+        }
+        rows = figures.filter(at__gt=newest - length).order_by("at").values("at").annotate(**wanted)
+        found = {row["at"]: row for row in rows}
+    periods = _periods(found, width)
+    return {
+        "amounts": list(amounts),
+        "at": [_ms(at) for at in periods],
+        **{name: [found.get(at, {}).get(name, 0) for at in periods] for name in amounts},
+        **{name: [found.get(at, {}).get(name) for at in periods] for name in percentiles},
+        "figures": figure_templates(tuple(amounts)),
+    }
+
+
+def _periods(found: Mapping[datetime, object], width: timedelta) -> list[datetime]:
+    """From the oldest to the newest without a gap, and where the newest ends."""
+    if not found:
+        return []
+    first, last = min(found), max(found)
+    return [first + number * width for number in range((last - first) // width + 2)]
+
+
+@cache
+def figure_templates(amounts: tuple[str, ...]) -> dict[str, Any]:
+    """Traces and axes of all charts."""
+    # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
+    from plotly.graph_objects import Figure as Chart  # noqa: PLC0415
+
+    def chart() -> Any:
+        return Chart(
+            layout={
+                "template": "none",
+                "showlegend": False,
+                "hovermode": "x unified",
+                "margin": _MARGIN,
+                "xaxis": _TIME,
+                "yaxis": {"nticks": 3, "rangemode": "tozero", "fixedrange": True},
+            }
+        )
+
+    drawn = {"amount": chart()} | {latency: chart() for latency in _LATENCIES}
+    for column in amounts:
+        drawn["amount"].add_scatter(
+            meta=column,
+            mode="lines",
+            stackgroup="amount",
+            line={"width": 1, "shape": "hv"},
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    for latency in _LATENCIES:
+        # Told apart without colours, too.
+        for rank, dash in zip(_PERCENTILES, ("dot", "dash", "solid"), strict=True):
+            drawn[latency].add_scatter(
+                meta=f"{latency}_{rank}",
+                mode="lines",
+                line={"width": 1.5, "shape": "hv", "dash": dash},
+                hovertemplate="%{customdata}<extra></extra>",
+            )
+    return {name: json.loads(each.to_json()) for name, each in drawn.items()}
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
