@@ -189,6 +189,19 @@ def test_a_supervisor_whose_run_was_given_up_ends_its_job(monkeypatch: pytest.Mo
     assert starting.find(run.pk).error == "silent"
 
 
+def test_a_supervisor_that_took_its_time_to_start_is_not_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = started("finish")
+    claimed = launching.claim()
+    assert claimed is not None
+    PipelineRun.objects.filter(pk=run.pk).update(heartbeat_at=Now() - 2 * launching.SILENCE)
+    lost = []
+    monkeypatch.setattr(Supervisor, "_follow", lambda *_: lost.append(launching.fail_lost()))
+    Supervisor(claimed.pk, claimed.lease).run()
+    assert lost == [0]
+
+
 def test_a_job_ends_itself_when_its_supervisor_dies() -> None:
     """What `txnconsole.pipeline.jobs.run` does with the end of its standard input."""
     from txnconsole.pipeline.jobs import run as job

@@ -100,7 +100,7 @@ class Supervisor:
         run = self._row.first()
         if run is None:
             return
-        self._row.update(place=f"{socket.gethostname()}:{os.getpid()}")
+        self._row.update(place=f"{socket.gethostname()}:{os.getpid()}", heartbeat_at=Now())
         with _token(run) as self._token:
             self._follow(run)
 
