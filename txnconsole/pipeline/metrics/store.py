@@ -24,9 +24,9 @@ def newest_hour(url: str) -> datetime | None:
     """
     with psycopg.connect(url) as connection:
         statement = sql.SQL("SELECT max(at) FROM {} WHERE resolution = 'hour'").format(_TABLE)
-        row = connection.execute(statement).fetchone()
-    moment: datetime | None = row and row[0]
-    return moment and moment.astimezone(UTC)
+        [(newest,)] = connection.execute(statement).fetchall()
+    moment: datetime | None = newest
+    return None if moment is None else moment.astimezone(UTC)
 
 
 def replace_figures(url: str, rows: Iterable[Row], since: datetime, until: datetime) -> int:
