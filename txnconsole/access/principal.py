@@ -53,6 +53,12 @@ class Principal:
     def may(self, permission: Permission) -> bool:
         return permission in self.permissions
 
+    def may_abort(self, owner: str | None) -> bool:
+        """Whether it may abort a transaction of this owner; None: nobody knows whose it is."""
+        return Permission.TRANSACTION_ABORT_ANY in self.permissions or (
+            owner == self.name and Permission.TRANSACTION_ABORT in self.permissions
+        )
+
     def may_use(self, topic: TopicName) -> bool:
         """Whether one of the principal's patterns matches the topic."""
         return self.topics == ALL_TOPICS or matches(self.topics, str(topic))

@@ -15,7 +15,7 @@ ABORT = "transaction.abort"
 
 
 def abort_transaction(request: ConsoleRequest, txn_id: TxnID, reason: str) -> Transaction:
-    """Decide a transaction's abort for the operator's reason.
+    """Decide a transaction's abort, for the reason of its owner or of an operator.
 
     The decision is durable when this returns; the workers carry it out. Repeating it is harmless.
 
@@ -30,8 +30,12 @@ def abort_transaction(request: ConsoleRequest, txn_id: TxnID, reason: str) -> Tr
     with recorded(change) as recording:
         before = engine().coordinator.get(txn_id)
         recording.before = {"status": str(before.status), "owner": before.owner}
+        own = before.owner == request.principal.name
         after = engine().coordinator.end(
-            txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR, detail=reason
+            txn_id,
+            TxnAction.ABORT,
+            reason=EndReason.CLIENT if own else EndReason.OPERATOR,
+            detail=reason,
         )
         recording.after = {"status": str(after.status)}
     wake_finalizer(txn_id.tc_id)

@@ -16,7 +16,7 @@ from txnconsole.alerts.reading import firing_count
 #: Title, address name, permission; in the order of the navigation.
 _PAGES = (
     ("Overview", "overview", Permission.TOPIC_READ),
-    ("Transactions", "transactions", Permission.TRANSACTION_READ_ANY),
+    ("Transactions", "transactions", Permission.TRANSACTION_READ),
     ("Topics", "topics", Permission.TOPIC_READ),
     ("Subscriptions", "subscriptions", Permission.TOPIC_READ),
 )

@@ -8,6 +8,7 @@ from engine.inspect.impact import Impact
 from engine.model.agreement import Discord, Says
 from engine.model.hanging import HangingClass
 from engine.model.timeout_advice import Fit
+from txnconsole.access.principal import Principal
 
 register = template.Library()
 
@@ -57,6 +58,12 @@ _FITS = {
 def commits_visible(impact: Impact) -> int:
     """How many messages would become readable by an end, over all partitions."""
     return sum(part.messages_visible for part in impact.partitions)
+
+
+@register.filter
+def may_abort(principal: Principal, owner: str | None) -> bool:
+    """Whether who looks may abort a transaction of this owner."""
+    return principal.may_abort(owner)
 
 
 @register.filter

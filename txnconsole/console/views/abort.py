@@ -9,12 +9,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from engine.model.errors import EngineError
+from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import ReasonForm
 from txnconsole.console.operator_actions import abort_transaction
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.page import ConsoleRequest, forbidden, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
@@ -23,35 +24,39 @@ DETAILED, NAMED = 5, 5
 
 
 @require_http_methods(["GET", "POST"])
-@page(Permission.TRANSACTION_ABORT_ANY)
+@page(Permission.TRANSACTION_ABORT)
 def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Show what aborting would do; on POST, do it.
+    """Show what aborting would do; on POST, do it: one's own, or anybody's for an operator.
 
     A missing reason is 422 and a transaction that has been ended otherwise is 409, both with the
     form, so that the dialog stays and says so.
     """
+    found = engine().coordinator.get(txn_id, owner=request.principal.owner_filter)
+    if not request.principal.may_abort(found.owner):
+        return forbidden(request, Permission.TRANSACTION_ABORT_ANY)
     if request.method == "GET":
-        return _dialog(request, txn_id, ReasonForm())
+        return _dialog(request, found, ReasonForm())
     form = ReasonForm(request.POST)
     if not form.is_valid():
-        return _dialog(request, txn_id, form, status=422)
+        return _dialog(request, found, form, status=422)
     try:
         abort_transaction(request, txn_id, form.cleaned_data["reason"])
     except EngineError as error:
         form.add_error(None, error.message)
-        return _dialog(request, txn_id, form, status=503 if error.retryable else 409)
+        return _dialog(request, found, form, status=503 if error.retryable else 409)
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Trigger": "aborted"})
     return HttpResponseRedirect(reverse("console:transaction", args=[txn_id]))
 
 
 def _dialog(
-    request: ConsoleRequest, txn_id: TxnID, form: ReasonForm, *, status: int = 200
+    request: ConsoleRequest, found: Transaction, form: ReasonForm, *, status: int = 200
 ) -> HttpResponse:
-    found = engine().coordinator.get(txn_id)
     context: dict[str, Any] = {"transaction": found, "form": form, "named": NAMED}
     if len(found.partitions) > DETAILED:
-        context["effect"] = region(lambda: engine().inspect.transactions.joint_effect([txn_id]))
+        context["effect"] = region(
+            lambda: engine().inspect.transactions.joint_effect([found.txn_id])
+        )
     else:
         asked = [TxnAction.ABORT]
         if found.status is TxnStatus.OPEN:

@@ -92,7 +92,6 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
                 ).items
             )
         ),
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(
         request, "console/coordinator.html", context, region="console/partials/coordinator.html"

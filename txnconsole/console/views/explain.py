@@ -77,7 +77,6 @@ def explain(request: ConsoleRequest) -> HttpResponse:
                 "given": given,
                 "sentence": sentence,
                 "reasons": told(answer.value),
-                "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
             }
     invalid = asked and not form.is_valid()
     return show(

@@ -50,7 +50,6 @@ def held_back(request: ConsoleRequest) -> HttpResponse:
         "order": order,
         "lower": lower,
         "next_from": lower + PAGE_ROWS if lower + PAGE_ROWS < len(known) else None,
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(
         request, "console/held_back.html", context, region="console/partials/held_back.html"

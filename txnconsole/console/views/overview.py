@@ -76,7 +76,6 @@ def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
         "held": with_holders(listed),
         "unlisted": len(held) - len(listed),
         "more_held": len(held) == HELD_BACK_LIMIT,
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
         "sampled": summary.rates,
     }
 

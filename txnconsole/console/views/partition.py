@@ -62,7 +62,6 @@ def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
             back=_CHART,
         ),
         "many_segments": MANY,
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(
         request, "console/partition.html", context, region="console/partials/partition.html"

@@ -108,7 +108,6 @@ def _blocker(
         "status": status,
         "blocker": stack[0] if stack else None,
         "is_sidecar": engine().log.buffer_of(status.partition) is BufferKind.SIDECAR,
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
 
 

@@ -93,7 +93,6 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
         "lower": lower,
         "next_from": lower + PARTITIONS if lower + PARTITIONS < partitions else None,
         "legend": list(NAMES.items()),
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(
         request, "console/subscription.html", context, region="console/partials/subscription.html"

@@ -19,6 +19,7 @@ from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.audit_log import audit_page
 from txnconsole.console.live.transaction_feeds import transaction_position
+from txnconsole.console.own_transactions import transaction_page
 from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
 from txnconsole.console.payload import preview
 from txnconsole.console.phases import phases_of
@@ -41,7 +42,7 @@ _CONFLICTS = 20
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@transaction_page
 def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """A transaction's header, participants, life and log."""
     try:
@@ -60,7 +61,7 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "share": _share(found, effect),
         "is_final": is_final,
         # A transaction that has ended changes no more.
-        "channel": None if is_final else f"txn:{txn_id}",
+        "channel": None if is_final or request.principal.owner_filter else f"txn:{txn_id}",
         "position": transaction_position(found),
         "phases": phases_of(found),
         "log": records,
@@ -75,7 +76,6 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "chart_height": chart_height(
             1 + len(found.partitions) + len({one.subscription for one in found.subscriptions})
         ),
-        "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
         "may_retry": request.principal.may(Permission.TRANSACTION_RETRY),
         "may_audit": request.principal.may(Permission.AUDIT_READ),
     }
@@ -144,7 +144,7 @@ def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@transaction_page
 def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Where its time went, by participant: a chart's figure as JSON, or the same as a table."""
     found = engine().inspect.transactions.timeline(engine().inspect.transaction(txn_id))
@@ -156,7 +156,7 @@ def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@transaction_page
 def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What it consumed and what it produced, and whose messages those were."""
     found = engine().inspect.transaction(txn_id)
@@ -173,7 +173,7 @@ def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@transaction_page
 def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What each participant says of it, beside what its coordinator recorded."""
     found = region(lambda: engine().inspect.participants(txn_id))
@@ -189,7 +189,7 @@ def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@transaction_page
 def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Whom it refused, and who refused it, for messages that both wanted to acknowledge."""
     context = {
@@ -203,7 +203,7 @@ def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@transaction_page
 def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Its messages in one of its partitions; payloads only for those who may read payloads."""
     found = engine().inspect.transaction(txn_id)

@@ -16,6 +16,7 @@ from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
 from txnconsole.console.audit_log import audit_page
+from txnconsole.console.own_transactions import narrowed, transaction_page
 from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.spreadsheet import csv_lines
 from txnconsole.console.transaction_bundle import bundle as make_bundle
@@ -37,7 +38,7 @@ _CUT = f"The list goes on: a file has at most {MAX_ROWS:,} transactions. Narrow 
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@page(Permission.TRANSACTION_READ)
 def export(request: ConsoleRequest, form: str) -> HttpResponse:
     """Headers of all transactions that the query matches, in its order, up to :data:`MAX_ROWS`.
 
@@ -47,7 +48,7 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
         raise Http404
     listing = Listing.of(request.GET)
     try:
-        query = parse(listing.text, me=request.principal.name)
+        query = narrowed(parse(listing.text, me=request.principal.name), request.principal)
     except QueryError as error:
         raise InvalidRequest(str(error)) from error
     pages = _pages(listing, query)
@@ -61,7 +62,7 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@transaction_page
 def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """All that is known of one transaction as one JSON document, without payloads."""
     inspect = engine().inspect

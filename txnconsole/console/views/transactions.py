@@ -16,8 +16,9 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.bulk_limits import most_at_once
 from txnconsole.console.live.feed import digest
 from txnconsole.console.live.transaction_feeds import live_figures
+from txnconsole.console.own_transactions import narrowed
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.reads import region
+from txnconsole.console.reads import Region, region
 from txnconsole.console.transaction_list import Listing, chips, with_shares
 from txnconsole.console.transaction_query import (
     QUALIFIERS,
@@ -35,7 +36,7 @@ _LOOK_THROUGH = 500
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@page(Permission.TRANSACTION_READ)
 def transactions(request: ConsoleRequest) -> HttpResponse:
     """Transactions that match the query of the address, a page at a time.
 
@@ -43,17 +44,19 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
     transaction.
     """
     listing = Listing.of(request.GET)
-    figures = region(live_figures)
+    sees_all = request.principal.owner_filter is None
+    figures: Region[dict[str, int]] = region(live_figures) if sees_all else Region()
     error = None
     query = TransactionQuery()
     try:
-        query = parse(listing.text, me=request.principal.name)
+        query = narrowed(parse(listing.text, me=request.principal.name), request.principal)
     except QueryError as failure:
         error = str(failure)
     if len(query.txn_ids) == 1:
         return HttpResponseRedirect(reverse("console:transaction", args=[query.txn_ids[0]]))
     context: dict[str, Any] = {
-        "channel": "txns",
+        "channel": "txns" if sees_all else None,
+        "sees_all": sees_all,
         "position": digest(figures.value),
         "listing": listing,
         "query": query,
@@ -93,7 +96,11 @@ def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:
 def _page(listing: Listing, query: TransactionQuery) -> Page[Transaction]:
     if query.txn_ids:
         known = engine().coordinator.get_many(query.txn_ids)
-        items = tuple(known[txn_id] for txn_id in query.txn_ids if txn_id in known)
+        items = tuple(
+            known[txn_id]
+            for txn_id in query.txn_ids
+            if txn_id in known and query.filter.owner in (None, known[txn_id].owner)
+        )
         return Page(items=items, next_cursor=None)
     return engine().coordinator.list(
         query.filter, order=listing.order, limit=PAGE_ROWS, cursor=listing.cursor
@@ -101,13 +108,16 @@ def _page(listing: Listing, query: TransactionQuery) -> Page[Transaction]:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@page(Permission.TRANSACTION_READ)
 def rows(request: ConsoleRequest) -> HttpResponse:
     """The rows of the given transactions as they are now, so that a page updates them in place."""
     wanted = [TxnID.parse(text) for text in request.GET.getlist("id")[:PAGE_ROWS]]
-    found = engine().coordinator.get_many(wanted)
+    owner = request.principal.owner_filter
+    found = [
+        one for one in engine().coordinator.get_many(wanted).values() if owner in (None, one.owner)
+    ]
     context = {
-        "rows": with_shares(found.values()),
+        "rows": with_shares(found),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(request, "console/partials/transaction_rows.html", context)
@@ -128,7 +138,7 @@ def count(request: ConsoleRequest) -> HttpResponse:
 
 
 @require_GET
-@page(Permission.TRANSACTION_READ_ANY)
+@page(Permission.TRANSACTION_READ)
 def suggestions(request: ConsoleRequest) -> HttpResponse:
     """Names that a qualifier's value may be the beginning or a part of, for its completion."""
     part = request.GET.get("part", "").lower()

@@ -1,0 +1,49 @@
+"""Whose transactions a page shows: everybody's to who may read them all, else those of who looks.
+
+As over REST (semantics §2): to a user who may read only their own, another's does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+
+from django.http import HttpResponse
+
+from engine.model.txn_id import TxnID
+from txnconsole.access.principal import Principal
+from txnconsole.access.roles import Permission
+from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.transaction_query import QueryError, TransactionQuery
+from txnconsole.enginedb.wiring import engine
+
+View = Callable[[ConsoleRequest, TxnID], HttpResponse]
+
+
+def transaction_page(view: View) -> Callable[..., HttpResponse]:
+    """A page, or a part of one, about a transaction that whoever asks may see."""
+
+    @page(Permission.TRANSACTION_READ)
+    @wraps(view)
+    def checked(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+        owner = request.principal.owner_filter
+        if owner is not None:
+            engine().coordinator.get(txn_id, owner=owner)
+        return view(request, txn_id)
+
+    return checked
+
+
+def narrowed(query: TransactionQuery, principal: Principal) -> TransactionQuery:
+    """The query, of the principal's own transactions when it may read no others.
+
+    Raises:
+        QueryError: it asks for another's.
+    """
+    owner = principal.owner_filter
+    if owner is None:
+        return query
+    if query.filter.owner not in (None, owner):
+        raise QueryError(f"You may read your own transactions only, those of {owner}.")
+    return replace(query, filter=replace(query.filter, owner=owner))
