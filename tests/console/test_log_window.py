@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine import Engine
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import Orders, begin, finish, produce
 from txnconsole.console.log_window import merged, read_window
+
+pytestmark = pytest.mark.django_db
 
 
 def test_a_window_holds_every_kind_of_entry_with_its_state(orders: Orders, engine: Engine) -> None:

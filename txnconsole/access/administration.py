@@ -1,4 +1,4 @@
-"""Changing tokens and users, recorded: one place for the REST API and the console.
+"""Changing tokens, users and masking rules, recorded: one place for the REST API and the console.
 
 Every attempt is in the audit log, in one SQL transaction with its change. Who may make which is
 asked before, at the edge, except for what a person must not do to itself or give away.
@@ -11,13 +11,17 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 
-from engine.model.errors import EngineError
-from txnconsole.access.models import Token
+from engine.model.errors import EngineError, InvalidRequest
+from txnconsole.access.masking import ANYWHERE, Effect, Part
+from txnconsole.access.models import MaskingRule, Token
 from txnconsole.access.principal import ALL_TOPICS, Principal
 from txnconsole.access.roles import Role, permissions_of
 from txnconsole.access.tokens import find_token, issue, revoke, revoke_beyond
 from txnconsole.access.users import UserNotFound, UserSettings, find_user, put_user, roles_of
 from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
+
+#: All of them are gone through for each message that a viewer reads.
+MAX_MASKING_RULES = 100
 
 
 class NotYours(EngineError):
@@ -127,3 +131,46 @@ def _refuse_locking_oneself_out(principal: Principal, name: str, settings: UserS
         settings.roles is not None and Role.ADMIN not in settings.roles
     ):
         raise NotYours("Another admin must do this: nobody locks itself out.")
+
+
+def add_masking_rule(
+    actor: Actor, *, topics: str, part: Part, name: str, effect: Effect
+) -> MaskingRule:
+    """Mask something for viewers from now on.
+
+    Raises:
+        InvalidRequest: the rule names nothing, or there are :data:`MAX_MASKING_RULES` already.
+    """
+    with recorded_atomically(Change(actor, "masking.create", f"topics:{topics}")) as recording:
+        _check_name(part, name)
+        if MaskingRule.objects.count() >= MAX_MASKING_RULES:
+            raise InvalidRequest(f"There are {MAX_MASKING_RULES} masking rules; delete one first.")
+        rule = MaskingRule.objects.create(
+            topics=topics, part=part, name=name, effect=effect, created_by=actor.name
+        )
+        recording.after = {"rule": rule.pk, "part": part, "name": name, "effect": effect}
+    return rule
+
+
+def delete_masking_rule(actor: Actor, rule: MaskingRule, reason: str) -> None:
+    """Show viewers again what the rule has masked."""
+    change = Change(actor, "masking.delete", f"topics:{rule.topics}", reason)
+    with recorded_atomically(change) as recording:
+        recording.before = {
+            "rule": rule.pk,
+            "part": rule.part,
+            "name": rule.name,
+            "effect": rule.effect,
+        }
+        rule.delete()
+
+
+def _check_name(part: Part, name: str) -> None:
+    named = part in {Part.FIELD, Part.PROPERTY}
+    if named is not bool(name):
+        raise InvalidRequest(
+            f"Name the {part} that is masked." if named else f"A rule of the {part} has no name."
+        )
+    levels = name.split(".")
+    if part is Part.FIELD and ("" in levels or levels[-1] == ANYWHERE):
+        raise InvalidRequest("Write a path as card.number, items.*.iban or **.iban.")

@@ -1,4 +1,4 @@
-"""Tokens of programs."""
+"""Tokens of programs, and what of messages is masked."""
 
 from __future__ import annotations
 
@@ -42,3 +42,18 @@ class Token(models.Model):
         if getattr(self, "is_past", False):
             return "expired"
         return "valid" if self.user.is_active else "disabled"
+
+
+class MaskingRule(models.Model):
+    """What viewers do not see of the messages of some topics (txnconsole/access/masking.py)."""
+
+    topics = models.CharField(max_length=400, help_text="A pattern over tenant/namespace/topic.")
+    part = models.CharField(max_length=16)
+    name = models.CharField(max_length=200, blank=True)
+    effect = models.CharField(max_length=16)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        part = f"{self.part} {self.name}" if self.name else self.part
+        return f"{self.effect} the {part} in {self.topics}"

@@ -1,23 +1,54 @@
 """Who may read what messages carry: one rule for the REST API and the console.
 
-Consumers, operators and admins read payloads. Viewers read everything else of a message, and the
-payloads of topics that match a pattern of ``TXNCONSOLE_VIEWER_PAYLOADS`` (none by default). Keys
-and properties are not masked: do not put secrets there.
+Consumers, operators and admins read everything. Viewers read payloads only of topics that match a
+pattern of ``TXNCONSOLE_VIEWER_PAYLOADS`` (none by default), and of whatever they read, what
+administrators' rules (:mod:`txnconsole.access.masking`) leave of it, keys and properties too.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.conf import settings
 
+from engine.model.message import StoredMessage
 from engine.model.topic_name import TopicName
+from txnconsole.access.masking import Effect, Part, Rule, Shown, apply
+from txnconsole.access.models import MaskingRule
 from txnconsole.access.principal import Principal, matches
 from txnconsole.access.roles import Permission
 
 
-def may_read_payloads(principal: Principal, topic: TopicName | None = None) -> bool:
-    """Whether the principal may read the payloads of a topic, or without one of any topic."""
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What somebody may see of the messages of one topic."""
+
+    payloads: bool
+    rules: tuple[Rule, ...] = ()
+
+    def shown(self, message: StoredMessage) -> Shown:
+        if self.payloads and not self.rules:
+            return Shown(message, payload=True, masked=False)
+        return apply(message, self.rules, payload=self.payloads)
+
+
+EVERYTHING = Sight(payloads=True)
+
+
+def sight_of(principal: Principal, topic: TopicName) -> Sight:
+    """What the principal may see of the topic's messages."""
     if principal.may(Permission.PAYLOAD_READ):
-        return True
-    if topic is None or not principal.may(Permission.MESSAGE_READ):
-        return False
-    return matches(tuple(settings.TXNCONSOLE_VIEWER_PAYLOADS), str(topic))
+        return EVERYTHING
+    is_open = principal.may(Permission.MESSAGE_READ) and matches(
+        tuple(settings.TXNCONSOLE_VIEWER_PAYLOADS), str(topic)
+    )
+    return Sight(is_open, rules_of(topic))
+
+
+def rules_of(topic: TopicName) -> tuple[Rule, ...]:
+    """The rules whose patterns match the topic, in the order in which they were made."""
+    return tuple(
+        Rule(Part(one.part), one.name, Effect(one.effect))
+        for one in MaskingRule.objects.order_by("id")
+        if matches((one.topics,), str(topic))
+    )

@@ -148,8 +148,8 @@ class Produced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as read or received. When ``payload_masked`` the token may not read payloads, and
-    the payload is empty."""
+    """A message as read or received. When ``payload_masked`` the token may not read all of the
+    payload: what is hidden from it is left out, most often everything."""
 
     message_id: str
     offset: int

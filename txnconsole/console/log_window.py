@@ -8,7 +8,7 @@ marker) or ``a`` (abort marker); a transaction is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,8 @@ from engine.inspect.blockers import Blocker
 from engine.model.message import EntryKind, StoredMessage, Visibility
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
+from txnconsole.access.masking import Rule, key_shown
+from txnconsole.access.payloads import rules_of
 from txnconsole.console.live.feed import digest
 
 COLUMNS = 64
@@ -73,6 +75,7 @@ def window_of(
         for message in read_entries(engine, status, start, number)
     ]
     ongoing = spans_of(blockers)
+    rules = rules_of(status.partition.topic)
     return {
         "seq": position_of(status, ongoing),
         "columns": COLUMNS,
@@ -80,7 +83,7 @@ def window_of(
         "base": base,
         "at": at,
         "pinned": at is None and fence + COLUMNS < base,
-        "entries": [packed(message) for message in messages],
+        "entries": [packed(message, rules) for message in messages],
         "txns": _states(messages) | _ended(engine, status, base) | ongoing,
         "summary": summary_of(status),
         "history": read_history(engine, status.partition),
@@ -148,13 +151,14 @@ def read_history(engine: Engine, partition: PartitionName) -> list[list[int]]:
     return [[_ms(one.at), one.last_offset, one.stable_position] for one in samples]
 
 
-def packed(message: StoredMessage) -> Entry:
-    """An entry in the form that the page reads. It has no payload: frames are for every role."""
+def packed(message: StoredMessage, rules: Sequence[Rule]) -> Entry:
+    """An entry in the form that the page reads. Frames are for every role: it has no payload, and
+    of the key what the topic's masking rules leave."""
     return [
         message.offset,
         _KIND[message.kind],
         None if message.txn_id is None else str(message.txn_id),
-        message.key,
+        key_shown(message.key, rules),
         _ms(message.publish_time),
         len(message.payload),
     ]

@@ -25,7 +25,6 @@ from engine.model.errors import (
     TopicNotFound,
     TransactionNotFound,
 )
-from txnconsole.access.payloads import may_read_payloads
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.errors import (
@@ -38,8 +37,6 @@ from txnconsole.alerts.errors import (
 from txnconsole.jobs.errors import JobNotFound
 from txnconsole.preferences.models import Preferences, preferences_of
 from txnconsole.runs.errors import RunNotFound
-
-__all__ = ["ConsoleRequest", "failed", "forbidden", "may_read_payloads", "page", "show"]
 
 P = ParamSpec("P")
 

@@ -17,13 +17,13 @@ class Preview:
     cut: bool
 
 
-def preview(payload: bytes) -> Preview:
+def preview(payload: bytes, most: int = _MAX_BYTES) -> Preview:
     """Show UTF-8 as it is; a character that the cut splits is left out."""
-    head = payload[:_MAX_BYTES]
+    head = payload[:most]
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        if len(payload) <= _MAX_BYTES or error.start < len(head) - 3:
+        if len(payload) <= most or error.start < len(head) - 3:
             return Preview(head[:_HEX_BYTES].hex(" "), False, len(payload) > _HEX_BYTES)
         text = head[: error.start].decode()
-    return Preview(text, True, len(payload) > _MAX_BYTES)
+    return Preview(text, True, len(payload) > most)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 
+from txnconsole.access.masking import Effect, Part
 from txnconsole.access.roles import Role
 from txnconsole.access.users import USER_NAME
 from txnconsole.console.confirmation import ReasonForm
@@ -125,4 +126,41 @@ class RolesForm(ReasonForm):
     )
     revoke_tokens = forms.BooleanField(
         required=False, label="Revoke its tokens that permit more than these roles"
+    )
+
+
+class MaskingForm(forms.Form):
+    """What viewers shall not see of the messages of some topics."""
+
+    topics = forms.CharField(
+        max_length=_MAX_PATTERN,
+        label="Topics",
+        widget=forms.TextInput(attrs=_TEXT | {"placeholder": "public/default/*"}),
+        help_text="A pattern over tenant/namespace/topic with * ? and […].",
+    )
+    part = forms.ChoiceField(
+        choices=[
+            (Part.FIELD, "a field of a JSON payload"),
+            (Part.PAYLOAD, "the payload"),
+            (Part.KEY, "the key"),
+            (Part.PROPERTY, "a property"),
+        ],
+        label="What",
+        widget=forms.Select(attrs={"class": "field"}),
+    )
+    name = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Which field or property",
+        widget=forms.TextInput(attrs=_TEXT | {"placeholder": "card.number, items.*.iban, **.iban"}),
+        help_text="* in a name is anything, ** any number of levels; lists are gone through.",
+    )
+    effect = forms.ChoiceField(
+        choices=[
+            (Effect.REPLACE, "*** instead of it"),
+            (Effect.TAIL, "all but its last four characters hidden"),
+            (Effect.REMOVE, "nothing: it is left out"),
+        ],
+        label="What is shown",
+        widget=forms.Select(attrs={"class": "field"}),
     )

@@ -15,6 +15,8 @@ from txnconsole.console.live import partition_feed
 from txnconsole.console.live.partition_feed import PartitionFeed
 from txnconsole.console.log_window import read_window
 
+pytestmark = pytest.mark.django_db
+
 
 def change(feed: PartitionFeed) -> dict[str, Any]:
     reading = feed.read()

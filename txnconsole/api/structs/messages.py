@@ -24,6 +24,7 @@ from engine.model.message import (
 from engine.model.partition import Appended, Fetched
 from engine.model.read_position import ReadPosition
 from engine.model.topic_name import PartitionName
+from txnconsole.access.payloads import EVERYTHING, Sight
 from txnconsole.api.limits import BATCH_MESSAGES, FETCH_BYTES, FETCH_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
@@ -236,7 +237,9 @@ class _MessageHead(Answer, kw_only=True):
     ] = msgspec.UNSET
     payload_masked: Annotated[
         bool | msgspec.UnsetType,
-        msgspec.Meta(description="True: the caller may not read payloads; this one is empty."),
+        msgspec.Meta(
+            description="True: of the payload, something or all is hidden from the caller."
+        ),
     ] = msgspec.UNSET
 
 
@@ -301,15 +304,19 @@ class PackedReceivedMessages(Answer):
     messages: list[PackedMessage]
 
 
-def fetched(answer: Fetched, *, packed: bool, view_log: bool, masked: bool) -> Answer:
-    """A fetch's answer; with ``view_log`` each entry tells its visibility, ``masked`` takes the
-    payloads out."""
+def fetched(answer: Fetched, *, packed: bool, view_log: bool, sight: Sight) -> Answer:
+    """A fetch's answer; with ``view_log`` each entry tells its visibility; it has what the caller
+    may see of each."""
     positions = _positions(answer)
     messages = answer.messages
     extras = [{"visibility": each.visibility} if view_log else _NOTHING for each in messages]
-    if masked:
-        messages = tuple(msgspec.structs.replace(each, payload=b"") for each in messages)
-        extras = [{**extra, "payload_masked": True} for extra in extras]
+    if sight is not EVERYTHING:
+        shown = [sight.shown(each) for each in messages]
+        messages = tuple(one.message for one in shown)
+        extras = [
+            {**extra, "payload_masked": True} if one.masked or not one.payload else extra
+            for extra, one in zip(extras, shown, strict=True)
+        ]
     pairs = zip(messages, extras, strict=True)
     if packed:
         packed_messages = [_packed_message(each, extra) for each, extra in pairs]

@@ -8,7 +8,7 @@ from engine.model.errors import PayloadTooLarge
 from engine.model.message import NewMessage
 from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
-from txnconsole.access.payloads import may_read_payloads
+from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import named
 from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
@@ -82,7 +82,8 @@ class Messages(PackingEndpoint, PartitionEndpoint):
 
         A caller without the permission `payload.read` (a viewer) gets the messages with empty
         payloads and `payload_masked: true`, but of topics that the setting
-        `TXNCONSOLE_VIEWER_PAYLOADS` opens to viewers.
+        `TXNCONSOLE_VIEWER_PAYLOADS` opens to viewers. Masking rules, which an administrator
+        keeps in the console, take parts of payloads, keys and properties away from it.
 
         With `wait_ms` the call waits until there is something from `from_offset` on; go on at
         `next_offset`. `view=log` shows every entry as it stands, markers too.
@@ -115,7 +116,7 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             answer,
             packed=call.packed,
             view_log=query.view == "log",
-            masked=not may_read_payloads(call.principal, self.topic),
+            sight=sight_of(call.principal, self.topic),
         )
 
     def _fetch(self, query: FetchQuery) -> Fetched:

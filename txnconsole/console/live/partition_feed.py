@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
+
 from engine import Engine
+from engine.model.errors import CoordinatorUnavailable
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
+from txnconsole.access.masking import Rule
+from txnconsole.access.payloads import rules_of
 from txnconsole.console.live.feed import Reading
 from txnconsole.console.log_window import (
     packed,
@@ -20,6 +26,8 @@ from txnconsole.enginedb.wiring import engine
 
 #: With more new entries than this the page reads its window again instead.
 MAX_ENTRIES = 256
+#: A new masking rule holds in frames after so many seconds.
+RULES_HOLD_S = 5.0
 
 
 class PartitionFeed:
@@ -34,6 +42,8 @@ class PartitionFeed:
         self._partition = partition
         self._last: int | None = None
         self._position = ""
+        self._known_rules: tuple[Rule, ...] = ()
+        self._rules_until = 0.0
 
     def read(self) -> Reading:
         """Look once.
@@ -56,4 +66,15 @@ class PartitionFeed:
             return {"from": status.last_offset + 1, "entries": []}
         start = self._last + 1
         new = read_entries(source, status, start, status.last_offset - self._last)
-        return {"from": start, "entries": [packed(message) for message in new]}
+        rules = self._rules()
+        return {"from": start, "entries": [packed(message, rules) for message in new]}
+
+    def _rules(self) -> tuple[Rule, ...]:
+        """What is masked of keys; asked again after :data:`RULES_HOLD_S`."""
+        if time.monotonic() >= self._rules_until:
+            try:
+                self._known_rules = rules_of(self._partition.topic)
+            except (OperationalError, InterfaceError) as error:
+                raise CoordinatorUnavailable from error
+            self._rules_until = time.monotonic() + RULES_HOLD_S
+        return self._known_rules

@@ -22,6 +22,7 @@ from engine.model.txn_status import TxnStatus
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.console.object_links import address_of
+from txnconsole.console.payload import Preview, preview
 from txnconsole.console.quantities import percent
 from txnconsole.console.txn_id_forms import txn_id_hex
 from txnconsole.trends.reading import CoordinatorRates
@@ -35,6 +36,7 @@ _STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {
 }
 _MS_SECOND, _MS_MINUTE, _MS_HOUR, _MS_DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _MAX_RUNS = 8
+_ROW_BYTES = 200
 _DASH = "\N{EN DASH}"
 _KINDS = {
     EntryKind.DATA: "Message",
@@ -238,6 +240,12 @@ def action(
 def spanned(row: IndexedTxn) -> int:
     """How many offsets lie between a transaction's first message and its marker, both counted."""
     return row.last_offset - row.first_offset + 1
+
+
+@register.filter
+def beginning(payload: bytes) -> Preview:
+    """The beginning of a payload, for a row of a table."""
+    return preview(payload, _ROW_BYTES)
 
 
 @register.filter

@@ -14,9 +14,10 @@ from engine.model.errors import InvalidRequest
 from engine.model.message import StoredMessage
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
+from txnconsole.access.payloads import Sight, sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.newer import number_of
-from txnconsole.console.page import ConsoleRequest, may_read_payloads, page
+from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.spreadsheet import csv_lines
 from txnconsole.enginedb.wiring import engine
 from txnconsole.streamed import streamed
@@ -34,8 +35,8 @@ _KINDS = {"csv": "text/csv", "json": "application/x-ndjson"}
 @require_GET
 @page(Permission.TOPIC_READ)
 def export(request: ConsoleRequest, topic: TopicName, number: int, form: str) -> HttpResponse:
-    """Every entry from one offset to another, markers too, with what a reader gets of it; payloads
-    only for those who may read payloads.
+    """Every entry from one offset to another, markers too, with what a reader gets of it, as far
+    as whoever asks may see it.
 
     Read and sent some at a time, so that neither memory nor a connection is held for all of it.
     """
@@ -44,11 +45,8 @@ def export(request: ConsoleRequest, topic: TopicName, number: int, form: str) ->
     partition = PartitionName(topic, number)
     status = engine().log.status(partition)
     first, last = _range(request, status)
-    payloads = may_read_payloads(request.principal, topic)
-    pages = (
-        [_values(each, payloads=payloads) for each in found]
-        for found in _entries(partition, first, last)
-    )
+    sight = sight_of(request.principal, topic)
+    pages = ([_values(each, sight) for each in found] for found in _entries(partition, first, last))
     lines = csv_lines(_COLUMNS, pages) if form == "csv" else _json(pages)
     response = streamed(lines, f"{_KINDS[form]}; charset=utf-8")
     name = f"{topic.topic}-{number}-{first}-{last}.{form}"
@@ -87,7 +85,9 @@ def _json(pages: Iterator[Sequence[Sequence[object]]]) -> Iterator[str]:
         )
 
 
-def _values(one: StoredMessage, *, payloads: bool) -> list[object]:
+def _values(stored: StoredMessage, sight: Sight) -> list[object]:
+    shown = sight.shown(stored)
+    one = shown.message
     return [
         one.offset,
         str(one.message_id),
@@ -100,8 +100,8 @@ def _values(one: StoredMessage, *, payloads: bool) -> list[object]:
         _time(one.publish_time),
         one.producer_name,
         one.sequence_id,
-        len(one.payload),
-        b64encode(one.payload).decode() if payloads else None,
+        len(stored.payload),
+        b64encode(one.payload).decode() if shown.payload else None,
     ]
 
 

@@ -19,6 +19,7 @@ TABS = (
     ("Profile", "settings-profile", Permission.SELF_READ),
     ("Tokens", "settings-tokens", Permission.TOKEN_OWN),
     ("Users", "settings-users", Permission.ACCESS_MANAGE),
+    ("Masking", "settings-masking", Permission.OPERATION_READ),
     ("Limits and retention", "settings-limits", Permission.OPERATION_READ),
 )
 
