@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from django.urls import reverse
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission, Role
 from txnconsole.alerts.reading import firing_count
+from txnconsole.console.elsewhere import elsewhere
 
 #: Title, address name, permission; in the order of the navigation.
 _PAGES = (
@@ -44,11 +46,13 @@ _ELSEWHERE = (
     ("Held-back partitions", "held-back", Permission.TOPIC_READ),
     ("Hanging transactions", "hanging", Permission.TRANSACTION_READ_ANY),
     ("Timeout advice", "timeouts", Permission.TRANSACTION_READ_ANY),
+    ("Read a transaction's document", "transaction-document", Permission.SELF_READ),
     ("Bulk aborts", "bulk-aborts", Permission.JOB_READ),
     ("Why is a message not seen", "explain", Permission.TOPIC_READ),
     ("Alert rules", "alert-rules", Permission.ALERT_READ),
     ("Tokens", "settings-tokens", Permission.TOKEN_OWN),
     ("Users", "settings-users", Permission.ACCESS_MANAGE),
+    ("Masking rules", "settings-masking", Permission.OPERATION_READ),
     ("Limits and retention", "settings-limits", Permission.OPERATION_READ),
 )
 #: From the role that may most to the one that may least.
@@ -95,6 +99,9 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         ],
         "environment_name": settings.ENVIRONMENT_NAME,
         "read_only": settings.READ_ONLY,
+        # Asked for by the frame, and by what it is not around.
+        "elsewhere": partial(elsewhere, request, principal.name),
+        "in_dialog": "HX-Request" in request.headers,
     }
 
 

@@ -1,0 +1,126 @@
+"""The lines that pages offer really run, and answer what the page answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from html import unescape
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from engine import Engine
+from tests.console.browser.pages import PAGES
+from tests.console.conftest import TOPIC, Orders, signed_in
+from tests.server import Served
+from txnconsole.access.roles import Role
+from txnconsole.access.tokens import issue
+from txnconsole.client.txnctl.app import main
+from txnconsole.console.elsewhere import TOKEN, WHY, Call, lines
+
+_LINE = re.compile(r'data-copy="((?:curl|txnctl) [^"]*)"')
+#: Questions that no REST call answers, and forms that ask nothing yet.
+_UNANSWERED = {
+    *("timeouts", "snapshots", "create-topic", "subscriptions", "figures", "search"),
+    *("alert-silence", "alert-rule", "alert-channel", "settings-limits", "settings-masking"),
+    *("bulk-abort", "transaction-document"),
+}
+
+
+def offered(page: str) -> dict[str, str]:
+    """The lines of a page by their programs."""
+    found = [unescape(line) for line in _LINE.findall(page)]
+    return {line.partition(" ")[0]: line for line in found}
+
+
+def test_a_line_is_quoted_for_a_shell_and_names_no_token() -> None:
+    body = {"reason": "it's stuck"}
+    call = Call("transactions/3:1/abort", {"a": "b c"}, ("x", "it's"), "POST", body)
+    found = lines(call, "https://console.example")
+    assert shlex.split(found.curl) == [
+        *("curl", "-sS", "-H", f"Authorization: Bearer {TOKEN}", "-X", "POST"),
+        *("-H", "Content-Type: application/json", "-d", json.dumps(body)),
+        "https://console.example/api/v1/transactions/3:1/abort?a=b+c",
+    ]
+    assert found.txnctl is not None
+    assert shlex.split(found.txnctl)[-1] == "it's"
+
+
+def test_every_page_with_an_answer_over_rest_offers_the_call_and_it_answers(
+    orders: Orders, engine: Engine, db: None
+) -> None:
+    names = {"topic": str(TOPIC), "subscription": "billing", "txn": str(orders.open)}
+    admin = signed_in("admin")
+    User.objects.create_user("flights-feed")
+    secret = issue(User.objects.get(username="a-admin"), [Role.ADMIN])[1]
+    program = Client(headers={"Authorization": f"Bearer {secret}"})
+    without = set()
+    for row in (row for row in PAGES if row.status == 200):
+        page = admin.get(row.address.format(**names)).content.decode()
+        line = offered(page).get("curl")
+        if line is None:
+            without.add(row.name)
+            continue
+        command, *arguments = shlex.split(line)
+        assert (command, arguments[2]) == ("curl", f"Authorization: Bearer {TOKEN}"), row.name
+        if "-X" not in arguments:  # The others would change something.
+            address = urlsplit(arguments[-1])
+            answer = program.get(f"{address.path}?{address.query}")
+            assert answer.status_code == 200, (row.name, line, answer.content)
+    assert without <= _UNANSWERED
+
+
+def test_lines_run_in_a_shell_and_say_what_the_page_says(
+    server: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, token = server.topic(), server.token("admin")
+    with server.client("admin") as client:
+        opened = client.post("/transactions", json={"client": "it's", "timeout_ms": 600_000})
+        txn_id: str = opened.json()["txn_id"]
+        path = f"/topics/{topic}/partitions/0/messages"
+        client.post(path, json={"txn_id": txn_id, "messages": [{"payload": "x"}]})
+        client.put(f"/topics/{topic}/subscriptions/s", json={}).raise_for_status()
+    browser = _signed_in(server)
+    monkeypatch.setenv("TXNCONSOLE_TOKEN", token)
+
+    def run(address: str, said: str) -> None:
+        """Both lines of a page, in a shell."""
+        found = offered(browser.get(address).text)
+        if shutil.which("curl"):
+            line = found["curl"].replace(WHY, "a test of the line")
+            ran = subprocess.run(["sh", "-ec", line], capture_output=True, text=True, check=True)
+            assert said in ran.stdout, address
+        arguments = shlex.split(found["txnctl"].replace(WHY, "a test of the line"))
+        monkeypatch.setattr(sys, "argv", ["txnctl", "-o", "json", *arguments[1:]])
+        capsys.readouterr()
+        main()
+        assert said in capsys.readouterr().out, address
+
+    for address, said in (
+        (f"/transactions/{txn_id}", txn_id),
+        (f"/transactions?q=topic:{topic} age:>0s&sort=oldest", txn_id),
+        (f"/topics/{topic}", '"ongoing_txns"'),
+        (f"/topics/{topic}/partitions/0", txn_id),
+        (f"/topics/{topic}/partitions/0/log", txn_id),
+        (f"/explain?partition={topic}:0&message=0&subscription=s", txn_id),
+        (f"/subscriptions/{topic}/s", topic),
+        ("/coordinators", "low_water_mark"),
+        (f"/topics/{topic}/partitions/0/operate/snapshot", "position"),
+    ):
+        run(address, said)
+
+
+def _signed_in(server: Served) -> httpx.Client:
+    browser = httpx.Client(base_url=server.url, follow_redirects=True, timeout=60)
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text)
+    assert found is not None
+    form = {"csrfmiddlewaretoken": found[1], "username": server.user, "password": server.password}
+    browser.post("/login", data=form).raise_for_status()
+    return browser
