@@ -22,11 +22,13 @@ from engine.model.partition import (
     OngoingTxn,
     PartitionStatus,
     PositionSample,
+    Producer,
     Segment,
 )
 from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import Outcome
 from engine.postgres.database import Database, Params, Row
 from engine.settings import EngineSettings
 
@@ -201,6 +203,29 @@ class PartitionLogs(LogReader):
             limit=limit,
         )
         return tuple(indexed_txn(row) for row in rows)
+
+    def ended_along(
+        self, partition: PartitionName, places: Sequence[int]
+    ) -> tuple[tuple[int, int, Outcome], ...]:
+        """First offset, marker and outcome of ended transactions along a partition, one at most for
+        each place: a picture of all of it by a bounded number of looks."""
+        rows = self._rows(partition, "ended_along", places=list(places))
+        outcomes = {True: Outcome.ABORTED, False: Outcome.COMMITTED}
+        return tuple((row.first_offset, row.last_offset, outcomes[row.aborted]) for row in rows)
+
+    def producers(self, partition: PartitionName, limit: int = 50) -> tuple[Producer, ...]:
+        """Those that have named themselves, by name, with their newest batches."""
+        rows = self._rows(partition, "producers", limit=limit)
+        return tuple(
+            Producer(
+                name=row.producer_name,
+                sequence_id=row.sequence_id,
+                last_offset=row.last_offset,
+                published_at=row.publish_time,
+                is_dropped=row.dropped,
+            )
+            for row in rows
+        )
 
     def ongoing(self, partition: PartitionName, limit: int | None = 50) -> tuple[OngoingTxn, ...]:
         """Transactions with data and without a marker, by their first offset."""

@@ -84,6 +84,18 @@ class IndexedTxn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """A producer that has named itself, by its newest batch outside transactions; ``is_dropped``:
+    retention has dropped that batch, and what it leaves tells of it."""
+
+    name: str
+    sequence_id: int
+    last_offset: int
+    published_at: datetime | None
+    is_dropped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OngoingTxn:
     """A transaction with data and without a marker in one partition."""
 

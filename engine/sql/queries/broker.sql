@@ -228,6 +228,60 @@ WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
 AND first_offset < %(upper)s
 ORDER BY last_offset LIMIT %(limit)s
 
+-- ended_along --
+-- Ended transactions along a partition: at each of so many places the one with the next marker.
+SELECT DISTINCT i.last_offset, i.first_offset, i.aborted
+FROM unnest(%(places)s::bigint[]) place
+CROSS JOIN LATERAL (
+    SELECT last_offset, first_offset, aborted FROM broker.txn_index
+    WHERE partition_id = %(partition_id)s AND last_offset >= place
+    ORDER BY last_offset LIMIT 1
+) i ORDER BY i.last_offset
+
+-- producers --
+-- Producers by their names, each with its newest batch outside transactions; of one that has none
+-- in the log any more, what retention remembers. From name to name by the index, however many
+-- batches there are.
+WITH RECURSIVE named AS (
+    (
+        SELECT producer_name, 1 AS place FROM broker.entry
+        WHERE partition_id = %(partition_id)s AND tc_id IS NULL AND producer_name IS NOT NULL
+        ORDER BY producer_name LIMIT 1
+    )
+    UNION ALL
+    SELECT following.producer_name, n.place + 1 FROM named n
+    CROSS JOIN LATERAL (
+        SELECT e.producer_name FROM broker.entry e
+        WHERE e.partition_id = %(partition_id)s AND e.tc_id IS NULL
+        AND e.producer_name > n.producer_name
+        ORDER BY e.producer_name LIMIT 1
+    ) following
+    WHERE n.place < %(limit)s::integer
+)
+(
+    SELECT n.producer_name, newest.sequence_id, newest.last_offset, newest.publish_time,
+        false AS dropped
+    FROM named n
+    CROSS JOIN LATERAL (
+        SELECT e.sequence_id, e.last_offset, e.publish_time FROM broker.entry e
+        WHERE e.partition_id = %(partition_id)s AND e.tc_id IS NULL
+        AND e.producer_name = n.producer_name
+        ORDER BY e.sequence_id DESC LIMIT 1
+    ) newest
+)
+UNION ALL
+(
+    SELECT p.producer_name, p.sequence_id, p.last_offset, p.published_at, true
+    FROM broker.producer p
+    WHERE p.partition_id = %(partition_id)s AND NOT EXISTS (
+        SELECT FROM broker.entry e
+        WHERE e.partition_id = p.partition_id AND e.tc_id IS NULL
+        AND e.producer_name = p.producer_name
+    )
+    ORDER BY p.producer_name LIMIT %(limit)s::integer
+)
+ORDER BY producer_name LIMIT %(limit)s::integer
+
 -- aborted_index --
 -- Rows of the aborted-transaction index from a marker's offset on, of one segment or of all. Looks
 -- at scan_limit ended transactions at most; the last of so many comes too, to go on after it.

@@ -1,5 +1,5 @@
-// The whole partition on a line: where its segments begin, what readers may pass, what is undecided,
-// and where the strip is. Moving along it moves the strip.
+// The whole partition on a line: where its segments begin, what readers may pass, what has ended and
+// what is undecided, and where the strip is. Moving along it moves the strip.
 
 import { one, setText } from "../dom.js";
 import { count } from "../format.js";
@@ -16,8 +16,9 @@ export class Minimap {
     this.log = log;
     this.range = one("input", element);
     this.last = one(".end", element);
-    this.shapes = Object.fromEntries(["read", "held", "undecided", "segments", "window"].map((name) => [name, one(`.${name}`, element)]));
+    this.shapes = Object.fromEntries(["read", "held", "committed", "aborted", "undecided", "segments", "window"].map((name) => [name, one(`.${name}`, element)]));
     this.segments = element.dataset.segments.split(" ").filter(Boolean).map(Number);
+    this.ended = element.dataset.ended.split(" ").filter(Boolean).map((text) => [...text.split(":").map(parseFloat), text.endsWith("a")]);
     let timer = 0;
     this.range.addEventListener("change", () => {
       clearTimeout(timer);
@@ -38,7 +39,10 @@ export class Minimap {
       const left = Math.min(x(from), WIDTH - width);
       return `M${left} 0h${width}v12h${-width}z`;
     };
-    const { read, held, undecided, segments, window } = this.shapes;
+    const { read, held, committed, aborted, undecided, segments, window } = this.shapes;
+    const ended = (outcome) => this.ended.filter(([, marker, isAborted]) => isAborted === outcome && marker >= start).map(([first, marker]) => bar(first, marker + 1, 1)).join("");
+    committed.setAttribute("d", ended(false));
+    aborted.setAttribute("d", ended(true));
     read.setAttribute("d", bar(start, stable + 1));
     held.setAttribute("d", bar(stable + 1, last + 1));
     const open = [...this.log.txns.values()].filter((txn) => UNDECIDED.has(txn[STATE]));

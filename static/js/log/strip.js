@@ -154,7 +154,9 @@ export class Strip extends EventTarget {
   // Exactly one cell takes part in the tab order.
   #makeReachable() {
     if (one('.cell[tabindex="0"]', this.grid)) return;
-    const first = this.#cell(this.log.summary.stable + 1) ?? one(".cell:not([aria-hidden])", this.grid);
+    const known = ".cell:not([aria-hidden])";
+    const fence = this.#cell(this.log.summary.stable + 1);
+    const first = fence?.matches(known) ? fence : one(known, this.grid);
     first?.setAttribute("tabindex", "0");
   }
 

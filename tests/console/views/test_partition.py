@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.model.message import NewMessage
 from engine.model.partition import PartitionState
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
@@ -272,3 +273,19 @@ def test_a_broker_that_is_away_fails_a_region_not_the_list(
         assert str(orders.partition) in text
         away = viewer.get(f"/topics/{TOPIC}/partitions/1/snapshots")
         assert away.status_code == 503
+
+
+def test_producers_that_name_themselves_stand_on_the_page(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    address = f"/topics/{TOPIC}/partitions/0"
+    assert "None has named itself outside transactions" in viewer.get(address).content.decode()
+    message = NewMessage(payload=b"x")
+    engine.produce(orders.partition, [message], producer_name="tower", sequence_id=41)
+    text = viewer.get(address).content.decode()
+    assert re.search(r'<th scope="row">tower</th><td class="right num">41</td>', text)
+
+
+def test_the_line_of_the_whole_partition_has_what_ended(orders: Orders, viewer: Client) -> None:
+    text = viewer.get(orders.log).content.decode()
+    assert 'data-ended="1:2 3:4a"' in text

@@ -332,3 +332,34 @@ def test_an_unreachable_broker_is_a_partition_unavailable(engine: Engine) -> Non
             engine.log.fetch(P0)
     engine.produce(P0, batch("b"))
     assert fetched(engine, isolation=Isolation.READ_UNCOMMITTED) == ["b"]
+
+
+def test_producers_are_told_by_their_newest_batches(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    engine.produce(P0, batch("unnamed"))
+    engine.produce(P0, batch("a"), producer_name="beta", sequence_id=1)
+    engine.produce(P0, batch("b", "c"), producer_name="alpha", sequence_id=7)
+    engine.produce(P0, batch("d"), producer_name="beta", sequence_id=4)
+    engine.produce(P1, batch("e"), producer_name="gamma", sequence_id=1)
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("f"), txn_id=txn_id, producer_name="delta", sequence_id=1)
+    found = engine.log.producers(P0)
+    assert [(one.name, one.sequence_id, one.last_offset, one.is_dropped) for one in found] == [
+        ("alpha", 7, 3, False),
+        ("beta", 4, 4, False),
+    ]
+    assert all(one.published_at for one in found)
+    assert [one.name for one in engine.log.producers(P0, 1)] == ["alpha"]
+
+
+def test_ended_transactions_along_a_partition_are_looked_at_in_places(engine: Engine) -> None:
+    make_topic(engine)
+    for end in (commit, abort, commit):
+        txn_id = open_txn(engine)
+        engine.produce(P0, batch("x"), txn_id=txn_id)
+        end(engine, txn_id)
+    committed, aborted = Outcome.COMMITTED, Outcome.ABORTED
+    whole = engine.log.ended_along(P0, range(6))
+    assert whole == ((0, 1, committed), (2, 3, aborted), (4, 5, committed))
+    assert engine.log.ended_along(P0, [0, 4]) == ((0, 1, committed), (4, 5, committed))
+    assert engine.log.ended_along(P0, [6]) == ()

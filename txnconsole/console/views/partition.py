@@ -26,6 +26,8 @@ from txnconsole.enginedb.wiring import engine
 
 #: Blockers, or transactions in the sidecar's queue, that a page lists.
 STACK_ROWS = 50
+#: Producers that are named.
+PRODUCERS = 20
 _CHART = timedelta(minutes=15)
 #: Segments that are looked at, and runs of offloaded ones that are named.
 MANY, _RUNS = 500, 5
@@ -53,6 +55,8 @@ def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
         "blocker": stack.value[0] if stack.value else None,
         "more": len(stack.value or ()) == STACK_ROWS,
         "segments": region(lambda: _segments(partition)),
+        "producers": region(lambda: engine().log.producers(partition, PRODUCERS + 1)),
+        "most_producers": PRODUCERS,
         "queue": region(lambda: _queue(partition)) if is_sidecar and status.ongoing_txns else None,
         "chart": position_chart(
             samples.value or (),

@@ -17,10 +17,12 @@ from engine.model.message import StoredMessage
 from engine.model.partition import PartitionStatus
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_status import Outcome
+from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
 from txnconsole.console.log_window import read_blockers, read_window, window_of
-from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
+from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.payload import preview
 from txnconsole.console.reads import region
@@ -30,6 +32,8 @@ _ISOLATION = {"rc": "READ_COMMITTED", "ru": "READ_UNCOMMITTED"}
 _MAX_OFFSET_DIGITS = 18
 #: Offsets that an export begins with, before somebody chooses others.
 _EXPORTED = 1_000
+#: Where the line of the whole partition looks for ended transactions.
+_PLACES = 250
 
 
 @require_GET
@@ -54,6 +58,7 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
         "at": _offset(request),
         "isolation": isolation if isolation in _ISOLATION else "rc",
         "segments": region(lambda: engine().log.segments(partition)).value or (),
+        "ended": region(lambda: _ended_along(status)).value or "",
         "export_from": max(status.log_start_offset, status.last_offset - _EXPORTED + 1),
         "isolation_name": _ISOLATION.get(isolation, _ISOLATION["rc"]),
         **_blocker(request, status, blockers),
@@ -81,15 +86,16 @@ def blocker(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
 @require_GET
 @page(Permission.TOPIC_READ)
 def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -> HttpResponse:
-    """Everything about one entry; its payload only for those who may read payloads."""
+    """Everything about one entry that whoever asks may see of it."""
     partition = PartitionName(topic, number)
     found = _entry_at(partition, offset)
-    readable = may_read_payloads(request.principal, topic)
+    shown = sight_of(request.principal, topic).shown(found)
     context = {
         "partition": partition,
-        "entry": found,
-        "may_read_payload": readable,
-        "payload": preview(found.payload) if readable else None,
+        "entry": shown.message,
+        "size": len(found.payload),
+        "masked": shown.masked,
+        "payload": preview(shown.message.payload) if shown.payload else None,
     }
     return show(request, "console/entry.html", context, region="console/partials/entry.html")
 
@@ -109,6 +115,18 @@ def _blocker(
         "blocker": stack[0] if stack else None,
         "is_sidecar": engine().log.buffer_of(status.partition) is BufferKind.SIDECAR,
     }
+
+
+def _ended_along(status: PartitionStatus) -> str:
+    """Ended transactions over the whole partition as the page's line reads them: first offset,
+    marker, and ``a`` for an aborted one."""
+    start, last = status.log_start_offset, status.last_offset
+    step = max(1, -(-(last + 1 - start) // _PLACES))
+    ended = engine().log.ended_along(status.partition, range(start, last + 1, step))
+    return " ".join(
+        f"{first}:{marker}{'a' if outcome is Outcome.ABORTED else ''}"
+        for first, marker, outcome in ended
+    )
 
 
 def _entry_at(partition: PartitionName, offset: int) -> StoredMessage:
