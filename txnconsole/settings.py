@@ -94,6 +94,12 @@ CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 #: The largest body of any call (txnconsole.api.limits); most calls take less.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 24 * 1024 * 1024
+#: Files are looked at and not kept; none is larger than what memory takes.
+FILE_UPLOAD_HANDLERS = [
+    "txnconsole.console.transaction_document.Bounded",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+]
+FILE_UPLOAD_MAX_MEMORY_SIZE = DATA_UPLOAD_MAX_MEMORY_SIZE
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

@@ -187,6 +187,9 @@ async function copy(event) {
   }
 }
 
+// Only where the browser trusts the connection; without it there is no card when the server is away.
+addEventListener("load", () => navigator.serviceWorker?.register("/offline.js").catch(() => {}));
+
 showTheme();
 startRegions();
 one("[data-theme-switch]").addEventListener("click", () => switchTheme());

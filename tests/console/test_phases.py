@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
-from txnconsole.console.phases import phases_of
+from txnconsole.console.phases import phases_of, steps
 
 OPENED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,3 +49,19 @@ def test_a_short_phase_can_still_be_seen() -> None:
     first, second = phases_of(transaction(TxnStatus.COMMITTED, decided=50, ended=50))
     assert second.width > 1
     assert first.width + second.width <= 100.01
+
+
+def test_the_branch_that_was_taken_is_told_apart_from_the_other() -> None:
+    one = transaction(TxnStatus.ABORTING, decided=5, ended=None)
+    found = steps(
+        one.status, opened=one.opened_at, decided=one.decided_at, ended=None, now=one.now, why="x"
+    )
+    assert [(step.status, step.taken, step.is_here) for step in found] == [
+        (TxnStatus.OPEN, True, False),
+        (TxnStatus.COMMITTING, False, False),
+        (TxnStatus.COMMITTED, False, False),
+        (TxnStatus.ABORTING, True, True),
+        (TxnStatus.ABORTED, False, False),
+    ]
+    assert [step.ms for step in found] == [5_000, None, None, 55_000, None]
+    assert [step.why for step in found] == [None, None, None, "x", None]

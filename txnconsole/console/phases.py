@@ -1,15 +1,16 @@
-"""Where a transaction's time went: the phases of its life, for the timeline."""
+"""Where a transaction's time went: the phases of its life, and its way through the states."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from engine.model.transaction import Transaction
-from engine.model.txn_status import DECISION, TxnStatus, action_of
+from engine.model.txn_status import DECISION, END, TxnAction, TxnStatus, action_of
 
 #: A phase is drawn at least so wide, in percent, so that a short one can be seen.
 _MIN_WIDTH = 1.5
+_MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +45,64 @@ def phases_of(transaction: Transaction) -> list[Phase]:
         phases.append(Phase(status, since, until, ms, round(left, 2), round(width * scale, 2)))
         left += width * scale
     return phases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A state of the state machine: whether the transaction has been in it, or ``is_here``; since
+    when and for how long, as far as that is known."""
+
+    status: TxnStatus
+    taken: bool
+    is_here: bool
+    at: datetime | None
+    ms: int | None
+    #: What led here.
+    why: str | None = None
+
+
+def steps(
+    status: TxnStatus,
+    *,
+    opened: datetime | None,
+    decided: datetime | None,
+    ended: datetime | None,
+    now: datetime,
+    why: str | None,
+) -> list[Step]:
+    """All five states, the branch of the commit before that of the abort."""
+    action = action_of(status)
+
+    def lasted(since: datetime | None, until: datetime | None) -> int | None:
+        return None if since is None else max(0, round(((until or now) - since) / _MS))
+
+    found = [
+        Step(
+            status=TxnStatus.OPEN,
+            taken=True,
+            is_here=status is TxnStatus.OPEN,
+            at=opened,
+            ms=lasted(opened, decided),
+        )
+    ]
+    for branch in (TxnAction.COMMIT, TxnAction.ABORT):
+        taken = branch is action
+        is_over = status is END[branch]
+        found += [
+            Step(
+                status=DECISION[branch],
+                taken=taken,
+                is_here=status is DECISION[branch],
+                at=decided if taken else None,
+                ms=lasted(decided, ended) if taken else None,
+                why=why if taken else None,
+            ),
+            Step(
+                status=END[branch],
+                taken=is_over,
+                is_here=is_over,
+                at=ended if is_over else None,
+                ms=None,
+            ),
+        ]
+    return found

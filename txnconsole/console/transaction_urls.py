@@ -11,6 +11,7 @@ from txnconsole.console.views import (
     saved_views,
     timeouts,
     transaction,
+    transaction_document,
     transaction_exports,
     transactions,
 )
@@ -31,6 +32,7 @@ urlpatterns = [
     path("bulk/<int:job_id>/cancel", bulk_aborts.cancel_job, name="cancel-job"),
     path("hanging", hanging.hanging, name="hanging"),
     path("timeouts", timeouts.timeouts, name="timeouts"),
+    path("document", transaction_document.read_file, name="transaction-document"),
     path(_ONE, transaction.transaction, name="transaction"),
     path(f"{_ONE}/bundle.json", transaction_exports.bundle, name="transaction-bundle"),
     path(f"{_ONE}/abort", abort.abort, name="abort"),

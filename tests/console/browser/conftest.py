@@ -29,6 +29,11 @@ new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });
 """
 
+#: A page that a service worker hands on counts its bytes as they are unpacked.
+_NO_WORKER = """
+if (navigator.serviceWorker) navigator.serviceWorker.register = () => new Promise(() => {});
+"""
+
 
 class Watched:
     """A page, and everything it complained about."""
@@ -77,6 +82,8 @@ def options() -> dict[str, Any]:
 def context(chromium: Browser, server: Served, options: dict[str, Any]) -> Iterator[BrowserContext]:
     """A browser in which the administrator is signed in."""
     context = chromium.new_context(base_url=server.url, **options)
+    if options.get("service_workers") != "allow":
+        context.add_init_script(_NO_WORKER)
     page = context.new_page()
     page.goto("/login")
     page.get_by_label("User name").fill(server.user)

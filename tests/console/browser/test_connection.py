@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
@@ -42,3 +44,18 @@ def test_a_stream_that_broke_off_misses_nothing(
     page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
     expect(page.locator('[data-figure="last"]')).to_have_text("0")
     expect(page.locator('#grid .cell[data-offset="0"]')).to_have_attribute("data-v", "delivered")
+
+
+@pytest.mark.parametrize("options", [{"service_workers": "allow"}])
+def test_without_a_server_the_browser_shows_the_card_that_it_has_kept(
+    context: BrowserContext, options: dict[str, Any]
+) -> None:
+    page = context.new_page()
+    page.goto("/topics")
+    page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    context.set_offline(True)
+    page.goto("/transactions")
+    expect(page.get_by_role("heading", name="The console cannot be reached")).to_be_visible()
+    context.set_offline(False)
+    page.get_by_role("link", name="Try now").click()
+    expect(page.get_by_role("heading", name="Transactions", exact=True)).to_be_visible()

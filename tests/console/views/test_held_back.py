@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -12,7 +13,9 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.questions import Questions
+from txnconsole.alerts.clock import database_now
 from txnconsole.console.views import held_back
+from txnconsole.trends.models import Sample, Sampler
 
 _ROW = re.compile(r'id="held-[^"]*:(\d)"')
 
@@ -46,7 +49,7 @@ def test_a_long_list_goes_on_at_the_next_page(
     monkeypatch.setattr(held_back, "PAGE_ROWS", 2)
     first = operator.get("/held-back").content.decode()
     assert _ROW.findall(first) == ["1", "2"]
-    assert 'href="?sort=most&amp;from=2"' in first
+    assert 'href="?from=2"' in first
     assert _ROW.findall(operator.get("/held-back?from=2").content.decode()) == ["0"]
 
 
@@ -66,8 +69,10 @@ def test_an_order_that_is_none_is_refused_and_nothing_held_is_said(
 
 def test_it_asks_each_database_once(orders: Orders, viewer: Client, questions: Questions) -> None:
     viewer.get("/held-back")
-    with questions.at_most(3):  # Two brokers and the coordinators.
+    with questions.at_most(5):  # Two brokers, the coordinators, and two of the samples.
         viewer.get("/held-back")
+    with questions.at_most(3):
+        viewer.get("/held-back", headers={"HX-Request": "true"})
 
 
 def test_the_overview_leads_there(
@@ -76,3 +81,20 @@ def test_the_overview_leads_there(
     monkeypatch.setattr("txnconsole.console.views.overview._HELD", 1)
     text = viewer.get("/?part=now", headers={"HX-Request": "true"}).content.decode()
     assert '<a class="num" href="/held-back">2 more</a>' in text
+
+
+def test_what_was_held_back_is_drawn_and_told_as_a_table(db: None, viewer: Client) -> None:
+    text = viewer.get("/held-back").content.decode()
+    assert "Nobody has looked in this time" in text
+    now = database_now()
+    Sampler.objects.create(at=now)
+    for ago, offsets in ((60, 5), (50, 18_546), (40, None), (30, 7)):
+        Sample.objects.create(
+            width_s=10, at=now - timedelta(seconds=ago), held_offsets=offsets, held_partitions=2
+        )
+    text = viewer.get("/held-back?part=history&range=15m").content.decode()
+    assert 'At most <b class="num">18,546</b> offsets at once' in text
+    [path] = re.findall(r'<path class="held" d="([^"]+)"', text)
+    assert path.count("M") == 2  # Broken where nobody looked.
+    rows = re.findall(r'<td class="right num">([^<]+)</td><td class="right num">2<', text)
+    assert rows == ["7", "\N{EN DASH}", "18,546", "5"]

@@ -9,7 +9,7 @@ from django.test import Client
 
 from engine import Engine
 from engine.model.topic import TopicSettings
-from engine.model.topic_name import PartitionName
+from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import SECRET, TOPIC, Orders, begin, finish, produce
 from tests.console.support import asked
@@ -195,3 +195,24 @@ def test_the_dialog_tells_what_else_could_end_it(orders: Orders, operator: Clien
     text = operator.get(f"/transactions/{orders.open}/abort").content.decode()
     assert "What else could end it" in text
     assert "does the same as this abort" in text
+
+
+def test_a_participant_that_was_deleted_is_told_and_can_be_left_out(
+    engine: Engine, viewer: Client
+) -> None:
+    for name in ("kept", "gone"):
+        topic = TopicName("public", "default", name)
+        engine.topics.create(topic, TopicSettings(partitions=1))
+    txn_id = begin(engine)
+    for name in ("kept", "gone"):
+        partition = PartitionName(TopicName("public", "default", name), 0)
+        produce(engine, partition, "x", txn_id=txn_id)
+    engine.topics.delete(TopicName("public", "default", "gone"), force=True)
+    text = viewer.get(f"/transactions/{txn_id}").content.decode()
+    assert '<span class="num">1</span> of its participants has been deleted.' in text
+    assert 'id="part-public/default/gone:0"' in text
+    assert "/topics/public/default/gone/partitions/0" not in text
+    text = viewer.get(f"/transactions/{txn_id}?deleted=out").content.decode()
+    assert 'id="part-public/default/gone:0"' not in text
+    assert 'id="part-public/default/kept:0"' in text
+    assert "Show them" in text

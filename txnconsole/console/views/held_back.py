@@ -11,13 +11,16 @@ from engine.model.errors import InvalidRequest
 from engine.model.partition import PartitionStatus
 from engine.model.transaction import Transaction
 from txnconsole.access.roles import Permission
+from txnconsole.console.held_history import held_history
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
+from txnconsole.trends.reading import RANGES, series
 
 PAGE_ROWS = 35
 #: Partitions that are read and put in order; those that hide most.
 KNOWN = 200
+_DEFAULT_RANGE = "1h"
 ORDERS = {"most": "Most offsets", "longest": "Longest"}
 
 #: A partition, and the transaction that holds it when its coordinator knows it.
@@ -27,7 +30,14 @@ Held = tuple[PartitionStatus, Transaction | None]
 @require_GET
 @page(Permission.TOPIC_READ)
 def held_back(request: ConsoleRequest) -> HttpResponse:
-    """Partitions that are held back, by how much or for how long (``sort``), from a place on."""
+    """Partitions that are held back, by how much or for how long (``sort``), from a place on; and
+    how much was held back in the last while (``range``)."""
+    range_ = request.GET.get("range", "")
+    range_ = range_ if range_ in RANGES else _DEFAULT_RANGE
+    past: dict[str, object] = {"ranges": RANGES, "range": range_}
+    if request.GET.get("part") == "history":
+        past["history"] = held_history(series(range_))
+        return show(request, "console/partials/held_history.html", past)
     order = request.GET.get("sort", "most")
     if order not in ORDERS:
         raise InvalidRequest(f"{order[:20]!r} is no order; take one of {', '.join(ORDERS)}.")
@@ -38,7 +48,9 @@ def held_back(request: ConsoleRequest) -> HttpResponse:
     most = max((status.hidden_messages for status in known), default=0)
     if order == "longest":
         known = tuple(sorted(known, key=_since))
-    context = {
+    if "HX-Request" not in request.headers:  # The list alone is renewed every other second.
+        past["history"] = held_history(series(range_))
+    context = past | {
         "channel": "overview",
         "known": known,
         "cut": len(known) == KNOWN,

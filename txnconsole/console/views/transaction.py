@@ -16,13 +16,14 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
+from txnconsole.access.payloads import EVERYTHING, sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.audit_log import audit_page
+from txnconsole.console.dead_participants import Participant, dead
 from txnconsole.console.live.transaction_feeds import transaction_position
 from txnconsole.console.own_transactions import transaction_page
-from txnconsole.console.page import ConsoleRequest, may_read_payloads, page, show
-from txnconsole.console.payload import preview
-from txnconsole.console.phases import phases_of
+from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.phases import phases_of, steps
 from txnconsole.console.reads import Region, region
 from txnconsole.console.slices import slice_of
 from txnconsole.console.transaction_timeline import chart_height, figure, lanes
@@ -55,7 +56,11 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     moves = (
         {one.partition: one for one in effect.value.partitions} if effect and effect.value else {}
     )
-    parts = slice_of(found.partitions, request.GET.get("partitions", ""), _ROWS)
+    gone = frozenset[Participant]() if found.archived else dead(found)
+    leave_out = request.GET.get("deleted") == "out"
+    partitions = [part for part in found.partitions if not (leave_out and part in gone)]
+    subscriptions = [part for part in found.subscriptions if not (leave_out and part in gone)]
+    parts = slice_of(partitions, request.GET.get("partitions", ""), _ROWS)
     context = {
         "transaction": found,
         "share": _share(found, effect),
@@ -64,13 +69,23 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "channel": None if is_final or request.principal.owner_filter else f"txn:{txn_id}",
         "position": transaction_position(found),
         "phases": phases_of(found),
+        "steps": steps(
+            found.status,
+            opened=found.opened_at,
+            decided=found.decided_at,
+            ended=found.ended_at,
+            now=found.now,
+            why=found.end_reason and str(found.end_reason),
+        ),
         "log": records,
         "records": slice_of(records.value or (), request.GET.get("records", ""), _ROWS),
         "parts": parts,
         "rows": [(part, moves.get(part.partition)) for part in parts.rows],
+        "dead": gone,
+        "leaves_out": leave_out,
         "standing": Counter(part.state for part in found.partitions).items(),
         "failing": sum(part.last_error is not None for part in found.partitions),
-        "subscriptions": slice_of(found.subscriptions, request.GET.get("subscriptions", ""), _ROWS),
+        "subscriptions": slice_of(subscriptions, request.GET.get("subscriptions", ""), _ROWS),
         "low_water_mark": _low_water_mark(txn_id) if found.archived else None,
         "effect": effect if found.status is TxnStatus.OPEN else None,
         "chart_height": chart_height(
@@ -205,7 +220,7 @@ def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 @require_GET
 @transaction_page
 def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Its messages in one of its partitions; payloads only for those who may read payloads."""
+    """Its messages in one of its partitions; as far as whoever asks may see them."""
     found = engine().inspect.transaction(txn_id)
     names = [part.partition for part in found.partitions]
     wanted = request.GET.get("partition")
@@ -216,8 +231,8 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     place = names.index(partition) // _CHOICES * _CHOICES if partition else 0
     start = _offset(request.GET.get("from", ""))
     shown = region(lambda: _contents(part, txn_id, start))
-    readable = partition is not None and may_read_payloads(request.principal, partition.topic)
     some = shown.value.messages if shown.value else ()
+    sight = sight_of(request.principal, partition.topic) if partition else EVERYTHING
     context = {
         "transaction": found,
         "partition": partition,
@@ -227,10 +242,9 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "previous": names[place - 1] if place else None,
         "following": names[place + _CHOICES] if len(names) > place + _CHOICES else None,
         "shown": shown,
-        "messages": [(one, preview(one.payload[:200]) if readable else None) for one in some],
+        "messages": [(sight.shown(one), len(one.payload)) for one in some],
         "next": shown.value.next_offset if shown.value else None,
         "is_first": start is None,
-        "readable": readable,
     }
     return show(request, "console/partials/transaction_messages.html", context)
 

@@ -1,0 +1,88 @@
+"""What was held back through time: an area for the page, drawn from samples, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from txnconsole.console.shapes import HEIGHT, WIDTH
+from txnconsole.trends.reading import Point, Series
+
+#: Rows of the table; a longer time has several points in one row, of which the worst counts.
+ROWS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The most that was held back at once from ``at`` on; None: nobody looked."""
+
+    at: datetime
+    offsets: int | None
+    partitions: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldHistory:
+    """``path`` is an SVG area, broken where nobody looked; ``rows`` the newest first."""
+
+    path: str
+    most: int
+    most_at: datetime
+    since: datetime
+    until: datetime
+    rows: Sequence[Held]
+
+
+def held_history(series: Series) -> HeldHistory | None:
+    """Draw a series; None when nobody has looked in all of it."""
+    known = [point for point in series.points if point.held_offsets is not None]
+    if series.now is None or not known:
+        return None
+    worst = max(known, key=lambda point: point.held_offsets or 0)
+    most = worst.held_offsets or 0
+    since = series.now - series.length
+
+    def x(at: datetime) -> float:
+        return min(WIDTH, max(0.0, (at - since) / series.length * WIDTH))
+
+    def area(run: Sequence[Point]) -> str:
+        corners = [f"M{x(run[0].at):.1f} {HEIGHT}"]
+        for point in run:
+            y = HEIGHT - (point.held_offsets or 0) / max(1, most) * (HEIGHT - 4)
+            corners.append(f"L{x(point.at):.1f} {y:.1f}L{x(point.at + series.width):.1f} {y:.1f}")
+        return "".join([*corners, f"L{x(run[-1].at + series.width):.1f} {HEIGHT}Z"])
+
+    return HeldHistory(
+        path="".join(area(run) for run in _runs(series)),
+        most=most,
+        most_at=worst.at,
+        since=since,
+        until=series.now,
+        rows=_rows(series.points),
+    )
+
+
+def _runs(series: Series) -> Iterator[Sequence[Point]]:
+    """Points that follow one another without a span in between that nobody looked at."""
+    run: list[Point] = []
+    for point in series.points:
+        if point.held_offsets is None or (run and point.at - run[-1].at > series.width):
+            if run:
+                yield run
+            run = []
+        if point.held_offsets is not None:
+            run.append(point)
+    if run:
+        yield run
+
+
+def _rows(points: Sequence[Point]) -> list[Held]:
+    each = -(-len(points) // ROWS) or 1
+    rows = []
+    for _, group in groupby(enumerate(points), lambda one: one[0] // each):
+        several = [point for _, point in group]
+        worst = max(several, key=lambda point: point.held_offsets or 0)
+        rows.append(Held(several[0].at, worst.held_offsets, worst.held_partitions))
+    return rows[::-1]
