@@ -55,6 +55,7 @@ def main() -> int:
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            tell({"error": "the JVM has gone"})
             tell({"figures": {"child": child.pid, "rows_in": 11}})
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pause()

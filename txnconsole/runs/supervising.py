@@ -158,8 +158,9 @@ class Supervisor:
     def _record(self, exit_code: int) -> None:
         state, error = RunState.DONE, ""
         if exit_code not in (_DONE, _FOUND):
-            state = RunState.CANCELLED if self._cancelled else RunState.FAILED
-            error = self._told.error or ("" if self._cancelled else _how(exit_code))
+            state, error = RunState.FAILED, self._told.error or _how(exit_code)
+            if self._cancelled:  # Whatever it has said of its end, that was wished.
+                state, error = RunState.CANCELLED, ""
         self._row.update(
             **self._progress(),
             state=state,
