@@ -27,6 +27,7 @@ function filled(trace) {
   trace.y = values.map((value) => (value === null || column in words ? value : value / 1000));
   trace.customdata = values.map((value) => `${word(column)} ${text(column, value)}`);
   trace.line.color = colour(ink(column));
+  if (trace.marker) trace.marker.color = trace.line.color;
   if (column in inks) trace.fillcolor = transparent(colour(`${inks[column]}-fill`), 0.5);
   return trace;
 }
@@ -35,6 +36,7 @@ async function draw(name) {
   const figure = series.figures[name];
   const layout = dressed(figure.layout);
   if (name !== "amount") layout.yaxis.ticksuffix = " s";
+  layout.xaxis.tickformat = series.at.at(-1) - series.at[0] > 86_400_000 ? "%b %-d" : "%H:%M";
   layout.xaxis.hoverformat = "%Y-%m-%d %H:%M";
   layout.annotations = columns(name).map((column, index, found) => note(`${word(column)}<br>${text(column, newest(column))}`, 0, ink(column), {
     align: "left", yref: "paper", y: (index + 0.5) / found.length,

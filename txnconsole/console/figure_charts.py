@@ -96,7 +96,8 @@ def figure_templates(amounts: tuple[str, ...]) -> dict[str, Any]:
         for rank, dash in zip(_PERCENTILES, ("dot", "dash", "solid"), strict=True):
             drawn[latency].add_scatter(
                 meta=f"{latency}_{rank}",
-                mode="lines",
+                mode="lines+markers",  # A period between two without a commit is a point.
+                marker={"size": 4},
                 line={"width": 1.5, "shape": "hv", "dash": dash},
                 hovertemplate="%{customdata}<extra></extra>",
             )
