@@ -78,9 +78,15 @@ def _median(ordered: list[float]) -> float:
 
 
 def soak(
-    seconds: float, seed: int, *, served: bool = True, epoch_seconds: float = EPOCH_SECONDS
+    seconds: float,
+    seed: int,
+    *,
+    served: bool = True,
+    epoch_seconds: float = EPOCH_SECONDS,
+    epoch_kills: int = 0,
 ) -> Report:
-    """Run for about ``seconds``, two epochs at least. Every other epoch goes over HTTP, unless not
+    """Run for about ``seconds``, two epochs at least, each until it has killed ``epoch_kills``
+    times, however long a busy machine takes for that. Every other epoch goes over HTTP, unless not
     ``served``."""
     report = Report(seed)
     begun = time.monotonic()
@@ -94,7 +100,8 @@ def soak(
             product = stack.enter_context(Product.running(cluster, directory))
         while (left := seconds - (time.monotonic() - begun)) > 5 or report.epochs < 2:
             through = product if report.epochs % 2 else None
-            Epoch(cluster, engine, through, report).run(max(5.0, min(epoch_seconds, left * 0.8)))
+            epoch = Epoch(cluster, engine, through, report)
+            epoch.run(max(5.0, min(epoch_seconds, left * 0.8)), kills=epoch_kills)
             if report.anomalies:
                 break
     report.seconds = time.monotonic() - begun
@@ -112,6 +119,7 @@ class Epoch:
         self._report = report
         number = report.epochs
         self._rng = Random(f"{report.seed}/{number}")
+        self._kills = 0
         setting = furnish(engine, f"epoch-{number}")
         self._target = None
         if product is not None:
@@ -119,12 +127,12 @@ class Epoch:
             self._target = HttpTarget(product.url, product.token, setting.sidecars)
         self._run = Run(engine, setting, seed=report.seed + number, target=self._target)
 
-    def run(self, seconds: float) -> None:
+    def run(self, seconds: float, *, kills: int = 0) -> None:
         run, report = self._run, self._report
         until = time.monotonic() + seconds
         # Behind a server the product's own workers do the work.
         with run.working(clients=4, workers=0 if self._target else 2):
-            while time.monotonic() < until and not run.failures:
+            while (time.monotonic() < until or self._kills < kills) and not run.failures:
                 run.history.wait_for(self._rng.randint(20, 300), seconds=2)
                 if self._rng.random() >= _QUIET:
                     self._break_something()
@@ -172,6 +180,7 @@ class Epoch:
         assert self._product is not None
         product = self._product
         self._note(f"kill -9 of {name}", lambda: product.kill(name))
+        self._kills += 1
 
     def _note(self, kind: str, fault: Callable[[], None]) -> None:
         self._run.history.note(Fault(kind=kind))
@@ -187,6 +196,7 @@ class Epoch:
         self._run.stopping.wait(self._rng.choice((0, 0, 0.3)))
         begun = time.monotonic()
         self._cluster.restart(*victims)
+        self._kills += len(victims)
         self._report.restarts.append(time.monotonic() - begun)
         insisting(self._run.engine.take_snapshots)
         self._audit()
