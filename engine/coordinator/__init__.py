@@ -4,7 +4,7 @@ States (engine.model.txn_status): OPEN -> COMMITTING -> COMMITTED, OPEN -> ABORT
 
 Invariants
     Every change is a compare-and-set on the expected status with its record in the transaction
-    log, in one SQL statement. COMMITTING or ABORTING is the decision and is never reversed.
+    log, in one SQL transaction. COMMITTING or ABORTING is the decision and is never reversed.
     Ids are taken under the coordinator's row: none appears below one that has been seen.
     Participants are added only while OPEN, under a share lock of the header, so that an end sees
     all of them.

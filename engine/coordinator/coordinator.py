@@ -15,6 +15,7 @@ from engine.coordinator.joining import Joining
 from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import count_each, list_page
 from engine.coordinator.scaling import Coordinators
+from engine.coordinator.statements import DECIDE, OPEN, WHOLE, WholeRow
 from engine.model.durations import STEPS_PER_DOUBLING, EndsOfCoordinator, EndsOfSpan
 from engine.model.errors import (
     CoordinatorNotFound,
@@ -95,17 +96,12 @@ class Coordinator:
             tc_id = next(self._next_tc) % max(1, self._coordinators.count())
         with self._database.session() as session:
             self._limits.admit(session, owner)
-            row = session.one(
-                "open_txn",
-                tc_id=tc_id,
-                owner=owner,
-                client=client,
-                properties=json.dumps(dict(properties or {})),
-                timeout_ms=timeout_ms,
+            opened = session.ask(
+                OPEN, tc_id, owner, client, json.dumps(dict(properties or {})), timeout_ms
             )
-        if row is None:
+        if not opened:
             raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
-        return rows.transaction(row)
+        return rows.transaction(WholeRow(*opened[0]))
 
     def get(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """Read a transaction with its participants; an archived one with neither these nor times.
@@ -113,10 +109,10 @@ class Coordinator:
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
         """
-        with self._database.session() as session:
-            row = session.one("whole_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        if row is None:
+        found = self._database.ask(WHOLE, txn_id.tc_id, txn_id.sequence)
+        if not found:
             return archived(self._database, txn_id, owner)
+        row = WholeRow(*found[0])
         if owner is not None and row.owner != owner:
             raise TransactionNotFound(f"There is no transaction {txn_id}.")
         return rows.whole_transaction(row)
@@ -209,23 +205,22 @@ class Coordinator:
             TransactionNotFound: there is none, or it is not ``owner``'s.
             InvalidTxnStatus: it has been ended the opposite way.
         """
-        doing = tracing.span("decide", txn_id=txn_id, action=action)
-        with doing, self._database.session() as session:
-            row = session.one(
-                "decide",
-                tc_id=txn_id.tc_id,
-                sequence=txn_id.sequence,
-                decision=DECISION[action],
-                reason=reason,
-                detail=detail,
-                owner=owner,
-                trace_parent=tracing.traceparent(),
+        with tracing.span("decide", txn_id=txn_id, action=action):
+            decided = self._database.ask(
+                DECIDE,
+                txn_id.tc_id,
+                txn_id.sequence,
+                DECISION[action],
+                reason,
+                detail,
+                owner,
+                tracing.traceparent(),
             )
-        if row is None:
+        if not decided:
             transaction = self.get(txn_id, owner=owner)
             is_repeated_end(transaction.status, action, txn_id=txn_id)
             return transaction
-        return self.get(txn_id)
+        return rows.whole_transaction(WholeRow(*decided[0]))
 
     def wait_for_end(self, txn_id: TxnID, *, wait_ms: int) -> Transaction:
         """Wait until the transaction is COMMITTED or ABORTED, at most ``wait_ms``; holds no

@@ -9,34 +9,11 @@ asks after the decision's commit begins a statement after it, which sees it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from engine.coordinator.statements import STATUS, STATUSES, Header
 from engine.model.txn_id import TxnID
 from engine.postgres.combining import Combiner
 from engine.postgres.database import Database
-from engine.postgres.prepared import INT4, INT8, TEXT, Prepared, array_of
-from engine.sql import queries
-
-#: For one alone: a third of the server's time.
-_STATUS = Prepared(
-    "txn_status",
-    queries("coordinator")["txn_status"],
-    {"tc_id": INT4, "sequence": INT8},
-    [TEXT, TEXT],
-)
-_STATUSES = Prepared(
-    "txn_statuses",
-    queries("coordinator")["txn_statuses"],
-    {"tc_ids": array_of(INT4), "sequences": array_of(INT8)},
-    [TEXT, TEXT],
-)
-
-
-class Header(NamedTuple):
-    """What a header says of a transaction."""
-
-    status: str
-    owner: str
 
 
 class Headers:
@@ -56,10 +33,10 @@ class Headers:
 
     def _read(self, txn_ids: Sequence[TxnID]) -> Sequence[Header | None]:
         if len(txn_ids) == 1:
-            found = self._database.ask(_STATUS, txn_ids[0].tc_id, txn_ids[0].sequence)
+            found = self._database.ask(STATUS, txn_ids[0].tc_id, txn_ids[0].sequence)
             return [Header(*found[0]) if found else None]
         rows = self._database.ask(
-            _STATUSES,
+            STATUSES,
             [txn_id.tc_id for txn_id in txn_ids],
             [txn_id.sequence for txn_id in txn_ids],
         )

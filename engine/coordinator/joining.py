@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from engine.coordinator.archive import archived
 from engine.coordinator.fence import Headers
+from engine.coordinator.statements import JOIN_PARTITIONS, JOIN_SUBSCRIPTIONS, Header
 from engine.log.topics import Topics
 from engine.model.errors import (
     InvalidRequest,
@@ -22,7 +23,8 @@ from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.prepared import Prepared
 
 _KEPT_MEMBERSHIPS = 100_000
 
@@ -51,21 +53,18 @@ class Joining:
         ]
         if self._all_members(txn_id, members, owner):
             return
-        with self._database.session() as session:
-            row = session.one(
-                "join_partitions",
-                tc_id=txn_id.tc_id,
-                sequence=txn_id.sequence,
-                owner=owner,
-                topic_ids=[topic.topic_id for topic in topics],
-                topics=[str(topic.name) for topic in topics],
-                partitions=[partition.number for partition in partitions],
-                brokers=[
-                    topic.brokers[partition.number]
-                    for topic, partition in zip(topics, partitions, strict=True)
-                ],
-            )
-        self._require_open(txn_id, row, owner)
+        self._join(
+            JOIN_PARTITIONS,
+            txn_id,
+            owner,
+            [topic.topic_id for topic in topics],
+            [str(topic.name) for topic in topics],
+            [partition.number for partition in partitions],
+            [
+                topic.brokers[partition.number]
+                for topic, partition in zip(topics, partitions, strict=True)
+            ],
+        )
         self._remember_members(txn_id, members)
 
     def subscriptions(
@@ -80,18 +79,12 @@ class Joining:
         )
         if self._all_members(txn_id, shares, owner):
             return
-        with self._database.session() as session:
-            row = session.one(
-                "join_subscriptions",
-                tc_id=txn_id.tc_id,
-                sequence=txn_id.sequence,
-                owner=owner,
-                topic_ids=[share[0] for share in shares],
-                topics=[share[1] for share in shares],
-                subscriptions=[share[2] for share in shares],
-                brokers=[share[3] for share in shares],
-            )
-        self._require_open(txn_id, row, owner)
+        self._join(
+            JOIN_SUBSCRIPTIONS,
+            txn_id,
+            owner,
+            *([share[column] for share in shares] for column in range(4)),
+        )
         self._remember_members(txn_id, shares)
 
     def confirm_ack(self, txn_id: TxnID, call_id: int) -> None:
@@ -106,7 +99,13 @@ class Joining:
             row = session.one(
                 "confirm_ack", tc_id=txn_id.tc_id, sequence=txn_id.sequence, call_id=call_id
             )
-        self._require_open(txn_id, row, None)
+        self._require_open(txn_id, Header(row.status, row.owner) if row else None, None)
+
+    def _join(
+        self, statement: Prepared, txn_id: TxnID, owner: str | None, *participants: Sequence[object]
+    ) -> None:
+        rows = self._database.ask(statement, txn_id.tc_id, txn_id.sequence, owner, *participants)
+        self._require_open(txn_id, Header(*rows[0]) if rows else None, owner)
 
     def _topic_with(self, partition: PartitionName) -> Topic:
         if partition.topic.is_system:
@@ -135,9 +134,10 @@ class Joining:
         for participant in participants:
             self._members[txn_id, participant] = None
 
-    def _require_open(self, txn_id: TxnID, row: Row | None, owner: str | None) -> None:
+    def _require_open(self, txn_id: TxnID, row: Header | None, owner: str | None) -> None:
         if row is None:
-            row = archived(self._database, txn_id, owner)
+            ended = archived(self._database, txn_id, owner)
+            row = Header(ended.status, ended.owner)
         if owner is not None and row.owner != owner:
             raise TransactionNotFound(f"There is no transaction {txn_id}.")
         if row.status != TxnStatus.OPEN:

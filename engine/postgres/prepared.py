@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, LiteralString, TypeVar, cast
 
+import msgspec
 import psycopg
 from psycopg import errors as pg
 from psycopg.errors import error_from_result
@@ -55,6 +56,16 @@ TIMESTAMPTZ: Type[datetime] = Type(
     lambda at: _int8.pack((at - _EPOCH) // timedelta(microseconds=1)),
     lambda data: _EPOCH + timedelta(microseconds=_int8.unpack(data)[0]),
 )
+
+
+#: Its binary form is a text behind a version, which is 1.
+JSONB: Type[Any] = Type(
+    3802,
+    3807,
+    lambda value: b"\x01" + msgspec.json.encode(value),
+    lambda data: msgspec.json.decode(data[1:]),
+)
+JSON: Type[Any] = Type(114, 199, msgspec.json.encode, msgspec.json.decode)
 
 
 def _dump_ranges(ranges: Ranges) -> bytes:

@@ -30,7 +30,9 @@ SELECT
     %(tc_id)s, sequence, %(owner)s, %(client)s, %(properties)s::jsonb, opened_at,
     %(timeout_ms)s::bigint, opened_at + %(timeout_ms)s::bigint * interval '1 millisecond'
 FROM allocated
-RETURNING *, clock_timestamp() AS now
+RETURNING
+    tc_id, sequence, status, owner, client, properties, opened_at, timeout_ms, deadline, decided_at,
+    ended_at, end_reason, end_detail, clock_timestamp() AS now
 
 -- get_txns --
 SELECT t.*, clock_timestamp() AS now
@@ -52,15 +54,11 @@ SELECT coordinator.archive_txns(
 ) AS moved
 
 -- whole_txn --
--- With its participants, all of one moment. Aggregated, so that it is one statement and one row.
-SELECT t.*, clock_timestamp() AS now,
-    (SELECT json_agg(p ORDER BY p.topic, p.partition) FROM coordinator.txn_partition p
-        WHERE p.tc_id = t.tc_id AND p.sequence = t.sequence) AS partitions,
-    (SELECT json_agg(s ORDER BY s.topic, s.subscription, s.broker)
-        FROM coordinator.txn_subscription s
-        WHERE s.tc_id = t.tc_id AND s.sequence = t.sequence) AS subscriptions
-FROM coordinator.transaction t
-WHERE t.tc_id = %(tc_id)s AND t.sequence = %(sequence)s
+-- With its participants, all of one moment.
+SELECT
+    tc_id, sequence, status, owner, client, properties, opened_at, timeout_ms, deadline, decided_at,
+    ended_at, end_reason, end_detail, clock_timestamp() AS now, partitions, subscriptions
+FROM coordinator.whole_txn WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 
 -- txn_log --
 SELECT * FROM coordinator.transaction_log
@@ -199,24 +197,13 @@ SELECT status, owner FROM coordinator.transaction
 WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 
 -- decide --
--- EndTxn: records the decision, OPEN -> COMMITTING | ABORTING. No row: someone was first.
-WITH decided AS (
-    UPDATE coordinator.transaction SET
-        status = %(decision)s::coordinator.txn_status,
-        decided_at = clock_timestamp(),
-        next_attempt_at = clock_timestamp(),
-        end_reason = %(reason)s,
-        end_detail = %(detail)s,
-        trace_parent = %(trace_parent)s
-    WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status = 'OPEN'
-    AND (%(owner)s::text IS NULL OR owner = %(owner)s)
-    RETURNING *
-), logged AS (
-    INSERT INTO coordinator.transaction_log
-        (tc_id, sequence, metadata_op, expected_status, new_status)
-    SELECT tc_id, sequence, 'UPDATE', 'OPEN', status FROM decided
+-- See functions/coordinator/decide.sql.
+SELECT
+    tc_id, sequence, status, owner, client, properties, opened_at, timeout_ms, deadline, decided_at,
+    ended_at, end_reason, end_detail, clock_timestamp() AS now, partitions, subscriptions
+FROM coordinator.decide(
+    %(tc_id)s, %(sequence)s, %(decision)s, %(reason)s, %(detail)s, %(owner)s, %(trace_parent)s
 )
-SELECT *, clock_timestamp() AS now FROM decided
 
 -- lock_headers --
 -- For a group's decision: all headers, in the order of their ids.

@@ -15,7 +15,7 @@ from engine.model.errors import InvalidTxnStatus
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from tests.checker.museum.planting import Bug, python, query
+from tests.checker.museum.planting import Bug, function, python, query
 from tests.engine.support import sql
 
 
@@ -124,12 +124,10 @@ COORDINATORS = (
     Bug(
         "a decision without compare-and-set",
         "the end race: commit and abort both succeed",
-        query(
+        function(
             "decide",
-            (
-                "AND status = 'OPEN'\n    AND (%(owner)s",
-                "AND status IN ('OPEN', 'COMMITTING', 'ABORTING')\n    AND (%(owner)s",
-            ),
+            ("AND t.status = 'OPEN'", "AND t.status IN ('OPEN', 'COMMITTING', 'ABORTING')"),
+            kind="coordinator",
         ),
     ),
     Bug(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from engine import Engine
+from engine.postgres.database import Database
 from tests.engine.support import sql
 
 Plant = Callable[[Engine], AbstractContextManager[None]]
@@ -28,17 +29,18 @@ class Bug:
         return self.name.replace(" ", "-")
 
 
-def function(name: str, *changes: tuple[str, str]) -> Plant:
-    """Change the text of one of the brokers' functions."""
+def function(name: str, *changes: tuple[str, str], kind: str = "broker") -> Plant:
+    """Change the text of one of the brokers' functions, or of the coordinators'."""
 
     @contextlib.contextmanager
     def planted(engine: Engine) -> Iterator[None]:
-        text = (files("engine.sql") / f"functions/broker/{name}.sql").read_text()
-        _install(engine, _changed(text, changes, name))
+        text = (files("engine.sql") / f"functions/{kind}/{name}.sql").read_text()
+        databases = [engine._database] if kind == "coordinator" else list(engine._brokers)
+        _install(databases, _changed(text, changes, name))
         try:
             yield
         finally:
-            _install(engine, text)
+            _install(databases, text)
 
     return planted
 
@@ -96,6 +98,6 @@ def _changed(text: str, changes: tuple[tuple[str, str], ...], name: str) -> str:
     return text
 
 
-def _install(engine: Engine, text: str) -> None:
-    for database in engine._brokers:
+def _install(databases: Iterable[Database], text: str) -> None:
+    for database in databases:
         sql(database, text.replace("%", "%%"))

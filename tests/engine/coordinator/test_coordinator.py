@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -53,6 +56,38 @@ def test_ids_of_a_coordinator_count_from_zero(engine: Engine) -> None:
 def test_coordinators_take_turns_when_none_is_asked_for(engine: Engine) -> None:
     opened = [open_txn(engine, tc_id=None) for _ in range(engine.settings.coordinators)]
     assert {txn.tc_id for txn in opened} == set(range(engine.settings.coordinators))
+
+
+def test_an_end_names_a_participant_that_joined_while_it_waited_for_the_header(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    topic = engine.topics.get(TOPIC)
+    with ThreadPoolExecutor(1) as pool:
+        with engine.database.transaction() as session:
+            session.one(
+                "join_partitions",
+                tc_id=txn.tc_id,
+                sequence=txn.sequence,
+                owner=None,
+                topic_ids=[topic.topic_id],
+                topics=[str(TOPIC)],
+                partitions=[0],
+                brokers=[topic.brokers[0]],
+            )
+            ending = pool.submit(engine.coordinator.end, txn, COMMIT)
+            for _ in range(10_000):
+                if coordinator_sql(
+                    engine,
+                    "SELECT FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND wait_event_type = 'Lock'",
+                ):
+                    break
+                threading.Event().wait(0.001)
+        decided = ending.result(20)
+    assert [joined.partition for joined in decided.partitions] == [P0]
+    assert decided == replace(engine.coordinator.get(txn), now=decided.now)
 
 
 def test_ids_are_never_used_again_even_when_every_record_is_gone(engine: Engine) -> None:

@@ -10,7 +10,17 @@ from psycopg import errors as pg
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database
-from engine.postgres.prepared import BOOL, BYTEA, INT4, INT8, TEXT, Prepared, array_of
+from engine.postgres.prepared import (
+    BOOL,
+    BYTEA,
+    INT4,
+    INT8,
+    JSON,
+    JSONB,
+    TEXT,
+    Prepared,
+    array_of,
+)
 from tests.support.databases import Databases
 
 _ECHO = Prepared(
@@ -52,6 +62,14 @@ def database(databases: Databases) -> Iterator[Database]:
 )
 def test_values_come_back_as_they_went(database: Database, values: tuple[object, ...]) -> None:
     assert database.ask(_ECHO, *values) == [values]
+
+
+@pytest.mark.parametrize("value", [{}, [1, "é😀", None], {"a": {"b": [True, 0.5]}}])
+def test_json_comes_back_as_it_went(database: Database, value: object) -> None:
+    same = Prepared(
+        "same", "SELECT %(a)s::json, %(b)s::jsonb", {"a": JSON, "b": JSONB}, [JSON, JSONB]
+    )
+    assert database.ask(same, value, value) == [(value, value)]
 
 
 @pytest.mark.parametrize(
