@@ -250,12 +250,21 @@ class Database:
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}"
             ) from error
-        except (pg.OperationalError, PoolTimeout) as error:
+        except (pg.DatabaseError, PoolTimeout) as error:
+            if not _is_lost(error):
+                raise
             # After a server restart every pooled connection is dead: find out now, once.
-            with contextlib.suppress(PoolTimeout, pg.OperationalError):
+            with contextlib.suppress(PoolTimeout, pg.DatabaseError):
                 self._pool.check()
             reason = _first_line(error)
             raise self._unavailable(f"{self.name} cannot serve this now: {reason}") from error
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the database cannot be reached. libpq tells of a statement that it could not send by
+    an answer without a kind: the server's last word may have come before, and then the connection
+    looks sound."""
+    return isinstance(error, (pg.OperationalError, PoolTimeout)) or type(error) is pg.DatabaseError
 
 
 def _first_line(error: Exception) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +15,10 @@ from psycopg import errors as pg
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database, Session
+from engine.postgres.prepared import INT4, Prepared
 from tests.support.databases import Databases
 
+_BACKEND = Prepared("backend_pid", "SELECT pg_backend_pid()", {}, [INT4])
 #: Gone with its connection, which may or may not be of use afterwards.
 _REFUSED_AT_COMMIT = """
 DROP TABLE IF EXISTS late;
@@ -123,6 +128,35 @@ def test_after_a_restart_of_the_server_at_most_one_call_fails(
     assert kill_connections(databases) == 4
     answers = [answer(database) for _ in range(6)]
     assert answers[1:] == [(1,)] * 5
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_server_that_has_spoken_before_it_went_is_unavailable(
+    database: Database, databases: Databases, binary: bool
+) -> None:
+    """What it said is read, what it is told cannot be sent: a result comes of that, and no error of
+    the connection's."""
+
+    def ask(session: Session) -> object:
+        return session.ask(_BACKEND) if binary else session.one("one")
+
+    def lose() -> None:
+        with database.session() as session:
+            ask(session)
+            session.script("LISTEN last_words")
+            with psycopg.connect(databases.coordinator_url, autocommit=True) as other:
+                other.execute("NOTIFY last_words")
+            heard = select.poll()
+            heard.register(session._connection.pgconn.socket, select.POLLIN)
+            assert heard.poll(20_000)
+            with socket.socket(fileno=os.dup(session._connection.pgconn.socket)) as line:
+                line.shutdown(socket.SHUT_WR)
+            ask(session)
+
+    with pytest.raises(CoordinatorUnavailable):
+        lose()
+    with database.session() as session:
+        assert ask(session)
 
 
 def test_a_connection_lost_in_a_transaction_is_unavailable_and_then_replaced(
