@@ -26,6 +26,13 @@ _PATH: Mapping[str, Mapping[str, Any]] = {
     "txn_id": {"pattern": r"^[0-9]{1,5}:[0-9]{1,18}$", "examples": ["3:42"]},
     "job_id": {"pattern": r"^(run-)?[1-9][0-9]{0,17}$", "examples": ["17", "run-4"]},
     "token_id": {"pattern": r"^[1-9][0-9]{0,17}$", "examples": ["17"]},
+    **{
+        name: {"examples": [1]}
+        for name in (
+            *("coordinator_id", "run_id", "alert_id", "rule_id", "silence_id", "channel_id"),
+            "message_id",
+        )
+    },
     "user": {"pattern": USER_NAME, "examples": ["billing"]},
 }
 

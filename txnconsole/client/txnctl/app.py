@@ -89,7 +89,7 @@ def main() -> None:
     """Run, and turn what went wrong into a message and an exit code."""
     err = Console(stderr=True, highlight=False)
     try:
-        app()
+        app(prog_name="txnctl")
     except TxnConsoleError as error:
         err.print(f"{error.code}: {error}", style="red", markup=False)
         for field in error.data.get("errors") or []:
