@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.client.txnctl.conftest import Txnctl
 from tests.server import Served, eventually
 
@@ -204,12 +202,3 @@ def test_control_characters_of_users_do_not_reach_the_terminal(
         assert "[bold]k[/bold]" in out
     as_json = txnctl("-o", "json", "tail", name, "--from-start", "--no-follow").out
     assert json.loads(as_json)["payload"] == "\x1b[31mred\x07"
-
-
-def test_the_shell_completes_its_name_however_it_is_started(
-    txnctl: Txnctl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("_TXNCTL_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "txnctl trans")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    assert txnctl().out.split() == ["transactions"]
