@@ -89,7 +89,7 @@ def master(environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_two_workers_copy_a_topic_straight_from_the_brokers_exactly_once(
+def test_two_workers_copy_a_topic_straight_from_the_brokers_once_although_an_executor_dies(
     client: Client,
     master: str,
     environment: dict[str, str],
@@ -119,3 +119,7 @@ def test_two_workers_copy_a_topic_straight_from_the_brokers_exactly_once(
     assert sorted(committed(target)) == sent
     executors = [list((tmp_path / f"{number}").glob("app-*/*")) for number in (1, 2)]
     assert all(executors), "one worker has done nothing"
+    assert sum(map(len, executors)) >= 3, "no executor has taken the place of the killed one"
+    # What the dead attempt has written was complete, and nobody had said that it counts.
+    attempts = list(client.transactions.list(client=f"spark:cluster-{target}"))
+    assert {each.status for each in attempts} == {"COMMITTED", "ABORTED"}
