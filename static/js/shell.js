@@ -175,16 +175,24 @@ function onKey(event) {
   event.preventDefault();
 }
 
+/** Over plain HTTP from another machine a browser has no clipboard, but copies what is selected. */
+function copyByHand(button) {
+  const field = Object.assign(document.createElement("textarea"), { value: button.dataset.copy, readOnly: true });
+  button.after(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  button.focus();
+  return done;
+}
+
 async function copy(event) {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  try {
-    await navigator.clipboard.writeText(button.dataset.copy);
-    announce("Copied");
-    button.title = "Copied";
-  } catch {
-    announce("The browser refused to copy");
-  }
+  const copied = await navigator.clipboard?.writeText(button.dataset.copy).then(() => true, () => false);
+  const done = copied || copyByHand(button);
+  announce(done ? "Copied" : "The browser refused to copy");
+  if (done) button.title = "Copied";
 }
 
 // Only where the browser trusts the connection; without it there is no card when the server is away.

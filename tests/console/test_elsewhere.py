@@ -100,8 +100,10 @@ def test_lines_run_in_a_shell_and_say_what_the_page_says(
         arguments = shlex.split(found["txnctl"].replace(WHY, "a test of the line"))
         monkeypatch.setattr(sys, "argv", ["txnctl", "-o", "json", *arguments[1:]])
         capsys.readouterr()
-        main()
-        assert said in capsys.readouterr().out, address
+        with pytest.raises(SystemExit) as exited:
+            main()
+        printed = capsys.readouterr()
+        assert (exited.value.code, said in printed.out) == (0, True), (address, printed)
 
     for address, said in (
         (f"/transactions/{txn_id}", txn_id),
