@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from txnconsole.local.programs import serving
 from txnconsole.local.valkey import EmbeddedValkey
 
 _DATABASES = ("served_coordinator", "served_broker_1", "served_broker_2")
-_READY_SECONDS = 60.0
+_READY_SECONDS = 240.0
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Served:
         user, password: of the administrator, for the console's login.
         environment: what its programs run with; ``manage.py`` reaches the same servers with it.
         logs: a directory with one file for each program.
+        web: the web server.
     """
 
     url: str
@@ -49,6 +51,7 @@ class Served:
     password: str
     environment: Mapping[str, str]
     logs: Path
+    web: Child
     _tokens: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def token(self, role: str, topics: str = "*", user: str | None = None) -> str:
@@ -81,6 +84,18 @@ class Served:
             answer = client.put(f"/topics/{name}", json={"partitions": partitions})
             answer.raise_for_status()
         return name
+
+    @contextlib.contextmanager
+    def killed(self) -> Iterator[None]:
+        """The web server and all that it started are killed, and start again after the block."""
+        assert self.web.pid is not None
+        os.killpg(self.web.pid, signal.SIGKILL)
+        self.web.stop()
+        try:
+            yield
+        finally:
+            self.web.start()
+            assert eventually(lambda: _answers(f"{self.url}/healthz"), seconds=_READY_SECONDS)
 
     def manage(self, *arguments: str) -> str:
         """Run ``manage.py`` beside the product and return what it prints."""
@@ -132,7 +147,8 @@ def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
         with _running(children):
             url = f"http://{HOST}:{environment['PORT']}"
             _await_ready(url, data)
-            yield Served(url, login["user"], login["password"], environment, data.path / "log")
+            logs = data.path / "log"
+            yield Served(url, login["user"], login["password"], environment, logs, children[0])
 
 
 @contextlib.contextmanager
@@ -171,14 +187,15 @@ def _prepare(data: DataDirectory, environment: Mapping[str, str]) -> dict[str, s
 def _await_ready(url: str, data: DataDirectory) -> None:
     """Until every part is up; a worker's first heartbeat comes last."""
 
-    def ready() -> bool:
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{url}/readyz", timeout=5).status_code == 200
-        return False
-
-    if not eventually(ready, seconds=_READY_SECONDS):
+    if not eventually(lambda: _answers(f"{url}/readyz"), seconds=_READY_SECONDS):
         logs = [f"--- {log.name}\n{log.read_text()[-3000:]}" for log in data.path.glob("log/*")]
         raise AssertionError("The product did not become ready:\n" + "\n".join(logs))
+
+
+def _answers(address: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(address, timeout=5).status_code == 200
+    return False
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> bool:

@@ -79,6 +79,25 @@ class Topics:
             raise TopicNotFound(f"There is no topic {name}; create it with PUT /topics/{name}.")
         return self._remember(_topic(row))
 
+    def named(
+        self, part: str, *, limit: int, look_through: int, include_system: bool = False
+    ) -> tuple[tuple[TopicName, ...], bool]:
+        """Topics whose names hold a text in small letters, first those whose last part begins with
+        it; and whether all were looked at. So many are looked through.
+
+        Raises:
+            CoordinatorUnavailable: the catalog cannot be reached.
+        """
+        with self._catalog.session() as session:
+            [row] = session.adhoc(
+                "topics_named",
+                part=part,
+                limit=limit,
+                look_through=look_through,
+                include_system=include_system,
+            )
+        return tuple(map(TopicName.parse, row.names)), row.looked_through < look_through
+
     def list(
         self, *, limit: int = 50, cursor: str | None = None, include_system: bool = False
     ) -> Page[Topic]:

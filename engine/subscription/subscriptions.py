@@ -81,19 +81,40 @@ class Subscriptions:
         row = self._records.find(self._records.home(topic), topic, name)
         return Subscription(name=name, settings=settings_of(row))
 
-    def list(self, topic_name: TopicName | None = None) -> tuple[Subscription, ...]:
-        """List subscriptions of a topic, or of all, by name."""
-        topic = self._topics.get(topic_name) if topic_name else None
-        found: dict[tuple[str, str], Subscription] = {}
-        for database in self._brokers.of_topic(topic) if topic else self._brokers:
+    def list(self, topic_name: TopicName) -> tuple[Subscription, ...]:
+        """List subscriptions of a topic, by name."""
+        topic = self._topics.get(topic_name)
+        found: dict[str, Subscription] = {}
+        for database in self._brokers.of_topic(topic):
             with database.session() as session:
-                rows = session.adhoc(
-                    "list_subscriptions", topic_id=topic.topic_id if topic else None
-                )
+                rows = session.adhoc("list_subscriptions", topic_id=topic.topic_id)
             for row in rows:
                 name = SubscriptionName(TopicName.parse(row.topic), row.name)
-                found[row.topic, row.name] = Subscription(name=name, settings=settings_of(row))
+                found[row.name] = Subscription(name=name, settings=settings_of(row))
         return tuple(subscription for _, subscription in sorted(found.items()))
+
+    def named(
+        self, part: str, *, limit: int, look_through: int
+    ) -> tuple[tuple[SubscriptionName, ...], bool]:
+        """Subscriptions of any topic whose names hold a text in small letters, first those that
+        begin with it; and whether all were looked at. Each broker looks through so many.
+
+        Raises:
+            PartitionUnavailable: a broker cannot be reached.
+        """
+        found: set[SubscriptionName] = set()
+        complete = True
+        for database in self._brokers:
+            with database.session() as session:
+                [row] = session.adhoc(
+                    "subscriptions_named", part=part, limit=limit, look_through=look_through
+                )
+            complete = complete and row.looked_through < look_through
+            for full in row.names:
+                topic, _, name = full.rpartition("/")
+                found.add(SubscriptionName(TopicName.parse(topic), name))
+        in_order = sorted(found, key=lambda one: (not one.name.lower().startswith(part), one.name))
+        return tuple(in_order[:limit]), complete
 
     def page(
         self, topic_name: TopicName, *, after: str, limit: int

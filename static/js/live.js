@@ -1,29 +1,34 @@
 // The page's live channel: one EventSource a tab, closed while the tab is hidden or updates are paused.
-// When the stream cannot be opened, the page reads again every few seconds instead.
+// While the stream cannot be opened, the page asks every few seconds where the channel stands.
 //
 // Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again),
-// "fault" (detail: {code, message}), "state" (detail: {state, word}).
+// "fault" (detail: {code, message}), "state", "clock" (each second).
+
+import { askJson, failure, freshness } from "./freshness.js";
 
 const POLL_MS = 5000;
-const STALE_MS = 6000;
+const SILENT_MS = 6000;
+const GIVE_UP_MS = 20000;
 const FAILURES_BEFORE_POLLING = 3;
 const MAX_BACKOFF_MS = 30000;
+const UPDATES = "updates";
 const WORDS = {
   connecting: "Connecting",
   live: "Live",
-  stale: "Stale",
   polling: "Polling",
   reconnecting: "Reconnecting",
   paused: "Paused",
-  ended: "Signed out",
 };
+
+/** So that a server that comes back is not asked by all tabs at once. */
+const scattered = (milliseconds) => milliseconds * (0.7 + 0.6 * Math.random());
 
 class Live extends EventTarget {
   #source = null;
   #failures = 0;
   #poll = 0;
   #reopen = 0;
-  #seen = null;
+  #seen = performance.now();
   #position;
   state = "connecting";
 
@@ -34,13 +39,18 @@ class Live extends EventTarget {
     document.addEventListener("visibilitychange", () => this.#visibility());
     addEventListener("pagehide", () => this.#close());
     addEventListener("pageshow", (event) => event.persisted && this.#resume());
+    freshness.addEventListener("change", () => freshness.isSignedOut && this.#source && this.#endStream());
     setInterval(() => this.#check(), 1000);
     this.#open();
   }
 
-  /** Milliseconds since the page last heard from the server; null when it never has. */
+  /** Milliseconds since the page last heard from the server. */
   get age() {
-    return this.#seen === null ? null : performance.now() - this.#seen;
+    return performance.now() - this.#seen;
+  }
+
+  get word() {
+    return WORDS[this.state];
   }
 
   /** Notes that data came from the server by another way than the stream. */
@@ -63,18 +73,30 @@ class Live extends EventTarget {
     }
   }
 
+  /** Asks again now for all that is shown. */
+  retry() {
+    if (this.state === "paused") return this.toggle();
+    if (this.state !== "live") {
+      this.#close();
+      this.#open();
+    }
+    this.#emit("resync");
+  }
+
   #visibility() {
     if (document.hidden) this.#close();
     else this.#resume();
   }
 
   #resume() {
-    if (this.state === "paused" || this.state === "ended") return;
+    if (this.state === "paused") return;
+    this.seen();  // Nobody asked while the tab was hidden; from now on silence counts.
     this.#open();
   }
 
   #open() {
     if (this.#source || document.hidden) return;
+    if (freshness.isSignedOut) return this.#startPolling(0);
     const source = new EventSource(this.address);
     this.#source = source;
     source.addEventListener("hello", (event) => this.#hello(event));
@@ -88,69 +110,128 @@ class Live extends EventTarget {
       this.#emit("tick");
     });
     source.addEventListener("resync", () => this.#emit("resync"));
-    source.addEventListener("fault", (event) => this.#emit("fault", JSON.parse(event.data)));
+    source.addEventListener("fault", (event) => this.#fault(JSON.parse(event.data)));
     source.addEventListener("bye", (event) => this.#bye(JSON.parse(event.data).reason));
     source.addEventListener("error", () => this.#failed());
   }
 
-  #close() {
+  #closeStream() {
     this.#source?.close();
     this.#source = null;
-    clearInterval(this.#poll);
+  }
+
+  #close() {
+    this.#closeStream();
+    clearTimeout(this.#poll);
     clearTimeout(this.#reopen);
     this.#poll = this.#reopen = 0;
   }
 
-  // What happened between the page's reading and the stream's first word is read again.
+  // What happened between the page's reading and the stream's first word is read again; a page that
+  // does not say where it stands has its regions read when they are due.
   #hello(event) {
     this.#failures = 0;
-    clearInterval(this.#poll);
+    clearTimeout(this.#poll);
     this.#poll = 0;
     this.#alive();
-    if (event.lastEventId !== this.#position) {
-      this.#position = event.lastEventId;
-      this.#emit("resync");
-    }
+    const known = this.#position;
+    this.#position = event.lastEventId;
+    if (!known) this.#emit("delta", {});
+    else if (known !== this.#position) this.#emit("resync");
+  }
+
+  // The stream lives, and what it reads does not.
+  #fault(detail) {
+    this.seen();
+    freshness.failed(UPDATES, failure(503, detail.message));
+    this.#emit("fault", detail);
   }
 
   #bye(reason) {
+    if (reason === "signed out") {
+      freshness.failed(UPDATES, failure(401));
+    } else {
+      this.#failures += 1;
+      this.#endStream();
+      this.#reopenLater();
+    }
+  }
+
+  #endStream() {
     this.#close();
-    if (reason === "signed out") this.#become("ended");
-    else this.#startPolling();
+    this.#startPolling();
   }
 
   #failed() {
     this.#failures += 1;
-    if (this.#failures >= FAILURES_BEFORE_POLLING) this.#startPolling();
-    else if (!this.#poll) this.#become("reconnecting");
-    // The browser tries again by itself, except after an answer that is no stream.
+    // The browser tries again by itself, except after an answer that is no stream; a poll tells why.
     if (this.#source?.readyState === EventSource.CLOSED) {
       this.#source = null;
-      const pause = Math.min(MAX_BACKOFF_MS, 1000 * 2 ** this.#failures);
-      this.#reopen = setTimeout(() => this.#open(), pause * (0.7 + 0.6 * Math.random()));
+      this.#startPolling(0);
+      this.#reopenLater();
+    } else if (this.#failures >= FAILURES_BEFORE_POLLING) {
+      this.#startPolling(0);
+    } else if (!this.#poll) {
+      this.#become("reconnecting");
     }
   }
 
-  #startPolling() {
+  #reopenLater() {
+    clearTimeout(this.#reopen);
+    const pause = Math.min(MAX_BACKOFF_MS, 1000 * 2 ** this.#failures);
+    this.#reopen = setTimeout(() => this.#open(), scattered(pause));
+  }
+
+  #startPolling(pause = scattered(POLL_MS)) {
     if (this.#poll) return;
     this.#become("polling");
-    this.#poll = setInterval(() => this.#emit("resync"), POLL_MS);
+    this.#poll = setTimeout(() => this.#ask(), pause);
+  }
+
+  async #ask() {
+    const turn = this.#poll;
+    try {
+      const { position, change } = await askJson(UPDATES, this.address);
+      if (turn !== this.#poll) return;
+      this.seen();
+      const moved = position !== this.#position;
+      this.#position = position;
+      if (!moved) this.#emit("tick");
+      else if (change?.figures) this.#emit("delta", change);
+      else this.#emit("resync");
+    } catch {
+      // The page shows that it is stale; the next turn asks again.
+    } finally {
+      if (turn === this.#poll) this.#poll = setTimeout(() => this.#ask(), scattered(POLL_MS));
+    }
   }
 
   #alive() {
     this.seen();
+    freshness.heard(UPDATES);
     this.#become("live");
   }
 
+  // A connection may be dead without anybody having closed it: after a sleep, behind a lost network.
   #check() {
-    if (this.state === "live" && this.age > STALE_MS) this.#become("stale");
+    const heard = this.age;
+    if (this.state !== "paused" && !document.hidden && !freshness.isFailing(UPDATES)) {
+      if (heard > SILENT_MS + (this.#poll ? POLL_MS : 0)) {
+        freshness.failed(UPDATES, failure(0, "Nothing has been heard from the server."));
+      }
+    }
+    if (this.state === "live" && this.#source && heard > GIVE_UP_MS) {
+      this.#closeStream();
+      this.#failed();
+      this.#open();
+    }
     this.#emit("clock");
   }
 
   #become(state) {
     if (this.state === state) return;
     this.state = state;
-    this.#emit("state", { state, word: WORDS[state] });
+    this.#emit("state");
   }
 
   #emit(type, detail) {

@@ -1,6 +1,7 @@
 // The page of a partition's log: puts its parts together and feeds them from the live channel.
 
 import { all, one, setText } from "./dom.js";
+import { askJson, freshness } from "./freshness.js";
 import { live } from "./live.js";
 import { Charts } from "./log/charts.js";
 import { Inspector, showEntries } from "./log/details.js";
@@ -55,7 +56,7 @@ function flush() {
     if (offsets === null) return resync();
     offsets.forEach((offset) => changed.add(offset));
   }
-  if (!strip.update(changed)) return resync();
+  if (!strip.update(changed) || !log.knowsStable) return resync();
   showPositions();
   inspector.update(changed);
   if (stable !== log.summary.stable || [...changed].some((offset) => Math.abs(offset - log.summary.stable) < 10)) {
@@ -66,52 +67,40 @@ function flush() {
 }
 
 let resyncing = 0;
+let lastRead = -RESYNC_MS;
+let reading = null;
 
 /** Reads the window again, at most every two seconds however often it is asked for. */
 function resync(now = false) {
   if (resyncing) return;
   resyncing = setTimeout(async () => {
-    try {
-      await readWindow();
-    } catch (error) {
-      showFault(error.message);
-    } finally {
-      resyncing = 0;
-    }
+    resyncing = 0;
+    await readWindow().catch(() => {});
   }, now ? 0 : Math.max(0, lastRead + RESYNC_MS - performance.now()));
 }
 
-let lastRead = -RESYNC_MS;
-
+/** One window at a time: a later question gives the earlier one up, whose answer would be of another place. */
 async function readWindow() {
   lastRead = performance.now();
+  reading?.abort();
+  reading = new AbortController();
   const at = query.get("at");
   const address = at ? `${windowAddress}?at=${encodeURIComponent(at)}` : windowAddress;
-  const answer = await fetch(address, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(answer.status === 401 ? "You are signed out. Reload the page to sign in." : `The server answered ${answer.status}.`);
-  const read = await answer.json();
+  const read = await askJson(element, address, { headers: { Accept: "application/json" }, signal: reading.signal });
   waiting.length = 0;
   log.load(read);
   live.moveTo(read.seq);
   live.seen();
-  showFault("");
   showAll();
 }
 
-function showFault(message) {
-  const fault = one("#log-fault");
-  fault.hidden = !message;
-  setText(one("span", fault), message);
-}
-
 live.addEventListener("delta", ({ detail }) => {
-  showFault("");
+  if (!detail.summary) return;
   waiting.push(detail);
   frame ||= requestAnimationFrame(flush);
 });
-live.addEventListener("tick", () => showFault(""));
+live.addEventListener("tick", () => freshness.isFailing(element) && resync());
 live.addEventListener("resync", () => resync());
-live.addEventListener("fault", ({ detail }) => showFault(detail.message));
 document.body.addEventListener("aborted", () => resync(true));
 
 /* What the reader chooses; it stands in the address. */
@@ -139,8 +128,8 @@ async function goTo(offset, focus = true) {
   one("#at").value = offset ?? "";
   try {
     await readWindow();
-  } catch (error) {
-    return showFault(error.message);
+  } catch {
+    return;  // Said by the page, or given up for a later place.
   }
   if (offset !== null && focus) strip.focus(offset);
 }

@@ -4,6 +4,7 @@
 import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { brief } from "./format.js";
+import { askJson, freshness } from "./freshness.js";
 import { drawHeatmap, heatTable, heatText } from "./heatmap.js";
 import { live } from "./live.js";
 import "./shell.js";
@@ -150,26 +151,26 @@ function table(details, name) {
 
 /* Reading */
 
-async function json(address) {
-  const answer = await fetch(address, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
-  return answer.json();
-}
-
 async function read({ now = false } = {}) {
   if (busy || (!now && performance.now() < due)) return;
   busy = true;
   due = performance.now() + EVERY_MS;
   try {
-    figures ??= await json(section.dataset.figures);
-    series = await json(section.dataset.trends);
+    figures ??= await askJson(section, section.dataset.figures);
+    series = await askJson(section, section.dataset.trends);
     one("#trends-empty").hidden = series.at.length > 0;
+    for (const chart of all(".chart.failed", section)) mended(chart);
     await draw();
   } catch (error) {
     if (!series) for (const chart of all(".chart", section)) failed(chart, error);
   } finally {
     busy = false;
   }
+}
+
+function mended(chart) {
+  chart.classList.remove("failed");
+  chart.textContent = "";
 }
 
 function failed(chart, error) {
@@ -186,7 +187,8 @@ all("[data-values]", section).forEach((details) => details.addEventListener("tog
 }));
 onTheme(draw);
 addEventListener("resize", draw);  // Plotly sees to its own charts.
-for (const event of ["delta", "tick", "resync"]) live?.addEventListener(event, () => read());
+for (const event of ["delta", "tick"]) live?.addEventListener(event, () => read());
+live?.addEventListener("resync", () => read({ now: freshness.isFailing(section) }));
 document.body.addEventListener("htmx:after:swap", () => {
   const title = one("[data-title]")?.dataset.title;
   if (title) document.title = title;

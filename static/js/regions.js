@@ -1,15 +1,22 @@
 // Regions of server-rendered HTML that are read again when the page's channel says that something
 // changed (`data-region`), at most every `data-every` seconds; with `data-always` also when it did
-// not, because ages grow. htmx morphs them, so focus and scrolling stay.
+// not, because ages grow. htmx morphs them, so focus and scrolling stay. One that could not be read
+// keeps what it shows, says so, and is tried again.
 
 import { all } from "./dom.js";
+import { failure, freshness } from "./freshness.js";
 import { live } from "./live.js";
 
+const FAILING_MS = 5000;
+const UNANSWERED_MS = 10000;
 const read = new WeakMap();
+const asked = new WeakMap();
 let changed = false;
 
 function refresh(region) {
-  read.set(region, performance.now());
+  const now = performance.now();
+  read.set(region, now);
+  if (!asked.has(region)) asked.set(region, now);
   htmx.trigger(region, "refresh");
 }
 
@@ -22,22 +29,73 @@ export function refreshAll() {
 function refreshDue() {
   let waiting = false;
   for (const region of all("[data-region]")) {
-    if (!changed && region.dataset.always === undefined) continue;
-    const age = performance.now() - (read.get(region) ?? 0);
-    if (age >= Number(region.dataset.every) * 1000 - 100) refresh(region);
+    const failing = freshness.isFailing(region);
+    if (!changed && !failing && region.dataset.always === undefined) continue;
+    const every = Number(region.dataset.every) * 1000 - 100;
+    if (performance.now() - (read.get(region) ?? 0) >= (failing ? Math.max(every, FAILING_MS) : every)) refresh(region);
     else waiting = true;
   }
   changed = changed && waiting;
 }
 
+/** A question that hangs is no answer, even while the stream lives. */
+function noticeUnanswered() {
+  for (const region of all("[data-region]")) {
+    if (performance.now() - (asked.get(region) ?? Infinity) > UNANSWERED_MS) freshness.failed(region, failure(0, "The server has not answered yet."));
+  }
+}
+
+/** What the server said in place of a region: the text of its fault, without the link to try again. */
+export function saidIn(html) {
+  const parsed = document.createElement("template");
+  parsed.innerHTML = html ?? "";
+  const fault = parsed.content.querySelector(".fault [data-says]");
+  return fault?.textContent.trim() ?? "";
+}
+
+function finished({ detail: { ctx } }) {
+  const region = ctx?.sourceElement;
+  const status = ctx?.response?.status ?? 0;
+  if (!status && ctx?.request?.signal?.aborted && ctx.request.signal.reason !== "timeout") return;
+  if (region?.dataset?.region === undefined) {
+    if (status && status < 400) live?.seen();
+    return;
+  }
+  asked.delete(region);
+  if (status && status < 400) {
+    region.removeAttribute("aria-busy");
+    live?.seen();
+    freshness.read(region);
+  } else {
+    freshness.failed(region, failure(status, saidIn(ctx.text), ctx.response?.headers.get("X-Request-ID") ?? ""));
+  }
+}
+
+/** A region that the reader has paged through is read again at the place where it stands. */
+function notePlace({ detail: { ctx } }) {
+  const { target, request, response } = ctx ?? {};
+  if (target?.dataset?.region === undefined || request?.method !== "GET" || !response?.raw.ok) return;
+  if (target.getAttribute("hx-get") !== request.action) target.setAttribute("hx-get", request.action);
+}
+
+/** Without a channel nobody else asks again. */
+export function retry() {
+  if (live) live.retry();
+  else refreshAll();
+}
+
 export function startRegions() {
+  // Not by htmx's own "load": it would ask, and might be refused, before anybody here listens.
+  addEventListener("DOMContentLoaded", () => all("[data-region][aria-busy]").forEach(refresh));
   live?.addEventListener("delta", () => {
     changed = true;
     refreshDue();
   });
   live?.addEventListener("tick", refreshDue);
+  live?.addEventListener("clock", noticeUnanswered);
   live?.addEventListener("resync", refreshAll);
-  document.body.addEventListener("htmx:after:swap", () => live?.seen());
+  document.body.addEventListener("htmx:finally:request", finished);
+  document.body.addEventListener("htmx:after:swap", notePlace);
   document.body.addEventListener("aborted", refreshAll);
   document.body.addEventListener("changed", refreshAll);
 }

@@ -1,10 +1,11 @@
 // What every page has: theme, live button, dialogs, keyboard, copy buttons, live regions.
 // A page with a script of its own loads that instead, which imports this.
 
-import { all, announce, icon, one, setText } from "./dom.js";
+import { all, announce, h, icon, one, setText } from "./dom.js";
 import { count } from "./format.js";
+import { failure, freshness } from "./freshness.js";
 import { live } from "./live.js";
-import { startRegions } from "./regions.js";
+import { retry, saidIn, startRegions } from "./regions.js";
 
 const THEMES = ["system", "light", "dark"];
 const GO = {
@@ -49,25 +50,82 @@ function keepTheme(next) {
   fetch("/settings/theme", { method: "POST", headers, body: new URLSearchParams({ theme: next }) }).catch(() => {});
 }
 
-/* Live button */
+/* Live button, and the notice of what could not be read again */
 
-function showLive() {
-  const button = one("[data-live]");
-  if (!button || !live) return;
-  const seconds = live.age === null ? null : live.age / 1000;
-  const age = seconds === null ? "" : seconds < 1.95 ? "1 s tick" : `${Math.round(seconds)} s ago`;
-  setText(one(".age", button), live.state === "paused" ? "" : age);
+const NOTICES = { 401: "You are signed out", 403: "Not permitted any more", 404: "Not there any more" };
+const clockTime = new Intl.DateTimeFormat("en-GB", {
+  timeZone: document.documentElement.dataset.zone, hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
+});
+
+/** The page's state in a word: what fails goes before what the channel is. */
+function standing() {
+  const worst = freshness.worst;
+  if (live?.state === "paused" || !worst) return { state: live?.state, word: live?.word, age: live?.age };
+  const isOut = worst.status === 401;
+  return { state: isOut ? "ended" : "stale", word: isOut ? "Signed out" : "Stale", age: performance.now() - worst.since };
 }
 
-function showLiveState({ state, word }) {
+function ago(milliseconds) {
+  const seconds = Math.round(milliseconds / 1000);
+  return seconds < 100 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+}
+
+function showAge() {
   const button = one("[data-live]");
+  const { state, age } = standing();
+  const text = state === "live" && age < 1950 ? "1 s tick" : `${ago(age)} ago`;
+  if (button && live) setText(one(".age", button), state === "paused" || state === "connecting" ? "" : text);
+  const worst = freshness.worst;
+  if (worst) setText(one("[data-notice=age]"), `${clockTime.format(performance.timeOrigin + worst.since)} (${ago(performance.now() - worst.since)} ago)`);
+}
+
+function showState() {
+  showNotice();
+  const button = one("[data-live]");
+  if (!button || !live) return;
+  const { state, word } = standing();
+  if (button.dataset.state === state) return;
   button.dataset.state = state;
   button.setAttribute("aria-pressed", String(state === "paused"));
   const label = one("b", button);
   const first = label.textContent === "Connecting";
   setText(label, word);
   if (!(first && state === "live")) announce(`Updates: ${word}`);
-  showLive();
+  showAge();
+}
+
+/** Made when it is first needed, so that no page pays for it before. */
+function makeNotice(notice) {
+  const retry = h("button", { class: "btn", type: "button", "data-retry": "" }, "Try again");
+  const signIn = h("a", { class: "btn primary", "data-sign-in": "" }, "Sign in");
+  const age = h("span", { class: "num", "data-notice": "age" });
+  const text = h("div", {}, h("b", { "data-notice": "title" }), " ", h("span", { "data-notice": "why" }), " ", h("span", { class: "quiet" }, "Shown as read at ", age, "."));
+  notice.append(icon("warning"), text, retry, signIn);
+}
+
+/** Says what is stale, why and since when; shown in the same place on every page. */
+function showNotice() {
+  const notice = one("#stale");
+  const worst = freshness.worst;
+  notice.hidden = !worst;
+  if (!worst) return;
+  if (!notice.childElementCount) makeNotice(notice);
+  const title = NOTICES[worst.status] ?? (worst.whole ? "This page is not up to date" : "A part of this page is not up to date");
+  setText(one("[data-notice=title]", notice), title);
+  setText(one("[data-notice=why]", notice), worst.message + (worst.request ? ` Request ${worst.request}.` : ""));
+  one("[data-retry]", notice).hidden = worst.status === 401;
+  const signIn = one("[data-sign-in]", notice);
+  signIn.hidden = worst.status !== 401;
+  signIn.href = `${notice.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}`;
+  showAge();
+  announce(`${title}. ${worst.message}`);
+}
+
+/** Rights, name and the forms' token may be another's now: the page is made anew, but under no dialog. */
+function startAgain() {
+  const dialog = one("dialog[open]");
+  if (dialog) dialog.addEventListener("close", () => location.reload(), { once: true });
+  else location.reload();
 }
 
 /** Writes a frame's figures into the elements that carry their names. */
@@ -82,7 +140,8 @@ export function showFigures(figures) {
 
 function openLoaded(event) {
   const dialog = one("#dialog");
-  if (event.detail.ctx?.target !== dialog || !dialog.childElementCount) return;
+  const { target, response } = event.detail.ctx ?? {};
+  if (target !== dialog || !response?.raw.ok || !dialog.childElementCount) return;
   if (!dialog.open) dialog.showModal();
   one("textarea, input:not([type=hidden])", dialog)?.focus();
 }
@@ -94,11 +153,46 @@ function closeFrom(event) {
   dialog.close();
 }
 
-// A dialog that cannot be loaded becomes a page, which says why.
-function openAsPage(event) {
-  const { sourceElement, target } = event.detail.ctx ?? {};
-  const address = sourceElement?.getAttribute("hx-get");
-  if (target === one("#dialog") && address) location.assign(address);
+/* What somebody asked for and did not get is said where they asked for it. */
+
+function faultOf({ message, request }, again) {
+  const text = h("div", {}, h("b", {}, "That did not work"), message, request ? h("span", { class: "quiet" }, ` Request ${request}.`) : "");
+  if (again) text.append(again);
+  return h("div", { class: "fault", role: "alert" }, icon("warning"), text);
+}
+
+function tryAgain(run) {
+  const button = h("button", { class: "btn small", type: "button" }, "Try again");
+  button.addEventListener("click", run);
+  return button;
+}
+
+/** A dialog that the server refuses becomes a page, which says why. */
+function refusedDialog(ctx, why) {
+  const dialog = one("#dialog");
+  const address = ctx.sourceElement?.getAttribute("hx-get");
+  if (why.status && address) return location.assign(address);
+  const close = h("button", { class: "btn", type: "button", "data-close": "" }, "Close");
+  dialog.replaceChildren(h("div", { class: "inner" }, h("h2", { id: "dialog-title" }, "This cannot be opened now"), faultOf(why), h("div", { class: "buttons" }, close)));
+  if (!dialog.open) dialog.showModal();
+}
+
+function refused({ detail: { ctx } }) {
+  const { sourceElement: source, target, request, response, text } = ctx ?? {};
+  const status = response?.status ?? 0;
+  const isRegion = source?.dataset?.region !== undefined;
+  if (!source || (isRegion && !source.ariaBusy) || (status && status < 400)) return;
+  if (!status && request?.signal?.aborted && request.signal.reason !== "timeout") return;
+  const why = failure(status, saidIn(text), response?.headers.get("X-Request-ID") ?? "");
+  const form = source.closest("form[hx-post]");
+  if (target === one("#dialog")) return refusedDialog(ctx, why);
+  if (form?.isConnected && request.method !== "GET") {
+    one(".fault", form)?.remove();
+    if (!ctx.swap || ctx.swap === "none" || !status) one(".buttons", form)?.before(faultOf(why));
+  } else if (target?.isConnected && request?.method === "GET") {
+    const again = () => (isRegion ? htmx.trigger(target, "refresh") : htmx.ajax("GET", request.action, { target, swap: "innerHTML" }));
+    target.replaceChildren(faultOf(why, tryAgain(again)));
+  }
 }
 
 /* Search box and command palette */
@@ -202,17 +296,20 @@ showTheme();
 startRegions();
 one("[data-theme-switch]").addEventListener("click", () => switchTheme());
 one("[data-live]")?.addEventListener("click", () => live.toggle());
-live?.addEventListener("state", (event) => showLiveState(event.detail));
-live?.addEventListener("clock", showLive);
+live?.addEventListener("state", showState);
+live?.addEventListener("clock", showAge);
+freshness.addEventListener("change", showState);
+freshness.addEventListener("signedin", startAgain);
 live?.addEventListener("delta", ({ detail }) => detail.figures && showFigures(detail.figures));
 document.body.addEventListener("htmx:after:swap", openLoaded);
-document.body.addEventListener("htmx:response:error", openAsPage);
+document.body.addEventListener("htmx:finally:request", refused);
 document.body.addEventListener("aborted", () => {
   one("#dialog").close();
   announce("The transaction is aborting");
 });
 document.addEventListener("click", closeFrom);
 document.addEventListener("click", copy);
+document.addEventListener("click", (event) => event.target.closest("[data-retry]") && retry());
 document.addEventListener("keydown", onKey);
 const box = one("#q");
 box?.addEventListener("focus", async () => {

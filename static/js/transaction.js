@@ -1,11 +1,14 @@
 // One transaction: its timeline as a chart, drawn again when it has moved on.
 
 import { colour, CONFIG, dressed, font, onTheme } from "./chart.js";
-import { one, setText } from "./dom.js";
+import { badge, h, one, setText } from "./dom.js";
+import { askJson, freshness } from "./freshness.js";
 import { live } from "./live.js";
 import "./shell.js";
 
 const EVERY_MS = 2000;
+/** While it is open its bars grow, whether anything happens or not. */
+const GROWING_MS = 10000;
 /** Below so many pixels a lane is named by the last part of its name. */
 const NARROW = 560;
 const chart = one("#timeline");
@@ -45,13 +48,11 @@ function draw() {
   setText(one("#timeline-text"), words.join("; "));
 }
 
-async function read() {
-  if (!chart || performance.now() < due) return;
+async function read({ now = false } = {}) {
+  if (!chart || (!now && performance.now() < due)) return;
   due = performance.now() + EVERY_MS;
   try {
-    const answer = await fetch(chart.dataset.figureAt, { headers: { Accept: "application/json" } });
-    if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
-    figure = await answer.json();
+    figure = await askJson(chart, chart.dataset.figureAt);
   } catch (error) {
     if (figure) return;
     chart.classList.add("failed");
@@ -59,13 +60,20 @@ async function read() {
     chart.textContent = `The timeline could not be loaded. ${error.message}`;
     return;
   }
+  if (chart.classList.contains("failed")) {
+    chart.classList.remove("failed");
+    chart.textContent = "";
+  }
+  const phases = figure.phases.map(([state, took]) => h("li", {}, badge(state), h("span", { class: "num" }, took)));
+  one("#phases").replaceChildren(...phases);
   draw();
 }
 
 read();
 onTheme(draw);
-live?.addEventListener("delta", read);
-live?.addEventListener("resync", read);
+live?.addEventListener("delta", () => read());
+live?.addEventListener("tick", () => (freshness.isFailing(chart) || performance.now() > due - EVERY_MS + GROWING_MS) && read());
+live?.addEventListener("resync", () => read({ now: freshness.isFailing(chart) }));
 document.addEventListener("click", (event) => {
   const menu = one("details.menu[open]");
   if (menu && (!menu.contains(event.target) || event.target.closest("[data-copy]"))) menu.open = false;

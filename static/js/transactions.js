@@ -3,10 +3,11 @@
 
 import { all, one, setText } from "./dom.js";
 import { count } from "./format.js";
+import { ask, freshness } from "./freshness.js";
 import { live } from "./live.js";
 import "./shell.js";
 import "./transactions/completion.js";
-import { keepSelected } from "./transactions/selection.js";
+import { keepSelected, showSelected } from "./transactions/selection.js";
 
 const EVERY_MS = 3000;
 const body = one("[data-rows]");
@@ -29,29 +30,36 @@ async function readRows() {
   due = performance.now() + EVERY_MS;
   try {
     const query = new URLSearchParams(ids.map((id) => ["id", id]));
-    const answer = await fetch(`${body.dataset.rows}?${query}`, { headers: { "HX-Request": "true" } });
-    if (!answer.ok) return;
+    const answer = await ask(body, `${body.dataset.rows}?${query}`, { headers: { "HX-Request": "true" } });
     const parsed = document.createElement("template");
     parsed.innerHTML = await answer.text();
     for (const row of all("tr[data-txn]", parsed.content)) {
       const old = document.getElementById(row.id);
-      if (!old || old.contains(document.activeElement)) continue;
+      if (!old) continue;
+      // Under the focus a row stays as it is, as long as what can be done with it is the same.
+      const isHeld = old.contains(document.activeElement);
+      if (isHeld && !one("input", old) === !one("input", row) && row.dataset.moving !== undefined) continue;
       keepSelected(old, row);
       old.replaceWith(row);
+      if (isHeld) one("a", row).focus();
     }
+    showSelected();
+    freshness.read(body);
     live?.seen();
+  } catch {
+    // The page shows that its rows are stale; the next tick asks again.
   } finally {
     reading = false;
   }
 }
 
+function readNow() {
+  due = 0;
+  readRows();
+}
+
 live?.addEventListener("delta", ({ detail }) => detail.figures && showNewer(detail.figures));
 live?.addEventListener("delta", readRows);
 live?.addEventListener("tick", readRows);
-live?.addEventListener("resync", readRows);
-for (const change of ["aborted", "changed"]) {
-  document.body.addEventListener(change, () => {
-    due = 0;
-    readRows();
-  });
-}
+live?.addEventListener("resync", readNow);
+for (const change of ["aborted", "changed"]) document.body.addEventListener(change, readNow);

@@ -30,7 +30,8 @@ _ALIVE = timedelta(seconds=10)
 class Firing:
     """One alert that fires. ``id`` is None for silent workers: nothing can have written it down.
 
-    ``samples`` are its last values, the newest at the end.
+    ``samples`` are its last values, the newest at the end; ``resolved_at`` is set when a page goes
+    on listing one that is over.
     """
 
     id: int | None
@@ -48,6 +49,12 @@ class Firing:
     acknowledged_by: str = ""
     acknowledgement: str = ""
     samples: Sequence[float] = field(default_factory=tuple)
+    resolved_at: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """Names it among all that fire, also while it has no id."""
+        return f"w{self.rule_id}" if self.id is None else str(self.id)
 
     @property
     def unit(self) -> Unit:
@@ -103,7 +110,24 @@ def firing_alert(alert: Alert, now: datetime) -> Firing:
         acknowledged_by=alert.acknowledged_by,
         acknowledgement=alert.acknowledgement,
         samples=tuple(alert.samples),
+        resolved_at=alert.resolved_at if alert.state == AlertState.RESOLVED else None,
     )
+
+
+def as_listed(keys: Sequence[str], since: datetime) -> tuple[list[Firing], int]:
+    """The alerts of a list that was read at a moment, in its order, and how many more fire since:
+    whoever looks at the list keeps their place in it."""
+    now = database_now()
+    ids = [int(key) for key in keys if key.isdecimal()]
+    found = {one.key: one for one in silent_workers()}
+    newer = len(found.keys() - set(keys))
+    newer += (
+        Alert.objects.filter(state=AlertState.FIRING, fired_at__gte=since)
+        .exclude(pk__in=ids)
+        .count()
+    )
+    found |= {str(alert.pk): firing_alert(alert, now) for alert in Alert.objects.filter(pk__in=ids)}
+    return [found[key] for key in keys if key in found], newer
 
 
 def last_evaluation() -> datetime | None:

@@ -20,8 +20,8 @@ from txnconsole.console.shell import pages_for
 from txnconsole.console.txn_id_forms import is_txn_id, parse_txn_id, txn_id_hex
 from txnconsole.enginedb.wiring import engine
 
-#: Names that are looked through for a part of a name, of either kind.
-LOOK_THROUGH = 500
+#: Names that each database looks through for a part of a name, of either kind.
+LOOK_THROUGH = 10_000
 _SUGGESTIONS = 8
 _SCHEMES = re.compile(r"^(persistent|non-persistent)://")
 #: ``topic-partition-3`` as Pulsar writes it.
@@ -58,7 +58,7 @@ def find(text: str, principal: Principal, *, limit: int = _SUGGESTIONS) -> Finds
     named = tuple(_named(text))
     if named:
         return Finds(named, exact=True)
-    names, complete = _names(text)
+    names, complete = _names(text, limit)
     items = (*names, *_pages(text, principal))
     return Finds(items[:limit], exact=False, complete=complete)
 
@@ -130,29 +130,27 @@ def _found_subscription(name: SubscriptionName) -> Find:
     return Find("Subscription", name.name, f"of {name.topic}", address)
 
 
-def _names(text: str) -> tuple[list[Find], bool]:
+def _names(text: str, limit: int) -> tuple[list[Find], bool]:
     """Topics and subscriptions whose names hold the text, those that begin with it first."""
     wanted = text.lower()
     try:
-        topics = engine().topics.list(limit=LOOK_THROUGH, include_system=wanted.startswith("__"))
-        subscriptions = engine().subscriptions.list()
+        topics, all_topics = engine().topics.named(
+            wanted,
+            limit=limit,
+            look_through=LOOK_THROUGH,
+            include_system=wanted.startswith("__"),
+        )
+        subscriptions, all_subscriptions = engine().subscriptions.named(
+            wanted, limit=limit, look_through=LOOK_THROUGH
+        )
     except EngineError:
         return [], False
     found = [
-        (
-            one.name.topic,
-            Find("Topic", str(one.name), "", reverse("console:topic", args=[one.name])),
-        )
-        for one in topics.items
-        if wanted in str(one.name).lower()
-    ] + [
-        (one.name.name, _found_subscription(one.name))
-        for one in subscriptions[:LOOK_THROUGH]
-        if wanted in one.name.name.lower()
-    ]
+        (one.topic, Find("Topic", str(one), "", reverse("console:topic", args=[one])))
+        for one in topics
+    ] + [(one.name, _found_subscription(one)) for one in subscriptions]
     found.sort(key=lambda pair: (not pair[0].lower().startswith(wanted), pair[0]))
-    complete = topics.next_cursor is None and len(subscriptions) <= LOOK_THROUGH
-    return [find for _, find in found], complete
+    return [find for _, find in found], all_topics and all_subscriptions
 
 
 def _pages(text: str, principal: Principal) -> Iterator[Find]:

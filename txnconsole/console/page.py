@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlsplit
 
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
@@ -25,6 +25,7 @@ from engine.model.errors import (
     TopicNotFound,
     TransactionNotFound,
 )
+from engine.postgres import deadlines
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.errors import (
@@ -107,29 +108,65 @@ def show(
 ) -> HttpResponse:
     """Render a page, or only its live region when the page's own script asks for that."""
     only_region = region is not None and "HX-Request" in request.headers
-    response = render(
-        request, region if only_region and region else template, dict(context), status=status
-    )
+    name = region if only_region and region else template
+    response = _rendered(request, name, context, status=status)
     patch_vary_headers(response, ["HX-Request"])
     return response
 
 
 def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:
     """The page that names the missing permission."""
-    return render(request, "403.html", {"permission": permission}, status=403)
+    if asked_by_script(request):
+        return refused(request, 403, "Forbidden", f"This needs the permission {permission}.")
+    return _rendered(request, "403.html", {"permission": permission}, status=403)
 
 
 def failed(request: HttpRequest, error: EngineError) -> HttpResponse:
     """The page for a refusal or failure of the engine that concerns the whole page."""
-    if isinstance(error, _NOT_FOUND):
-        status = 404
-    elif isinstance(error, InvalidRequest):
-        status = 400
-    else:
-        status = 503 if error.retryable else 409
-    template = "404.html" if status == 404 else "console/failed.html"
+    status = status_of(error)
+    if asked_by_script(request):
+        return refused(request, status, error.code, error.message, retryable=error.retryable)
+    template = "404.html" if status == HTTPStatus.NOT_FOUND else "console/failed.html"
     context = {"error": error, "text": sought(request) if status == HTTPStatus.NOT_FOUND else ""}
-    return render(request, template, context, status=status)
+    return _rendered(request, template, context, status=status)
+
+
+def _rendered(
+    request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int
+) -> HttpResponse:
+    """What was read is shown, late or not: a broker that is away may have taken all of the time,
+    and the page says so. The frame's few questions have their statements' timeout."""
+    with deadlines.lifted():
+        return render(request, template, dict(context), status=status)
+
+
+def status_of(error: EngineError) -> int:
+    """How an error of the engine is answered."""
+    if isinstance(error, _NOT_FOUND):
+        return 404
+    if isinstance(error, InvalidRequest):
+        return 400
+    return 503 if error.retryable else 409
+
+
+def asked_by_script(request: HttpRequest) -> bool:
+    """A page's own script asks, and wants no page."""
+    return "HX-Request" in request.headers or wants_json(request)
+
+
+def wants_json(request: HttpRequest) -> bool:
+    return request.headers.get("Accept") == "application/json"
+
+
+def refused(
+    request: HttpRequest, status: int, code: str, message: str, *, retryable: bool = False
+) -> HttpResponse:
+    """Tell a page's script why it gets nothing, as JSON or as a region's fault."""
+    error = {"code": code, "message": message}
+    if wants_json(request):
+        return JsonResponse(error, status=status)
+    context = {"error": error | {"retryable": retryable}}
+    return _rendered(request, "console/partials/fault.html", context, status=status)
 
 
 def sought(request: HttpRequest) -> str:
@@ -138,7 +175,7 @@ def sought(request: HttpRequest) -> str:
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:
-    if "HX-Request" in request.headers or request.headers.get("Accept") == "application/json":
+    if asked_by_script(request):
         return HttpResponse("Signed out. Reload the page to sign in.", status=401)
     address = urlsplit(request.get_full_path())
     return redirect_to_login(address.path + (f"?{address.query}" if address.query else ""))

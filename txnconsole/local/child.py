@@ -69,6 +69,11 @@ class Child:
         self._process = self._program.launch()
         self._started = time.monotonic()
 
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now, which leads a group of its own."""
+        return None if self._process is None else self._process.pid
+
     def tend(self) -> str | None:
         """Notice an end, and start again when that is due; returns what there is to tell."""
         now = time.monotonic()

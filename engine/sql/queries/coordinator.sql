@@ -521,6 +521,18 @@ WHERE (tenant, namespace, topic) > (%(tenant)s, %(namespace)s, %(topic)s)
 AND (%(include_system)s OR topic NOT LIKE '\_\_%%')
 ORDER BY tenant, namespace, topic LIMIT %(limit)s
 
+-- topics_named --
+-- Those whose names hold a text, first those whose last part begins with it; of so many as are looked
+-- through.
+WITH looked AS MATERIALIZED (
+    SELECT topic, tenant || '/' || namespace || '/' || topic AS name FROM coordinator.topic
+    WHERE (%(include_system)s OR topic NOT LIKE '\_\_%%') LIMIT %(look_through)s
+)
+SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
+    SELECT name FROM looked WHERE position(%(part)s IN lower(name)) > 0
+    ORDER BY NOT starts_with(lower(topic), %(part)s), name LIMIT %(limit)s
+) AS names
+
 -- topic_in_use --
 -- The pending index's own way to write its predicate, here and below (migration 0005).
 SELECT tc_id, sequence FROM coordinator.txn_partition

@@ -15,8 +15,15 @@ RETURNING subscription_id
 SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
 
 -- list_subscriptions --
-SELECT * FROM broker.subscription
-WHERE (%(topic_id)s::bigint IS NULL OR topic_id = %(topic_id)s) ORDER BY topic, name LIMIT 1000
+SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY topic, name LIMIT 1000
+
+-- subscriptions_named --
+-- Those whose names hold a text, first those that begin with it; of so many as are looked through.
+WITH looked AS MATERIALIZED (SELECT topic, name FROM broker.subscription LIMIT %(look_through)s)
+SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
+    SELECT topic || '/' || name FROM looked WHERE position(%(part)s IN lower(name)) > 0
+    ORDER BY NOT starts_with(lower(name), %(part)s), name, topic LIMIT %(limit)s
+) AS names
 
 -- page_of_subscriptions --
 SELECT * FROM broker.subscription

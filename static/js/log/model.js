@@ -9,6 +9,8 @@ export const STATE = 0, FIRST = 1, LAST = 2, MESSAGES = 3;
 const ENDED_BY = { c: "COMMITTED", a: "ABORTED" };
 const HISTORY_POINTS = 300;
 const TABLE_BEFORE = 12;
+/** Entries outside of what is shown, and ended transactions, are forgotten when there are so many. */
+const FORGET_AT = 512;
 
 export class PartitionLog {
   constructor(window, isolation) {
@@ -25,6 +27,7 @@ export class PartitionLog {
     this.summary = window.summary;
     this.entries = new Map(window.entries.map((entry) => [entry[OFFSET], entry]));
     this.txns = new Map(Object.entries(window.txns));
+    this.ongoing = window.txns;
     this.history = window.history;
     if (!this.history.length) this.#remember(this.summary);
   }
@@ -39,6 +42,13 @@ export class PartitionLog {
     return Math.floor((this.summary.stable + 1) / this.columns) * this.columns;
   }
 
+  /** Whether the entry is known at which readers stand; it may have been forgotten before they came there. */
+  get knowsStable() {
+    const { last, stable, start } = this.summary;
+    const offset = Math.min(stable + 1, last);
+    return offset < Math.max(0, start) || this.entries.has(offset);
+  }
+
   /**
    * Takes a frame. Returns the offsets whose look may have changed, or null when entries in
    * between are missing and a window must be read.
@@ -47,11 +57,13 @@ export class PartitionLog {
     const known = this.summary.last;
     if (frame.from > known + 1 || frame.summary.last < known) return null;
     const changed = this.#applyTxns(frame.txns);
+    this.ongoing = frame.txns;
     for (const entry of frame.entries) {
       if (entry[OFFSET] > known) this.#append(entry, changed);
     }
     this.#moveStable(frame.summary, changed);
     this.#remember(frame.summary);
+    if (this.entries.size > this.rows * this.columns + FORGET_AT || this.txns.size > FORGET_AT) this.#prune();
     return changed;
   }
 
@@ -127,14 +139,18 @@ export class PartitionLog {
     if (this.history.length > HISTORY_POINTS) this.history.shift();
   }
 
-  // Entries above the strip are forgotten, except for those around the stable position.
+  // Kept are the entries of the strip (and of what will move into it when it follows the end), and those
+  // around the stable position; of transactions those that the last frame named or that have such an entry.
   #prune() {
     const fence = this.fenceRow;
-    const kept = (offset) => offset >= this.base || (offset >= fence - TABLE_BEFORE && offset < fence + this.columns);
-    for (const offset of this.entries.keys()) if (!kept(offset)) this.entries.delete(offset);
-    for (const [id, txn] of this.txns) {
-      if (ENDED.has(txn[STATE]) && txn[LAST] < Math.min(this.base, fence)) this.txns.delete(id);
+    const kept = (offset) =>
+      (offset >= this.base && (this.following || offset < this.end)) || (offset >= fence - TABLE_BEFORE && offset < fence + this.columns);
+    const seen = new Set();
+    for (const [offset, entry] of this.entries) {
+      if (!kept(offset)) this.entries.delete(offset);
+      else if (entry[TXN] !== null) seen.add(entry[TXN]);
     }
+    for (const id of this.txns.keys()) if (!seen.has(id) && !(id in this.ongoing)) this.txns.delete(id);
   }
 }
 

@@ -151,13 +151,12 @@ export class Strip extends EventTarget {
     return `Offset ${entry[OFFSET]}, ${KINDS[entry[KIND]]}, ${txn}, ${READINGS[this.log.reading(entry)]}`;
   }
 
-  // Exactly one cell takes part in the tab order.
+  // Exactly one cell takes part in the tab order, none while there is no entry.
   #makeReachable() {
-    if (one('.cell[tabindex="0"]', this.grid)) return;
-    const known = ".cell:not([aria-hidden])";
-    const fence = this.#cell(this.log.summary.stable + 1);
-    const first = fence?.matches(known) ? fence : one(known, this.grid);
-    first?.setAttribute("tabindex", "0");
+    if (one('.cell[tabindex="0"]:not([aria-hidden])', this.grid)) return;
+    all('.cell[tabindex="0"]', this.grid).forEach((cell) => cell.setAttribute("tabindex", "-1"));
+    const stable = one(`.cell[data-offset="${this.log.summary.stable + 1}"]:not([aria-hidden])`, this.grid);
+    (stable ?? one(".cell:not([aria-hidden])", this.grid))?.setAttribute("tabindex", "0");
   }
 
   #focused(event) {

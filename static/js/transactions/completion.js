@@ -4,6 +4,7 @@
 import { all, h, one } from "../dom.js";
 
 const MAX = 12;
+const PAUSE_MS = 120;
 const ASKED = new Set(["topic", "sub"]);
 const input = one("#query");
 const list = one("#query-options");
@@ -47,6 +48,9 @@ async function optionsFor(text) {
 
 async function open() {
   const turn = ++asked;
+  // The server is asked when typing rests, not with each key.
+  if (ASKED.has(term().text.split(":")[0].toLowerCase())) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  if (turn !== asked) return;
   const options = await optionsFor(term().text);
   if (turn !== asked || document.activeElement !== input) return;
   shown = options.slice(0, MAX);

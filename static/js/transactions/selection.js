@@ -23,6 +23,11 @@ function freeze(all) {
   if (everything) everything.disabled = !all;
 }
 
+/** What the bar says of the boxes as they are now; a transaction that has ended has none. */
+export function showSelected() {
+  if (form && page) show();
+}
+
 function show() {
   const chosen = selected().length;
   const open = boxes().length;
@@ -41,7 +46,10 @@ async function offer() {
     matching = "…";
     setText(wider, "Select all open that match");
     const answer = await fetch(form.dataset.count, { headers: { Accept: "application/json" } });
-    if (!answer.ok) return;
+    if (!answer.ok) {
+      matching = null;
+      return;
+    }
     const found = await answer.json();
     matching = found.count > found.limit ? `${count(found.limit)}+` : count(found.count);
   }

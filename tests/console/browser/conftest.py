@@ -84,15 +84,20 @@ def context(chromium: Browser, server: Served, options: dict[str, Any]) -> Itera
     context = chromium.new_context(base_url=server.url, **options)
     if options.get("service_workers") != "allow":
         context.add_init_script(_NO_WORKER)
-    page = context.new_page()
-    page.goto("/login")
-    page.get_by_label("User name").fill(server.user)
-    page.get_by_label("Password").fill(server.password)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(f"{server.url}/")
-    page.close()
+    sign_in(context, server.user, server.password)
     yield context
     context.close()
+
+
+def sign_in(context: BrowserContext, user: str, password: str) -> None:
+    """Sign a user in, in a page that is closed again."""
+    page = context.new_page()
+    page.goto("/login")
+    page.get_by_label("User name").fill(user)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: "/login" not in address)
+    page.close()
 
 
 @pytest.fixture

@@ -50,7 +50,11 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     txn_id = producer.begin()
     producer.produce("hidden", txn_id=txn_id)
     row = page.get_by_role("row").filter(has_text=rule)
-    expect(row.get_by_role("link", name="Acknowledge…")).to_be_visible(timeout=30_000)
+    acknowledge, newer = row.get_by_role("link", name="Acknowledge…"), page.locator(".newer")
+    while not acknowledge.is_visible():  # Where others fire already, it waits behind a count.
+        acknowledge.or_(newer).first.wait_for(timeout=60_000)
+        if newer.is_visible():
+            newer.click()
     expect(page).to_have_title(re.compile(r"^\(\d+\) Alerts · txnconsole$"), timeout=15_000)
     page.evaluate("document.documentElement.dataset.theme = 'light'")
     keep(watched, "alerts-firing")

@@ -6,6 +6,7 @@ pictures that it took are in ``build/screens``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 SCREENS = Path(__file__).parents[3] / "build" / "screens"
 MAX_SHIFT = 0.02
+#: Bytes over the wire of a page that was visited before (design/console.md §7).
+WARM = 25_000
 _AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 _LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 _RUN_AXE = """
@@ -32,6 +35,36 @@ _BYTES = """
   .map((entry) => entry.encodedBodySize)
 """
 _WIDTH = "document.documentElement.scrollWidth"
+#: Where state is told by more than words, and must be without colours too.
+_IN_FORCED_COLOURS = {"overview", "transactions", "transaction", "log", "alerts"}
+_UNMARKED = """
+() => [...document.querySelectorAll(".nav [aria-current], .tabs [aria-current]")]
+  .filter((each) => each.offsetParent && getComputedStyle(each).outlineStyle === "none").length
+"""
+#: What came over the wire; streams and what scripts ask for later are left out.
+_SENT = """
+() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+  .filter((entry) => entry.initiatorType !== "fetch")
+  .reduce((sum, entry) => sum + entry.transferSize, 0)
+"""
+#: Frames as the channel sends them: twenty messages, every second one in a transaction that ends.
+_FRAMES = """
+async ([from, to]) => {
+  const { live } = await import("/static/js/live.js");
+  const summary = JSON.parse(document.getElementById("window").textContent).summary;
+  const open = Object.entries(JSON.parse(document.getElementById("window").textContent).txns);
+  for (let turn = from; turn <= to; turn += 1) {
+    const first = summary.last + 1 + (turn - 1) * 20;
+    const txn = `9:${turn}`;
+    const entries = Array.from({ length: 20 }, (_, index) =>
+      [first + index, index === 19 ? "c" : "m", index % 2 ? txn : null, "key", 0, 10]);
+    const detail = { from: first, entries, txns: Object.fromEntries(open),
+      summary: { ...summary, last: first + 19, now: summary.now + turn * 1000 } };
+    live.dispatchEvent(new CustomEvent("delta", { detail }));
+    await new Promise(requestAnimationFrame);
+  }
+}
+"""
 
 
 @pytest.fixture
@@ -117,13 +150,62 @@ def test_pages_have_contrast_in_the_dark_too(
 
 
 @pytest.mark.parametrize("options", [{"viewport": {"width": 320, "height": 700}}])
-def test_no_page_scrolls_sideways_on_a_narrow_screen(
+def test_no_page_scrolls_sideways_however_narrow_or_wide_the_screen(
     watched: Watched, addresses: dict[str, str], options: dict[str, Any]
 ) -> None:
-    wrong = {}
+    """Each page is loaded narrow and widened; wide it is looked at in forced colours too."""
+    page, wrong = watched.page, {}
     for row in PAGES:
+        page.set_viewport_size({"width": 320, "height": 700})
+        page.emulate_media(forced_colors="none")
         look(watched, row, addresses, "narrow", ready="main")  # Charts below the fold wait.
-        width = watched.page.evaluate(_WIDTH)
-        wrong[row.name] = [f"{width} px wide"] if width > 320 else []
-        wrong[row.name] += complaints(watched, row)
+        found = [f"{is_} px wide of 320"] if (is_ := page.evaluate(_WIDTH)) > 320 else []
+        page.set_viewport_size({"width": 2560, "height": 1440})
+        page.emulate_media(forced_colors="active")
+        found += [f"{is_} px wide of 2560"] if (is_ := page.evaluate(_WIDTH)) > 2560 else []
+        unmarked: int = page.evaluate(_UNMARKED)
+        found += [f"{unmarked} current things have no mark in forced colours"] if unmarked else []
+        if row.name in _IN_FORCED_COLOURS:
+            page.screenshot(path=SCREENS / f"{row.name}-forced.png")
+            found += axe(page, {"type": "tag", "values": _LEVELS})
+        wrong[row.name] = found + complaints(watched, row)
     assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_a_second_visit_costs_little(watched: Watched, addresses: dict[str, str]) -> None:
+    """What is kept by the browser is not sent again (design/console.md §7: 25 kB)."""
+    page, wrong = watched.page, {}
+    rows = {row.name: row for row in PAGES}
+    for name in ("overview", "log", "transactions", "transaction"):
+        for _ in range(2):
+            look(watched, rows[name], addresses, "light")
+        sent: int = page.evaluate(_SENT)
+        wrong[name] = [f"{sent} bytes of {WARM}"] if sent > WARM else []
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_a_page_that_lives_for_long_does_not_grow(
+    watched: Watched, producer: Producer, record_property: Callable[[str, object], None]
+) -> None:
+    """Frames of minutes, after those of the first, as fast as they are drawn; one transaction
+    holds all of them back."""
+    page = watched.page
+    client = page.context.new_cdp_session(page)
+    client.send("Performance.enable")
+    producer.produce("first", txn_id=producer.begin())
+    page.goto(producer.log)
+    page.locator("#spans .main-svg").first.wait_for(timeout=60_000)
+
+    def metrics() -> dict[str, float]:
+        client.send("HeapProfiler.collectGarbage")
+        answer = client.send("Performance.getMetrics")
+        return {each["name"]: each["value"] for each in answer["metrics"]}
+
+    page.evaluate(_FRAMES, [1, 100])
+    before = metrics()
+    page.evaluate(_FRAMES, [101, 300])
+    after = metrics()
+    for name in ("Nodes", "JSHeapUsedSize"):
+        record_property(name, f"{before[name]:.0f} to {after[name]:.0f}")
+    assert after["Nodes"] <= before["Nodes"] * 1.1
+    assert after["JSHeapUsedSize"] <= before["JSHeapUsedSize"] + 2_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.console.browser.conftest import Producer, Watched
 from tests.server import Served
@@ -240,3 +240,62 @@ def test_a_test_message_is_sent_from_the_page_and_appears(
     page.get_by_role("button", name="Send it").click()
     expect(page.locator("#dialog")).to_contain_text("It stands at offset 0.")
     expect(figure(page, "last")).to_have_text("0")
+
+
+#: What the page's model knows after so many frames of twenty messages, each in a transaction that
+#: commits; the reader looks at the beginning (``at`` 0) or follows the end (null).
+_KNOWN = """
+async ([at, frames]) => {
+  const { PartitionLog } = await import("/static/js/log/model.js");
+  const upTo = (last) =>
+    ({ last, stable: last, start: 0, ongoing: 0, aborted: 0, blocker: null, now: last });
+  const nothing = { entries: [], txns: {}, history: [], summary: upTo(-1) };
+  const log = new PartitionLog({ columns: 64, rows: 6, base: 0, at, ...nothing }, "rc");
+  for (let turn = 0; turn < frames; turn += 1) {
+    const from = log.summary.last + 1;
+    const entries = Array.from({ length: 20 }, (_, index) =>
+      [from + index, index === 19 ? "c" : "m", `1:${turn}`, "", 0, 1]);
+    log.apply({ from, entries, txns: {}, summary: upTo(from + 19) });
+    log.follow();
+  }
+  const { size } = log.entries;
+  const knowsFirst = log.entries.has(5);
+  return [size, log.txns.size, log.history.length, knowsFirst, log.knowsStable];
+}
+"""
+
+
+@pytest.mark.parametrize("at", [0, None])
+def test_a_page_forgets_what_it_does_not_show(watched: Watched, at: int | None) -> None:
+    watched.page.goto("/topics")
+    entries, txns, *others = watched.page.evaluate(_KNOWN, [at, 500])
+    assert entries <= 6 * 64 + 512 + 20
+    assert txns <= 512
+    assert others == [300, at == 0, True]
+
+
+def test_the_last_place_that_was_asked_for_is_the_one_shown(
+    watched: Watched, producer: Producer
+) -> None:
+    for _ in range(12):
+        producer.produce(*map(str, range(64)))
+    page = open_log(watched, producer)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/log/window?at=640", hold)
+    field = page.get_by_label("Go to offset")
+    field.fill("640")
+    field.press("Enter")
+    field.fill("130")
+    field.press("Enter")
+    expect(cell(page, 130)).to_be_focused()
+    assert held
+    for route in held:
+        route.continue_()
+    producer.produce("later")
+    expect(figure(page, "last")).to_have_text("768")
+    expect(cell(page, 130)).to_be_visible()
+    expect(cell(page, 640)).to_have_count(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
@@ -10,14 +11,17 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.db import connections
+from django.http import HttpResponse
 from django.test import AsyncClient, Client
 
+from engine import Engine
 from tests.console.conftest import signed_in
 from txnconsole.access.roles import Permission
 from txnconsole.console.live.channels import Channel
 from txnconsole.console.live.feed import Reading
 from txnconsole.console.live.hub import Hub
 from txnconsole.console.live.stream import frames
+from txnconsole.console.live.transaction_feeds import TransactionsFeed
 from txnconsole.console.views import live as live_view
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -112,15 +116,15 @@ def test_a_full_process_says_so_instead_of_joining(session: str) -> None:
     assert '"full"' in only
 
 
-def get_live(client: Client | None, query: str) -> tuple[int, dict[str, str]]:
-    """Status and headers of the live address."""
+def get_live(client: Client | None, query: str, **headers: str) -> HttpResponse:
+    """What the live address answers."""
 
-    async def ask() -> tuple[int, dict[str, str]]:
+    async def ask() -> HttpResponse:
         browser = AsyncClient()
         if client is not None:
             browser.cookies = client.cookies
-        answer = await browser.get(f"/live?{query}")
-        return answer.status_code, dict(answer.headers)
+        answer: HttpResponse = await browser.get(f"/live?{query}", headers=headers)
+        return answer
 
     return async_to_sync(ask)()
 
@@ -142,13 +146,45 @@ def test_only_channels_that_exist_and_are_permitted_stream(
     role: str | None, query: str, status: int
 ) -> None:
     client = None if role is None else signed_in(role)
-    assert get_live(client, query)[0] == status
+    assert get_live(client, query).status_code == status
 
 
 def test_beyond_the_cap_the_answer_is_503_with_a_time_to_retry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(live_view, "hub", lambda: Hub(max_streams=0))
-    status, headers = get_live(signed_in("viewer"), "ch=overview")
-    assert status == 503
-    assert headers["Retry-After"] == "10"
+    answer = get_live(signed_in("viewer"), "ch=overview")
+    assert answer.status_code == 503
+    assert answer["Retry-After"] == "10"
+
+
+def test_who_gets_no_stream_asks_where_the_channel_stands(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_view, "hub", lambda: Hub(max_streams=0))
+    viewer = signed_in("viewer")
+    first = get_live(viewer, "ch=txns", Accept="application/json")
+    assert first.status_code == 200
+    assert json.loads(first.content)["change"]["figures"]["open"] == 0
+    assert json.loads(first.content)["position"] == TransactionsFeed().read().position
+    engine.coordinator.open(owner="alice")
+    then = get_live(viewer, "ch=txns", Accept="application/json")
+    assert json.loads(then.content)["change"]["figures"]["open"] == 1
+    assert json.loads(then.content)["position"] != json.loads(first.content)["position"]
+
+
+@pytest.mark.parametrize(
+    ("role", "query", "status", "says"),
+    [
+        (None, "ch=txns", 401, ""),
+        ("producer", "ch=txns", 403, "This needs the permission transaction.read_any."),
+        ("viewer", "ch=txn:3:1042", 404, "There is no transaction 3:1042"),
+    ],
+)
+def test_who_asks_in_vain_is_told_why(
+    engine: Engine, role: str | None, query: str, status: int, says: str
+) -> None:
+    client = None if role is None else signed_in(role)
+    answer = get_live(client, query, Accept="application/json")
+    assert answer.status_code == status
+    assert says in (json.loads(answer.content)["message"] if says else "")

@@ -69,6 +69,42 @@ def test_what_fires_is_shown_with_its_object_value_and_course(
     assert "Nobody yet" in region
 
 
+def test_what_fires_later_waits_behind_a_count_and_what_is_over_keeps_its_place(
+    engine: Engine, operator: Client
+) -> None:
+    first = fired(engine)
+    page = body(operator.get("/alerts"))
+    found = re.search(r'id="region"[^>]* hx-get="([^"]+)"', page)
+    assert found is not None
+    region = html.unescape(found[1])
+    later = Alert.objects.get()
+    later.pk, later.object, later.fired_at = None, "partition:public/default/b:0", Now()
+    later.save()
+    text = body(operator.get(region, **HTMX))
+    assert "<b>1</b> new since this page was read" in text
+    assert "public/default/b:0" not in text
+    Alert.objects.filter(pk=first.pk).update(state="resolved", resolved_at=Now())
+    text = body(operator.get(region, **HTMX))
+    assert f'id="alert-{first.pk}"' in text
+    assert "<b>Resolved</b>" in text
+    assert "Acknowledge…" not in text
+    shown = body(operator.get("/alerts"))
+    assert "public/default/b:0" in shown
+    assert f'id="alert-{first.pk}"' not in shown
+
+
+def test_a_list_of_nothing_shows_what_fires_at_once(engine: Engine, operator: Client) -> None:
+    page = body(operator.get("/alerts"))
+    assert 'hx-get="/alerts"' in page
+    fired(engine)
+    assert "Acknowledge…" in body(operator.get("/alerts", **HTMX))
+
+
+@pytest.mark.parametrize("query", ["listed=x&since=y", "listed=1,2&since=2026-01-01", "listed=1"])
+def test_a_list_that_means_nothing_is_read_anew(operator: Client, query: str) -> None:
+    assert operator.get(f"/alerts?{query}", **HTMX).status_code == 200
+
+
 def test_acknowledging_closes_the_dialog_and_shows_who(engine: Engine, operator: Client) -> None:
     alert = fired(engine)
     path = f"/alerts/{alert.pk}/acknowledge"

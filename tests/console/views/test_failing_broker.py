@@ -10,7 +10,8 @@ from engine.log.partition_log import PartitionLogs
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
-from tests.console.conftest import TOPIC, Orders
+from engine.postgres import deadlines
+from tests.console.conftest import TOPIC, Orders, signed_in
 
 DOWN = "broker-2 does not answer."
 
@@ -34,6 +35,37 @@ def test_the_log_of_an_unreachable_partition_is_503(broken: Orders, viewer: Clie
     assert answer.status_code == 503
     assert DOWN in answer.content.decode()
     assert "Try again" in answer.content.decode()
+
+
+def test_a_page_that_took_all_of_its_time_says_so_and_is_shown(
+    orders: Orders, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def status(self: PartitionLogs, partition: PartitionName) -> PartitionStatus:
+        deadlines._deadline.set(0.0)  # The past: nothing more may be asked for this request.
+        raise PartitionUnavailable(DOWN)
+
+    monkeypatch.setattr(PartitionLogs, "status", status)
+    answer = viewer.get(f"/topics/{TOPIC}/partitions/1/log")
+    assert answer.status_code == 503
+    assert DOWN in answer.content.decode()
+
+
+def test_a_script_is_told_the_reason_and_gets_no_page(broken: Orders, viewer: Client) -> None:
+    address = f"/topics/{TOPIC}/partitions/1"
+    region = viewer.get(address, headers={"HX-Request": "true"})
+    assert region.status_code == 503
+    assert f"<span data-says>{DOWN}</span>" in region.content.decode()
+    assert "<html" not in region.content.decode()
+    window = viewer.get(f"{address}/log/window", headers={"Accept": "application/json"})
+    assert window.status_code == 503
+    assert window.json() == {"code": "PartitionUnavailable", "message": DOWN}
+
+
+def test_a_script_is_told_which_permission_is_missing(db: None) -> None:
+    producer = signed_in("producer")
+    answer = producer.get("/audit", headers={"Accept": "application/json"})
+    assert answer.status_code == 403
+    assert answer.json()["message"] == "This needs the permission audit.read."
 
 
 def test_the_overview_names_the_broker(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -181,6 +182,26 @@ def test_snapshots_are_listed_with_a_rehearsal_on_request(
     assert "It would start from the snapshot at 7 , and read 0 entries" in text
     assert "by 1 measured recovery of this broker" in text
     assert str(orders.partition) in words(viewer, "/snapshots")
+
+
+@pytest.mark.parametrize(
+    ("page", "kept", "left_out"),
+    [
+        ("snapshots?rehearse=1", "Kept snapshots", "It would start"),
+        ("aborted?start=0&end=9&verify=0", "Marker", "messages returned"),
+    ],
+)
+def test_what_was_asked_for_once_is_not_done_again_by_every_refresh(
+    orders: Orders, viewer: Client, page: str, kept: str, left_out: str
+) -> None:
+    text = viewer.get(f"{HERE}/{page}").content.decode()
+    assert left_out in text
+    found = re.search(r'data-region [^>]*hx-get="([^"]+)"', text)
+    assert found is not None
+    again = viewer.get(html.unescape(found[1]), headers={"HX-Request": "true"}).content.decode()
+    assert kept in again
+    assert left_out not in again
+    assert "<html" not in again
 
 
 def test_the_subscriptions_of_a_partition_are_as_it_knows_them(

@@ -114,7 +114,23 @@ def test_a_list_names_each_once(engine: Engine) -> None:
     for name in names:
         subscribe(engine, name)
     assert [s.name for s in engine.subscriptions.list(TOPIC)] == sorted(names[:2])
-    assert {s.name for s in engine.subscriptions.list()} == set(names)
+
+
+def test_subscriptions_and_topics_are_found_by_a_part_of_their_names(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    other = TopicName("public", "default", "another")
+    engine.topics.create(other, engine.topics.get(TOPIC).settings)
+    names = [SubscriptionName(TOPIC, "re-Billing"), SubscriptionName(other, "billing")]
+    for name in names:
+        subscribe(engine, name)
+    subscribe(engine, SubscriptionName(TOPIC, "else"))
+    found, complete = engine.subscriptions.named("bill", limit=5, look_through=100)
+    assert (list(found), complete) == (names[::-1], True)
+    assert engine.subscriptions.named("bill", limit=1, look_through=100)[0] == (names[1],)
+    assert engine.subscriptions.named("x", limit=5, look_through=2) == ((), False)
+    assert engine.topics.named("noth", limit=5, look_through=100) == ((other,), True)
+    assert engine.topics.named("__", limit=5, look_through=100)[0] == ()
+    assert engine.topics.named("a", limit=5, look_through=1)[1] is False
 
 
 def test_a_deleted_subscription_is_gone_from_every_broker(engine: Engine) -> None:

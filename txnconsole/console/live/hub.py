@@ -121,7 +121,7 @@ class Hub:
 
     async def _read(self, channel: _Channel) -> bool:
         try:
-            reading = await asyncio.to_thread(_look, channel.feed)
+            reading = await asyncio.to_thread(look, channel.feed)
         except EngineError as error:
             _log.warning("live.read_failed", code=error.code, error=error.message)
             channel.broadcast(frame("fault", {"code": error.code, "message": error.message}))
@@ -142,7 +142,7 @@ class Hub:
         return True
 
 
-def _look(feed: Feed) -> Reading:
+def look(feed: Feed) -> Reading:
     """Read in this thread, and let go of what Django opened for it."""
     try:
         return feed.read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.inspect.shares import Share
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.console.live.feed import Reading, digest
@@ -33,7 +34,8 @@ class TransactionsFeed:
 
 
 class TransactionFeed:
-    """Tells when a transaction or one of its participants has moved on."""
+    """Tells when a transaction or one of its participants has moved on, or has written or
+    acknowledged more."""
 
     def __init__(self, txn_id: TxnID) -> None:
         self._txn_id = txn_id
@@ -47,7 +49,8 @@ class TransactionFeed:
             CoordinatorUnavailable: the coordinators' database cannot be read.
         """
         transaction = engine().coordinator.get(self._txn_id)
-        position = transaction_position(transaction)
+        share = None if transaction.ended_at else _share_of(self._txn_id)
+        position = transaction_position(transaction, share)
         changed = position != self._position
         self._position = position
         return Reading(position, {"status": str(transaction.status)} if changed else None)
@@ -61,9 +64,16 @@ def live_figures() -> dict[str, int]:
     return figures | {"issued": issued(engine().coordinator.stats())}
 
 
-def transaction_position(transaction: Transaction) -> str:
-    """Changes with the header and with every participant."""
+def _share_of(txn_id: TxnID) -> Share | None:
+    return engine().inspect.transactions.shares([txn_id]).get(txn_id)
+
+
+def transaction_position(transaction: Transaction, share: Share | None) -> str:
+    """Changes with the header, with every participant, and, until it has ended, with what it has
+    written and acknowledged: its brokers know that, and ``share`` is None where they were not
+    asked."""
     return digest(
+        share and [share.messages, share.acks],
         transaction.status,
         str(transaction.deadline),
         [

@@ -102,7 +102,12 @@ def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> Ht
         "verified": _verify(request, partition),
         "may_verify": request.principal.may(Permission.OPERATION_READ),
     }
-    return show(request, "console/aborted_ranges.html", context)
+    return show(
+        request,
+        "console/aborted_ranges.html",
+        context,
+        region="console/partials/aborted_index.html",
+    )
 
 
 def _simulate(status: PartitionStatus, form: FetchForm) -> Simulation:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.db.models import QuerySet
@@ -32,23 +34,43 @@ _PENDING_ROWS = 20
 @require_GET
 @page(Permission.ALERT_READ)
 def alerts(request: ConsoleRequest) -> HttpResponse:
-    """What fires, the worst first, and what is about to."""
-    firing = reading.firing(PAGE_ROWS)
+    """What fires, the worst first, and what is about to. While the page is open its list keeps its
+    order; what fires since waits behind a count."""
+    now = database_now()  # Before the alerts: what begins in between is counted as new.
+    position = alerts_position()
+    keys, since = _listed(request)
+    here = reverse("console:alerts")
+    if keys and since is not None:
+        firing, newer = reading.as_listed(keys, since)
+    else:
+        firing, newer, since = reading.firing(PAGE_ROWS), 0, now
+    kept = urlencode({"listed": ",".join(one.key for one in firing), "since": since.isoformat()})
     pending = Alert.objects.filter(state=AlertState.PENDING).order_by("id")
     resolved = Alert.objects.filter(state=AlertState.RESOLVED)
     context = rights(request) | {
         "channel": "alerts",
-        "position": alerts_position(),
+        "position": position,
         "firing": firing,
-        "loud": sum(not one.silenced for one in firing),
+        "newer": Newer(newer, here),
+        # Nothing that is listed can move when nothing is.
+        "region": f"{here}?{kept}" if firing else here,
+        "loud": reading.firing_count(),
         "pending": pending[:_PENDING_ROWS],
         "last": resolved.first() if not firing else None,
         "evaluated_at": reading.last_evaluation(),
-        "now": database_now(),
+        "now": now,
     }
     return show(
         request, "console/alerts/firing.html", context, region="console/alerts/_firing.html"
     )
+
+
+def _listed(request: ConsoleRequest) -> tuple[list[str], datetime | None]:
+    """What the page lists already, in its order, and when it was read."""
+    keys = request.GET.get("listed", "").split(",")[: 2 * PAGE_ROWS]
+    since = parse_datetime(request.GET.get("since", ""))
+    known = [key for key in keys if number_of(key.removeprefix("w")) is not None]
+    return known, None if since is None or is_naive(since) else since
 
 
 @require_GET

@@ -15,7 +15,6 @@ from engine.model.txn_id import MAX_TC_ID
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.live.feed import digest
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.console.summary import read_summary
@@ -67,7 +66,6 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
     source = engine().coordinator
     context: dict[str, Any] = {
         "channel": "txns",
-        "position": digest(None),
         "stats": stats,
         "rates": coordinator_rates(),
         "behind": stats.sequence - stats.low_water_mark,

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+import asyncio
 
-from engine.model.errors import InvalidRequest
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+
+from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.principal import Principal, principal_of
-from txnconsole.console.live.channels import channel_named
-from txnconsole.console.live.hub import hub
+from txnconsole.console.live.channels import Channel, channel_named
+from txnconsole.console.live.hub import hub, look
 from txnconsole.console.live.sse import sse_response
 from txnconsole.console.live.stream import frames
+from txnconsole.console.page import status_of, wants_json
 
 _RETRY_SECONDS = "10"
 
 
 async def live(request: HttpRequest) -> HttpResponseBase:
-    """Stream the channel named by ``ch``. The page polls when it gets no stream."""
+    """Stream the channel named by ``ch``. A page that gets no stream asks for JSON every few
+    seconds: one look at the channel, of no use to anybody else."""
     principal = await sync_to_async(_principal)(request)
     if principal is None:
         return HttpResponse("Signed out.", status=401)
@@ -25,12 +29,26 @@ async def live(request: HttpRequest) -> HttpResponseBase:
     except InvalidRequest as error:
         return HttpResponse(error.message, status=400, content_type="text/plain")
     if not principal.may(channel.permission):
-        return HttpResponse(f"Needs {channel.permission}.", status=403)
+        return _refused(403, "Forbidden", f"This needs the permission {channel.permission}.")
+    if wants_json(request):
+        return await _look_once(channel)
     if hub().is_full:
         return HttpResponse(
             "Too many streams.", status=503, headers={"Retry-After": _RETRY_SECONDS}
         )
     return await sse_response(frames(channel, request.session.session_key or ""))
+
+
+async def _look_once(channel: Channel) -> HttpResponse:
+    try:
+        reading = await asyncio.to_thread(look, channel.make_feed())
+    except EngineError as error:
+        return _refused(status_of(error), error.code, error.message)
+    return JsonResponse({"position": reading.position, "change": reading.change})
+
+
+def _refused(status: int, code: str, message: str) -> HttpResponse:
+    return JsonResponse({"code": code, "message": message}, status=status)
 
 
 def _principal(request: HttpRequest) -> Principal | None:

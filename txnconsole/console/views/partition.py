@@ -16,7 +16,6 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
-from txnconsole.console.live.feed import digest
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.readers import is_held_long, of_partition
@@ -50,7 +49,6 @@ def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
     context |= {
         "verdict": of_partition(status, readers.value),
         "channel": f"part:{partition}",
-        "position": digest(status.last_offset, status.stable_position),
         "stack": stack,
         "blocker": stack.value[0] if stack.value else None,
         "more": len(stack.value or ()) == STACK_ROWS,

@@ -26,6 +26,7 @@ from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.phases import phases_of, steps
 from txnconsole.console.reads import Region, region
 from txnconsole.console.slices import slice_of
+from txnconsole.console.templatetags.console import duration
 from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
 from txnconsole.refusals.recording import about
@@ -56,6 +57,7 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     moves = (
         {one.partition: one for one in effect.value.partitions} if effect and effect.value else {}
     )
+    share = _share(found, effect)
     gone = frozenset[Participant]() if found.archived else dead(found)
     leave_out = request.GET.get("deleted") == "out"
     partitions = [part for part in found.partitions if not (leave_out and part in gone)]
@@ -63,11 +65,11 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     parts = slice_of(partitions, request.GET.get("partitions", ""), _ROWS)
     context = {
         "transaction": found,
-        "share": _share(found, effect),
+        "share": share,
         "is_final": is_final,
         # A transaction that has ended changes no more.
         "channel": None if is_final or request.principal.owner_filter else f"txn:{txn_id}",
-        "position": transaction_position(found),
+        "position": transaction_position(found, None if is_final else share),
         "phases": phases_of(found),
         "steps": steps(
             found.status,
@@ -165,7 +167,11 @@ def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     found = engine().inspect.transactions.timeline(engine().inspect.transaction(txn_id))
     rows = lanes(found)
     if request.headers.get("Accept") == "application/json":
-        return JsonResponse(figure(found, rows))
+        phases = phases_of(found.transaction)
+        return JsonResponse(
+            figure(found, rows)
+            | {"phases": [[each.status, duration(each.duration_ms)] for each in phases]}
+        )
     context = {"transaction": found.transaction, "timeline": found, "lanes": rows}
     return show(request, "console/partials/transaction_timeline.html", context)
 

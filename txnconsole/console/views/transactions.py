@@ -14,6 +14,7 @@ from engine.model.transaction import Transaction, TransactionOrder
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.console.bulk_limits import most_at_once
+from txnconsole.console.finding import LOOK_THROUGH
 from txnconsole.console.live.feed import digest
 from txnconsole.console.live.transaction_feeds import live_figures
 from txnconsole.console.own_transactions import narrowed
@@ -32,7 +33,8 @@ from txnconsole.jobs.bulk_abort import matching
 
 PAGE_ROWS = 40
 _SUGGESTIONS = 12
-_LOOK_THROUGH = 500
+#: Subscriptions that are asked for; many topics may have one of the same name.
+_SAME = 200
 
 
 @require_GET
@@ -144,9 +146,9 @@ def suggestions(request: ConsoleRequest) -> HttpResponse:
     part = request.GET.get("part", "").lower()
     names: list[str] = []
     if request.GET.get("name") == "topic":
-        found = engine().topics.list(limit=_LOOK_THROUGH, include_system=False).items
-        names = [str(topic.name) for topic in found]
+        topics, _ = engine().topics.named(part, limit=_SUGGESTIONS, look_through=LOOK_THROUGH)
+        names = [str(one) for one in topics]
     elif request.GET.get("name") == "sub":
-        names = sorted({one.name.name for one in engine().subscriptions.list()[:_LOOK_THROUGH]})
-    matches = [name for name in names if part in name.lower()]
-    return JsonResponse({"values": matches[:_SUGGESTIONS]})
+        found, _ = engine().subscriptions.named(part, limit=_SUGGESTIONS, look_through=LOOK_THROUGH)
+        names = list(dict.fromkeys(one.name for one in found))
+    return JsonResponse({"values": names})

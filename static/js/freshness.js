@@ -1,0 +1,107 @@
+// Whether what the page shows could be read again: which parts could not, since when, and why. Whoever
+// reads for the page tells it here, so that one place decides what the page says of itself.
+//
+// A part is an element that is read again, or the name of something that is ("updates": the channel).
+// A failure is {status, message, request}; status 0: no answer came.
+// Events: "change", and "signedin" when the server answers again after it had ended the session.
+
+const SAYS = {
+  0: "The server cannot be reached.",
+  401: "Your session has ended.",
+  403: "Your account may not do or see this any more.",
+  404: "What this page is about is not there any more.",
+  500: "The server failed, and has logged it.",
+  502: "The server behind the proxy does not answer.",
+  504: "The server behind the proxy does not answer in time.",
+};
+
+/** A failure from a status and what the server said; its request is named where it can be looked up. */
+export function failure(status, said = "", request = "") {
+  const message = said || SAYS[status] || `The server answered ${status}.`;
+  return { status, message, request: status >= 500 ? request : "" };
+}
+
+class Freshness extends EventTarget {
+  #read = new Map();
+  #failing = new Map();
+
+  /** The part was read, or proved to be up to date, by an answer of the server to a question. */
+  read(part) {
+    if (this.isSignedOut) this.dispatchEvent(new Event("signedin"));
+    this.heard(part);
+  }
+
+  /** The part is up to date, as a stream says that was opened before. */
+  heard(part) {
+    this.#read.set(part, performance.now());
+    if (!this.#failing.delete(part)) return;
+    if (part instanceof Element) delete part.dataset.stale;
+    this.#changed();
+  }
+
+  failed(part, why) {
+    const known = this.#failing.get(part);
+    if (known?.status === why.status && known.message === why.message) return;
+    this.#failing.set(part, why);
+    if (part instanceof Element) part.dataset.stale = "";
+    this.#changed();
+  }
+
+  isFailing(part) {
+    return this.#failing.has(part);
+  }
+
+  get isSignedOut() {
+    return [...this.#failing.values()].some(({ status }) => status === 401);
+  }
+
+  /** The failure to show, and when (by the page's clock) what is shown was read; null when none is. */
+  get worst() {
+    for (const part of this.#failing.keys()) {
+      if (part instanceof Element && !part.isConnected) this.#failing.delete(part);
+    }
+    if (!this.#failing.size) return null;
+    const found = [...this.#failing.values()];
+    const worst = found.find(({ status }) => status === 401) ?? found.find(({ status }) => status === 0) ?? found[0];
+    const since = Math.min(...[...this.#failing.keys()].map((part) => this.#read.get(part) ?? 0));
+    return { ...worst, since, whole: this.#failing.has("updates") };
+  }
+
+  #changed() {
+    this.dispatchEvent(new Event("change"));
+  }
+}
+
+export const freshness = new Freshness();
+
+/** What an answer that is no success says of itself. */
+async function failureOf(answer) {
+  const request = answer.headers.get("X-Request-ID") ?? "";
+  const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
+  const said = isJson ? (await answer.json().catch(() => ({}))).message : "";
+  return failure(answer.status, said, request);
+}
+
+/**
+ * Asks for a part of the page. What fails is shown, and thrown as an error with the same words; what
+ * `signal` has given up is thrown as an AbortError and says nothing.
+ */
+export async function ask(part, address, { headers = { Accept: "application/json" }, signal } = {}) {
+  let answer = null;
+  try {
+    answer = await fetch(address, { headers, signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+  }
+  if (answer?.ok) return answer;
+  const why = answer ? await failureOf(answer) : failure(0);
+  freshness.failed(part, why);
+  throw new Error(why.message);
+}
+
+/** The JSON of an address; the part is up to date then. */
+export async function askJson(part, address, options) {
+  const found = await (await ask(part, address, options)).json();
+  freshness.read(part);
+  return found;
+}

@@ -1,0 +1,90 @@
+"""What each role gets of every page: the page, or the name of what the role lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.console.browser.conftest import Producer, Watched, sign_in
+from tests.console.browser.pages import PAGES, PageRow
+from tests.console.browser.test_budgets import SCREENS, addresses, axe, complaints
+from tests.server import Served
+from txnconsole.access.roles import GRANTS, Role
+
+__all__ = ["addresses"]  # A fixture.
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+_PASSWORD = "correct horse 7"
+_AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+
+
+@pytest.fixture(params=[Role.VIEWER, Role.OPERATOR, Role.CONSUMER])
+def role(request: pytest.FixtureRequest) -> Role:
+    found: Role = request.param
+    return found
+
+
+@pytest.fixture
+def user(server: Served, role: Role) -> str:
+    """A person with the role and no other."""
+    name = f"walks-as-{role}"
+    with server.client("admin") as client:
+        given = {"roles": [str(role)], "password": _PASSWORD}
+        client.put(f"/users/{name}", json=given).raise_for_status()
+    return name
+
+
+@pytest.fixture
+def walker(
+    chromium: Browser, server: Served, user: str, options: dict[str, Any]
+) -> Iterator[Watched]:
+    """A page of a browser in which the person is signed in."""
+    context = chromium.new_context(base_url=server.url, **options)
+    sign_in(context, user, _PASSWORD)
+    yield Watched(context.new_page())
+    context.close()
+
+
+def test_a_page_is_shown_or_says_which_right_is_missing(
+    walker: Watched, addresses: dict[str, str], producer: Producer, role: Role
+) -> None:
+    """All pages are asked for; those that are refused, and a few of the others, are looked at."""
+    page, wrong = walker.page, {}
+    rights = {str(right) for right in GRANTS[role]}
+    cookies = {each["name"]: each["value"] for each in page.context.cookies()}
+    refused = []
+    with httpx.Client(base_url=producer.server.url, cookies=cookies, timeout=60) as client:
+        for row in PAGES:
+            status = client.get(row.address.format(**addresses)).status_code
+            if status == 403:
+                refused.append(row)
+            elif status != row.status:
+                wrong[row.name] = [f"is answered {status}"]
+    for row in refused[:: max(1, len(refused) // 4)]:
+        wrong[row.name] = _refusal(walker, row, addresses, rights)
+    shown = [row for row in PAGES if row.name in {"overview", "log", "transactions", "alerts"}]
+    for row in shown if len(refused) < len(PAGES) // 2 else []:
+        page.goto(row.address.format(**addresses))
+        page.locator(row.ready).first.wait_for(timeout=30_000)
+        page.screenshot(path=SCREENS / f"{row.name}-{role}.png", full_page=True)
+        wrong[row.name] = axe(page, _AXE) + complaints(walker, row)
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def _refusal(
+    walker: Watched, row: PageRow, addresses: dict[str, str], rights: set[str]
+) -> list[str]:
+    page = walker.page
+    page.goto(row.address.format(**addresses))
+    missing = page.locator(".lead .mono").first
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not permitted")
+    found = [f"says {right} is missing"] if (right := missing.inner_text()) in rights else []
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENS / f"forbidden-{row.name}.png")
+    said = [each for each in walker.take_complaints() if "status of 403" not in each]
+    return found + axe(page, _AXE) + said + walker.violations()

@@ -1,0 +1,239 @@
+"""A page that cannot be read again says so, says why and since when, and recovers by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+
+from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.test_budgets import axe
+from tests.server import Served, eventually
+from txnconsole.local.postgres import EmbeddedPostgres
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
+
+SCREENS = Path(__file__).parents[3] / "build" / "screens"
+_AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+#: Beyond any pause between two attempts, on a machine that is busy.
+PATIENCE = 60_000
+
+
+def live(page: Page) -> Locator:
+    return page.locator("[data-live]")
+
+
+def notice(page: Page) -> Locator:
+    return page.locator("#stale")
+
+
+def expect_state(page: Page, state: str) -> None:
+    expect(live(page)).to_have_attribute("data-state", state, timeout=PATIENCE)
+
+
+def keep(watched: Watched, name: str) -> None:
+    """A picture of the page, which axe must find nothing wrong with, but for what the browser
+    itself says of answers that it did not get."""
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    watched.page.screenshot(path=SCREENS / f"{name}.png", full_page=True)
+    assert axe(watched.page, _AXE) == []
+
+
+def only_the_network_complained(watched: Watched) -> None:
+    said = watched.take_complaints()
+    own = [each for each in said if not re.search("Failed to load resource|Failed to fetch", each)]
+    assert own == []
+
+
+def test_what_fails_to_be_read_again_is_told_with_its_reason(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/")
+    expect_state(page, "live")
+    body = '<div class="fault"><div><span data-says>broker-1 is away.</span></div></div>'
+    answers = {
+        "503": lambda route: route.fulfill(status=503, content_type="text/html", body=body),
+        "500": lambda route: route.fulfill(status=500, headers={"X-Request-ID": "r-17"}),
+        "gone": lambda route: route.abort(),
+    }
+    says = {
+        "503": "A part of this page is not up to date broker-1 is away.",
+        "500": "The server failed, and has logged it. Request r-17.",
+        "gone": "The server cannot be reached.",
+    }
+    for name, answer in answers.items():
+        page.route("**/?part=now", answer)
+        expect(notice(page)).to_contain_text(says[name], timeout=PATIENCE)
+        expect(notice(page)).to_contain_text(re.compile(r"Shown as read at \d\d:\d\d:\d\d UTC"))
+        expect_state(page, "stale")
+        expect(page.locator("#now")).to_have_attribute("data-stale", "")
+        if name == "503":
+            keep(watched, "stale-part")
+        page.unroute("**/?part=now")
+    notice(page).get_by_role("button", name="Try again").click()
+    expect(notice(page)).to_be_hidden(timeout=PATIENCE)
+    expect_state(page, "live")
+    only_the_network_complained(watched)
+
+
+def test_charts_that_stand_still_are_told_too(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/")
+    expect(page.locator("#throughput .main-svg").first).to_be_visible()
+    page.route("**/trends?*", lambda route: route.fulfill(status=500))
+    expect(notice(page)).to_contain_text("The server failed", timeout=PATIENCE)
+    expect(page.locator("#trends")).to_have_attribute("data-stale", "")
+    page.unroute("**/trends?*")
+    expect(notice(page)).to_be_hidden(timeout=PATIENCE)
+    only_the_network_complained(watched)
+
+
+def test_what_is_asked_for_and_fails_is_told_where_it_was_asked_for(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    txn_id = producer.begin()
+    page.route("**/lineage", lambda route: route.fulfill(status=500))
+    page.goto(f"/transactions/{txn_id}")
+    expect(page.locator("#lineage")).to_contain_text("The server failed", timeout=PATIENCE)
+    page.unroute("**/lineage")
+    page.locator("#lineage").get_by_role("button", name="Try again").click()
+    expect(page.locator("#lineage")).to_contain_text("Nothing", timeout=PATIENCE)
+    page.locator("#region").get_by_role("button", name="Abort").click()
+    dialog = page.locator("#dialog")
+    page.route("**/abort", lambda route: route.abort())
+    dialog.get_by_label("Reason").fill("left hanging by a dead producer")
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog.locator(".fault")).to_contain_text(
+        "The server cannot be reached.", timeout=PATIENCE
+    )
+    expect(dialog.get_by_label("Reason")).to_have_value("left hanging by a dead producer")
+    page.unroute("**/abort")
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog).to_be_hidden(timeout=PATIENCE)
+    expect(page.locator("#region")).to_contain_text("Aborted", timeout=PATIENCE)
+    only_the_network_complained(watched)
+
+
+def test_a_full_process_is_polled_and_its_stream_taken_up_again(watched: Watched) -> None:
+    page = watched.page
+    stream = 'event: bye\ndata: {"reason": "full"}\n\n'
+
+    def full(route: Route) -> None:
+        if route.request.headers.get("accept") == "text/event-stream":
+            route.fulfill(status=200, content_type="text/event-stream", body=stream)
+        else:
+            route.continue_()
+
+    page.route("**/live?*", full)
+    page.goto("/")
+    expect_state(page, "polling")
+    expect(notice(page)).to_be_hidden()
+    page.unroute("**/live?*")
+    expect_state(page, "live")
+
+
+def test_who_is_signed_out_is_told_and_goes_on_after_signing_in(
+    context: BrowserContext, server: Served
+) -> None:
+    watched, other = Watched(context.new_page()), context.new_page()
+    page = watched.page
+    page.goto("/topics")
+    expect_state(page, "live")
+    other.goto("/audit")
+    other.get_by_role("button", name="Sign out").click()
+    expect(notice(page)).to_contain_text("You are signed out", timeout=PATIENCE)
+    expect_state(page, "ended")
+    expect(notice(page).get_by_role("link", name="Sign in")).to_have_attribute(
+        "href", "/login?next=%2Ftopics"
+    )
+    keep(watched, "stale-signed-out")
+    other.get_by_label("User name").fill(server.user)
+    other.get_by_label("Password").fill(server.password)
+    other.get_by_role("button", name="Sign in").click()
+    expect_state(page, "live")
+    expect(notice(page)).to_be_hidden()
+    only_the_network_complained(watched)
+
+
+def test_a_server_that_is_killed_is_told_and_nothing_is_lost(
+    watched: Watched, producer: Producer, server: Served
+) -> None:
+    page = watched.page
+    hanging = producer.begin()
+    producer.produce("held", txn_id=hanging)
+    page.goto(producer.log)
+    expect_state(page, "live")
+    with server.killed():
+        expect(notice(page)).to_contain_text("The server cannot be reached.", timeout=PATIENCE)
+        expect_state(page, "stale")
+        expect(page.locator('[data-figure="last"]')).to_have_text("0")
+        keep(watched, "stale-killed")
+    producer.produce("after")
+    expect_state(page, "live")
+    expect(notice(page)).to_be_hidden()
+    expect(page.locator('[data-figure="last"]')).to_have_text("1", timeout=PATIENCE)
+    expect(page.locator('#grid .cell[data-offset="1"]')).to_have_attribute("data-v", "held")
+    producer.end(hanging, "commit")
+    expect(page.locator('[data-figure="held"]')).to_have_text("0", timeout=PATIENCE)
+    only_the_network_complained(watched)
+
+
+@contextmanager
+def without(postgres: EmbeddedPostgres, database: str) -> Iterator[None]:
+    """No connection to a database lives or can be made during the block."""
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s",
+            [database],
+        )
+        try:
+            yield
+        finally:
+            connection.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+
+
+def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
+    watched: Watched, producer: Producer, postgres: EmbeddedPostgres
+) -> None:
+    """Both partitions of a topic are on different brokers: one page fails, the other lives."""
+    page = watched.page
+    producer.topic = producer.server.topic(partitions=2)
+    producer.subscribe("reader")
+    producer.produce("a", txn_id=producer.begin())
+    with producer.server.client("admin") as client:
+        brokers = client.get(f"/topics/{producer.topic}").raise_for_status().json()["brokers"]
+    away = brokers.index("broker-2")
+    here = f"/topics/{producer.topic}/partitions/{away}"
+    page.goto(f"{here}/log")
+    expect_state(page, "live")
+    with without(postgres, "served_broker_2"):
+        expect(notice(page)).to_contain_text("This page is not up to date", timeout=PATIENCE)
+        expect_state(page, "stale")
+        keep(watched, "error-log")
+        whole = ["/", "/topics", f"/topics/{producer.topic}", "/subscriptions", "/held-back"]
+        for address in whole:
+            answer = page.goto(address)
+            assert answer is not None
+            assert answer.status == 200, address
+            away_or_late = re.compile("broker-2|given up")
+            expect(page.locator("main")).to_contain_text(away_or_late, timeout=PATIENCE)
+            keep(watched, f"error-{address.strip('/').split('/')[0] or 'overview'}")
+        answer = page.goto(here)
+        assert answer is not None
+        assert answer.status == 503
+        expect(page.locator("main")).to_contain_text("Try again")
+        keep(watched, "error-partition")
+
+    def is_back() -> bool:
+        answer = page.goto(f"{here}/log")
+        return answer is not None and answer.ok
+
+    assert eventually(is_back, seconds=60)
+    expect_state(page, "live")
+    only_the_network_complained(watched)
