@@ -30,7 +30,7 @@ new PerformanceObserver((list) => {
 """
 
 #: A page that a service worker hands on counts its bytes as they are unpacked.
-_NO_WORKER = """
+NO_WORKER = """
 if (navigator.serviceWorker) navigator.serviceWorker.register = () => new Promise(() => {});
 """
 
@@ -83,7 +83,7 @@ def context(chromium: Browser, server: Served, options: dict[str, Any]) -> Itera
     """A browser in which the administrator is signed in."""
     context = chromium.new_context(base_url=server.url, **options)
     if options.get("service_workers") != "allow":
-        context.add_init_script(_NO_WORKER)
+        context.add_init_script(NO_WORKER)
     sign_in(context, server.user, server.password)
     yield context
     context.close()

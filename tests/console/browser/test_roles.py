@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.console.browser.conftest import Producer, Watched, sign_in
+from tests.console.browser.conftest import NO_WORKER, Producer, Watched, sign_in
 from tests.console.browser.pages import PAGES, PageRow
 from tests.console.browser.test_budgets import SCREENS, addresses, axe, complaints
 from tests.server import Served
@@ -45,6 +45,7 @@ def walker(
 ) -> Iterator[Watched]:
     """A page of a browser in which the person is signed in."""
     context = chromium.new_context(base_url=server.url, **options)
+    context.add_init_script(NO_WORKER)
     sign_in(context, user, _PASSWORD)
     yield Watched(context.new_page())
     context.close()
@@ -63,12 +64,13 @@ def test_a_page_is_shown_or_says_which_right_is_missing(
             status = client.get(row.address.format(**addresses)).status_code
             if status == 403:
                 refused.append(row)
-            elif status != row.status:
+            elif status != row.status and (status, role) != (404, Role.CONSUMER):
+                # A program's owner finds no transaction of another's.
                 wrong[row.name] = [f"is answered {status}"]
     for row in refused[:: max(1, len(refused) // 4)]:
         wrong[row.name] = _refusal(walker, row, addresses, rights)
     shown = [row for row in PAGES if row.name in {"overview", "log", "transactions", "alerts"}]
-    for row in shown if len(refused) < len(PAGES) // 2 else []:
+    for row in shown if role is not Role.CONSUMER else []:
         page.goto(row.address.format(**addresses))
         page.locator(row.ready).first.wait_for(timeout=30_000)
         page.screenshot(path=SCREENS / f"{row.name}-{role}.png", full_page=True)
