@@ -13,7 +13,7 @@ PIP_AUDIT_VERSION := 2.10.1
 # Where the home directory cannot be written, the checkout can.
 export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || echo "$(CURDIR)/.cache/uv")
 export UV_LINK_MODE ?= copy
-FAST := not browser and not spark and not acceptance and not crash and not deep and not checker
+FAST := not served and not browser and not spark and not acceptance and not crash and not deep and not checker
 # They have both processors for themselves.
 WHOLE := spark or acceptance
 

@@ -59,7 +59,11 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Outside CI, where nothing could install Chromium, the tests that need it are skipped."""
+    """Mark what asks a whole product, of processes, for something. Outside CI, where nothing could
+    install Chromium, the tests that need it are skipped."""
+    for item in items:
+        if "server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.served)
     if shutil.which("chromium") is None and os.environ.get("CI") != "true":
         for item in items:
             if item.get_closest_marker("browser"):
