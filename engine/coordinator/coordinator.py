@@ -331,5 +331,6 @@ class Coordinator:
     def _check_timeout(self, timeout_ms: int) -> None:
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
             raise InvalidRequest(
-                f"timeout_ms must be between 1 and {self._settings.max_timeout_ms}."
+                f"timeout_ms must be between 1 and {self._settings.max_timeout_ms}.",
+                field="timeout_ms",
             )

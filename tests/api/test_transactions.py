@@ -37,8 +37,10 @@ def test_an_unknown_coordinator_is_404_and_a_timeout_above_the_maximum_400(
 ) -> None:
     answer = program.post("/transactions", {"coordinator_id": 999})
     assert answer.is_problem(404, "CoordinatorNotFound")
-    answer = program.post("/transactions", {"timeout_ms": 86_400_000})
-    assert answer.is_problem(400, "InvalidRequest")
+    for address in ("/transactions", f"/transactions/{program.open()}/extend"):
+        answer = program.post(address, {"timeout_ms": 86_400_000})
+        assert answer.is_problem(400, "InvalidRequest")
+        assert [error["field"] for error in answer.json["errors"]] == ["timeout_ms"]
 
 
 def test_a_list_is_paged_to_its_end_without_gap_or_repetition(program: Caller) -> None:
