@@ -229,30 +229,31 @@ AND first_offset < %(upper)s
 ORDER BY last_offset LIMIT %(limit)s
 
 -- ended_along --
--- Ended transactions along a partition: at each of so many places the one with the next marker.
+-- Ended transactions along a partition: at each of so many places the one with the next marker. The
+-- order over partitions is the primary key's alone, whatever has been counted.
 SELECT DISTINCT i.last_offset, i.first_offset, i.aborted
 FROM unnest(%(places)s::bigint[]) place
 CROSS JOIN LATERAL (
-    SELECT last_offset, first_offset, aborted FROM broker.txn_index
-    WHERE partition_id = %(partition_id)s AND last_offset >= place
-    ORDER BY last_offset LIMIT 1
-) i ORDER BY i.last_offset
+    SELECT partition_id, last_offset, first_offset, aborted FROM broker.txn_index
+    WHERE (partition_id, last_offset) >= (%(partition_id)s, place)
+    ORDER BY partition_id, last_offset LIMIT 1
+) i WHERE i.partition_id = %(partition_id)s ORDER BY i.last_offset
 
 -- producers --
 -- Producers by their names, each with its newest batch outside transactions; of one that has none
--- in the log any more, what retention remembers. From name to name by the index, however many
--- batches there are.
+-- in the log any more, what retention remembers. From name to name by the index (written as it is,
+-- migration 0014), however many batches there are.
 WITH RECURSIVE named AS (
     (
         SELECT producer_name, 1 AS place FROM broker.entry
-        WHERE partition_id = %(partition_id)s AND tc_id IS NULL AND producer_name IS NOT NULL
+        WHERE partition_id + 0 = %(partition_id)s AND tc_id IS NULL AND producer_name IS NOT NULL
         ORDER BY producer_name LIMIT 1
     )
     UNION ALL
     SELECT following.producer_name, n.place + 1 FROM named n
     CROSS JOIN LATERAL (
         SELECT e.producer_name FROM broker.entry e
-        WHERE e.partition_id = %(partition_id)s AND e.tc_id IS NULL
+        WHERE e.partition_id + 0 = %(partition_id)s AND e.tc_id IS NULL
         AND e.producer_name > n.producer_name
         ORDER BY e.producer_name LIMIT 1
     ) following
@@ -264,7 +265,7 @@ WITH RECURSIVE named AS (
     FROM named n
     CROSS JOIN LATERAL (
         SELECT e.sequence_id, e.last_offset, e.publish_time FROM broker.entry e
-        WHERE e.partition_id = %(partition_id)s AND e.tc_id IS NULL
+        WHERE e.partition_id + 0 = %(partition_id)s AND e.tc_id IS NULL
         AND e.producer_name = n.producer_name
         ORDER BY e.sequence_id DESC LIMIT 1
     ) newest
@@ -275,7 +276,7 @@ UNION ALL
     FROM broker.producer p
     WHERE p.partition_id = %(partition_id)s AND NOT EXISTS (
         SELECT FROM broker.entry e
-        WHERE e.partition_id = p.partition_id AND e.tc_id IS NULL
+        WHERE e.partition_id + 0 = p.partition_id AND e.tc_id IS NULL
         AND e.producer_name = p.producer_name
     )
     ORDER BY p.producer_name LIMIT %(limit)s::integer

@@ -7,14 +7,9 @@ ORDER BY live_tc_id, sequence LIMIT %(limit)s
 
 -- whole_txns --
 -- As whole_txn, of many, the oldest first.
-SELECT t.*, clock_timestamp() AS now,
-    (SELECT json_agg(p ORDER BY p.topic, p.partition) FROM coordinator.txn_partition p
-        WHERE p.tc_id = t.tc_id AND p.sequence = t.sequence) AS partitions,
-    (SELECT json_agg(s ORDER BY s.topic, s.subscription, s.broker)
-        FROM coordinator.txn_subscription s
-        WHERE s.tc_id = t.tc_id AND s.sequence = t.sequence) AS subscriptions
+SELECT t.*, clock_timestamp() AS now
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
-JOIN coordinator.transaction t ON t.tc_id = w.tc_id AND t.sequence = w.sequence
+JOIN coordinator.whole_txn t ON t.tc_id = w.tc_id AND t.sequence = w.sequence
 ORDER BY t.opened_at, t.tc_id, t.sequence
 
 -- waiting_for --

@@ -125,15 +125,18 @@ LEFT JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.pa
 
 -- first_open_entries --
 -- The first entry of what transactions have open in partitions of this broker, or in their sidecar
--- logs.
+-- logs. OFFSET 0 keeps it a look-up by the key for each.
 SELECT w.tc_id, w.sequence, p.topic, p.number, e.ledger_id, e.first_offset AS entry_id
 FROM unnest(
     %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(numbers)s::integer[]
 ) AS w (tc_id, sequence, topic_id, number)
 JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
 LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
-JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.partition_id)
-    AND o.tc_id = w.tc_id AND o.sequence = w.sequence
+CROSS JOIN LATERAL (
+    SELECT o.partition_id, o.first_offset FROM broker.ongoing_txn o
+    WHERE o.partition_id = coalesce(g.partition_id, p.partition_id)
+    AND o.tc_id = w.tc_id AND o.sequence = w.sequence OFFSET 0
+) o
 CROSS JOIN LATERAL (
     SELECT e.ledger_id, e.first_offset FROM broker.entry e
     WHERE e.partition_id = o.partition_id AND e.last_offset >= o.first_offset

@@ -194,6 +194,12 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("standing_of_partitions", {"limit": 10}, 10),
         Hot("offset_at", key | {"at": "2020-01-01T00:00:00Z"}, 40),
         Hot("next_ended", key | {"offset": 2}, 5),
+        Hot("ended_along", key | {"places": [5, 10_000, _LARGE_MARKER]}, 6, adhoc=True),
+        # One name, of thirty thousand batches.
+        Hot("producers", key | {"limit": 10}, 10, adhoc=True),
+        Hot("first_open_entries", held, 10),
+        Hot("cumulative_acks", {"tc_ids": [3], "sequences": [9]}, 5),
+        Hot("newest_ack_step", key | {"subscription_id": subscription_id}, 5),
         Hot("entry_at", key | {"offset": 2}, 5),
         Hot("open_shares", held, 5),
         Hot("joint_effect", held, 10),
@@ -255,6 +261,7 @@ def on_coordinator() -> list[Hot]:
     return [
         Hot("open_txn", new, 2),
         Hot("whole_txn", key, 4),
+        Hot("whole_txns", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
         Hot("count_open_of_owner", {"owner": "o1", "limit": 50}, 52),
         Hot("count_open_of_owner", {"owner": "nobody", "limit": 50}, 2),
         Hot("archived_txns", {"tc_ids": [0], "sequences": [7], "owner": None}, 2),
