@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from engine.coordinator import rows
-from engine.model.errors import InvalidRequest
-from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Row, Session
@@ -165,6 +164,4 @@ def _position(cursor: str | None) -> tuple[datetime | None, int | None, int | No
     try:
         return datetime.fromisoformat(str(at)), int(tc_id), int(sequence)
     except ValueError as error:
-        raise InvalidRequest(
-            "The cursor is not one that this list has given.", field="cursor"
-        ) from error
+        raise foreign_cursor() from error

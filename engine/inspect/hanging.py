@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from engine.coordinator import rows
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect.reading import Reading
-from engine.model.errors import EngineError, InvalidRequest, TransactionNotFound
+from engine.model.errors import EngineError, TransactionNotFound
 from engine.model.hanging import Patience, Verdict, judge_header, judge_holder
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, Transaction
 from engine.model.txn_id import TxnID, id_lists
@@ -322,7 +322,7 @@ def _place(cursor: str | None) -> tuple[int, _Key]:
     try:
         stage, holder, tc_id, sequence = map(int, decode_cursor(cursor, 4))
     except ValueError as error:
-        raise InvalidRequest("The cursor is not one that this list has given.") from error
+        raise foreign_cursor() from error
     if stage < 0:
-        raise InvalidRequest("The cursor is not one that this list has given.")
+        raise foreign_cursor()
     return stage, (holder, tc_id, sequence)

@@ -9,9 +9,8 @@ from engine.inspect.reading import Reading
 from engine.model import batch
 from engine.model.batch import CorruptBatch
 from engine.model.buffer_state import BufferState, CorruptSnapshot, load
-from engine.model.errors import InvalidRequest
 from engine.model.message import MAX_OFFSET
-from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Row
 
@@ -118,7 +117,7 @@ def _place(cursor: str | None) -> tuple[int, str, int]:
     if not (
         isinstance(distance, int) and isinstance(broker, str) and isinstance(partition_id, int)
     ):
-        raise InvalidRequest("The cursor is not one that this list has given.")
+        raise foreign_cursor()
     return distance, broker, partition_id
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
 from engine.model.dispatch import decode
-from engine.model.errors import EngineError, InvalidRequest
-from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.errors import EngineError
+from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.ranges import Ranges
 from engine.model.subscription import PendingAck, Subscription, SubscriptionType
 from engine.model.topic import Topic
@@ -104,7 +104,7 @@ def summaries(
     """
     topic, name = decode_cursor(cursor, 2) if cursor else ("", "")
     if not (isinstance(topic, str) and isinstance(name, str)):
-        raise InvalidRequest("The cursor is not one that this list has given.")
+        raise foreign_cursor()
     answers, unavailable = reading.on_each(
         "subscription_summaries", topic=topic, name=name, limit=limit + 1
     )

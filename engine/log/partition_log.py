@@ -13,9 +13,9 @@ from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import Topics
 from engine.model import batch
-from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
+from engine.model.errors import PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, NewMessage
-from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.partition import (
     Appended,
     IndexedTxn,
@@ -174,7 +174,7 @@ class PartitionLogs(LogReader):
         """
         [from_offset] = decode_cursor(cursor, 1) if cursor else [0]
         if type(from_offset) is not int or not 0 <= from_offset <= MAX_OFFSET:
-            raise InvalidRequest("The cursor is not one that this list has given.")
+            raise foreign_cursor()
         rows = self._rows(
             partition,
             "aborted_index",

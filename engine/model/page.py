@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 from engine.model.errors import InvalidRequest
 
 _T = TypeVar("_T")
-_FOREIGN = "The cursor is not one that this list has given."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,12 @@ def decode_cursor(cursor: str, length: int) -> list[str | int]:
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except ValueError as error:
-        raise InvalidRequest(_FOREIGN, field="cursor") from error
+        raise foreign_cursor() from error
     if not isinstance(key, list) or len(key) != length:
-        raise InvalidRequest(_FOREIGN, field="cursor")
+        raise foreign_cursor()
     return key
+
+
+def foreign_cursor() -> InvalidRequest:
+    """What to raise for a cursor that is none of the list's own."""
+    return InvalidRequest("The cursor is not one that this list has given.", field="cursor")

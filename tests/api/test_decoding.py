@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.model.page import encode_cursor
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
 from txnconsole.api import decoding
 
@@ -277,3 +278,11 @@ def test_a_cursor_of_another_list_is_the_fields_fault(program: Caller) -> None:
         answer = program.get(f"{path}?cursor=xyz")
         assert answer.is_problem(400, "InvalidRequest")
         assert [each["field"] for each in answer.json["errors"]] == ["cursor"]
+
+
+def test_a_cursor_that_can_be_read_and_is_anothers_is_the_fields_fault_too(
+    as_role: Callable[..., Caller],
+) -> None:
+    answer = as_role("viewer").get(f"/coordinators?cursor={encode_cursor('not a number')}")
+    assert answer.is_problem(400, "InvalidRequest")
+    assert [each["field"] for each in answer.json["errors"]] == ["cursor"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from engine.model.errors import CoordinatorNotFound, InvalidRequest
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.errors import CoordinatorNotFound
+from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
 from engine.model.txn_id import MAX_TC_ID
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint
@@ -79,5 +79,5 @@ def _position(cursor: str | None) -> int:
         return -1
     [tc_id] = decode_cursor(cursor, 1)
     if not isinstance(tc_id, int) or not 0 <= tc_id <= MAX_TC_ID:
-        raise InvalidRequest("The cursor is not one that this list has given.")
+        raise foreign_cursor()
     return tc_id
