@@ -81,9 +81,14 @@ class Coordinator:
         timeout_ms: int | None = None,
         tc_id: int | None = None,
         client: str = "",
+        client_host: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Transaction:
         """NewTxn: open a transaction on the given coordinator, or on the next in turn.
+
+        Args:
+            client: what the program calls itself.
+            client_host: the address that it was seen to ask from, None where nobody knows.
 
         Raises:
             InvalidRequest: the timeout is not between 1 and the configured maximum.
@@ -97,7 +102,13 @@ class Coordinator:
         with self._database.session() as session:
             self._limits.admit(session, owner)
             opened = session.ask(
-                OPEN, tc_id, owner, client, json.dumps(dict(properties or {})), timeout_ms
+                OPEN,
+                tc_id,
+                owner,
+                client,
+                client_host,
+                json.dumps(dict(properties or {})),
+                timeout_ms,
             )
         if not opened:
             raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
@@ -142,6 +153,12 @@ class Coordinator:
         bounded as a page of :meth:`list` is."""
         with self._database.session() as session:
             return count_each(session, filters, limit)
+
+    def count_open(self, owner: str, limit: int) -> int:
+        """How many of an owner's transactions are open; of more than ``limit``, ``limit``."""
+        with self._database.session() as session:
+            row = session.one("count_open_of_owner", owner=owner, limit=limit)
+        return row.count if row else 0
 
     def log(self, txn_id: TxnID) -> tuple[TransactionLogEntry, ...]:
         """The transaction log's records of one transaction, in order; none once it is archived.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from engine import tracing
 from engine.model.transaction import EndCommand, EndResult
+from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 class EndTraces:
     """The spans of one run. Those of a broker are begun and ended by the thread that asks it."""
 
-    def __init__(self, due: Iterable[Row], commands: Mapping[int, EndCommand]) -> None:
-        self._transactions: dict[int, Span] = {}
+    def __init__(self, due: Iterable[Row], commands: Mapping[TxnID, EndCommand]) -> None:
+        self._transactions: dict[TxnID, Span] = {}
         if tracing.is_on():
             for row in due:
-                command = commands[row.sequence]
+                command = commands[TxnID(row.tc_id, row.sequence)]
                 begun = tracing.begun(
                     "end transaction",
                     traceparent=row.trace_parent,
@@ -34,22 +35,23 @@ class EndTraces:
                     action=command.action.value,
                 )
                 if begun is not None:
-                    self._transactions[row.sequence] = begun
+                    self._transactions[command.txn_id] = begun
 
     def ask(self, broker: str, partitions: Iterable[Row], subscriptions: Iterable[Row]) -> Asked:
         """A broker is asked to end its participants' parts."""
         return Asked(
             {
-                (row.sequence, participant): begun
+                (txn_id, participant): begun
                 for name, rows in (("marker", partitions), ("acks", subscriptions))
                 for row in rows
-                if row.sequence in self._transactions
+                for txn_id in [TxnID(row.tc_id, row.sequence)]
+                if txn_id in self._transactions
                 for participant in [_participant(row)]
                 if (
                     begun := tracing.begun(
                         name,
-                        within=self._transactions[row.sequence],
-                        txn_id=f"{row.tc_id}:{row.sequence}",
+                        within=self._transactions[txn_id],
+                        txn_id=txn_id,
                         broker=broker,
                         **{"partition" if name == "marker" else "subscription": participant},
                     )
@@ -59,10 +61,10 @@ class EndTraces:
             else {}
         )
 
-    def conclude(self, sequences: Iterable[int]) -> None:
+    def conclude(self, txn_ids: Iterable[TxnID]) -> None:
         """These transactions have ended."""
-        for sequence in sequences:
-            ended = self._transactions.pop(sequence, None)
+        for txn_id in txn_ids:
+            ended = self._transactions.pop(txn_id, None)
             if ended is not None:
                 ended.end()
 
@@ -77,12 +79,14 @@ class EndTraces:
 class Asked:
     """The spans of one broker's participants."""
 
-    def __init__(self, spans: dict[tuple[int, str], Span]) -> None:
+    def __init__(self, spans: dict[tuple[TxnID, str], Span]) -> None:
         self._spans = spans
 
     def answer(self, row: Row, result: EndResult, *, waiting: bool) -> None:
         """A participant has answered, or is to be asked again."""
-        asked = self._spans.get((row.sequence, _participant(row))) if self._spans else None
+        if not self._spans:
+            return
+        asked = self._spans.get((TxnID(row.tc_id, row.sequence), _participant(row)))
         if asked is None:
             return
         if result.marker_offset is not None:

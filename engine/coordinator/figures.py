@@ -15,6 +15,7 @@ import structlog
 
 from engine.model.errors import EngineError
 from engine.model.figures import Figure, FigureName, Tally
+from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
@@ -44,7 +45,7 @@ def add(session: Session, tally: Tally, *, shard: int = 0) -> None:
 def of_ends(
     ended: Iterable[Row],
     recorded: Iterable[Row],
-    decided_at: Mapping[int, datetime],
+    decided_at: Mapping[TxnID, datetime],
     waiting: Mapping[str, int],
 ) -> Tally:
     """What a step of the finalizer counts.
@@ -52,13 +53,14 @@ def of_ends(
     Args:
         ended: rows of ``conclude``.
         recorded: rows of ``record_partitions``.
-        decided_at: moments of the decisions by sequence.
+        decided_at: moments of the decisions.
         waiting: participants that have to be asked again, by kind.
     """
     tally = Tally()
     for row in recorded:
         if row.state == "committed":
-            tally.observe(FigureName.VISIBLE, (row.at - decided_at[row.sequence]).total_seconds())
+            waited = row.at - decided_at[TxnID(row.tc_id, row.sequence)]
+            tally.observe(FigureName.VISIBLE, waited.total_seconds())
     for row in ended:
         outcome = row.status.lower()
         tally.observe(FigureName.EXECUTION, row.execution_seconds, f"{outcome}/{row.end_reason}")

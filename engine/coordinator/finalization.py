@@ -1,18 +1,20 @@
 """Carrying out decisions: every participant gets its end command, then the transaction ends
 (semantics §3).
 
-Many transactions take few SQL transactions: all that are due for a coordinator are grouped by
-broker, and each broker does its part of all of them in one SQL transaction. The brokers are asked
-at once, so that one that does not answer holds up nobody else's end. Two workers on the same
-work are harmless: ends are exactly-once on the broker, and results are compare-and-set here.
+Many transactions take few SQL transactions: all that are due, of one coordinator or of many, are
+grouped by broker, and each broker does its part of all of them in one SQL transaction. The brokers
+are asked at once, and a run does not wait for one that takes long, so that it holds up nobody
+else's end. Two workers on the same work are harmless: ends are exactly-once on the broker, and
+results are compare-and-set here.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,7 +30,7 @@ from engine.log.topics import Topics
 from engine.model.errors import EngineError, TopicNotFound
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import EndCommand, EndResult
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database, Row, Session
 from engine.subscription import ending
@@ -39,6 +41,8 @@ logger = structlog.get_logger(__name__)
 _NOTE_SECONDS = 1.0
 #: Brokers that the runs of a process ask at a time.
 _ASKERS = 32
+#: How long a run waits for its brokers; what a broker does in one run takes milliseconds.
+_PATIENCE_SECONDS = 1.0
 #: Transactions that one line of the log names.
 _TOLD = 20
 _GONE = "deleted; counts as done"
@@ -54,21 +58,20 @@ class Finalized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Orders:
-    """What a run has to carry out, by sequence in the order of decision."""
+    """What a run has to carry out, in the order of decision; the low water marks by coordinator."""
 
-    tc_id: int
-    commands: Mapping[int, EndCommand]
-    decided_at: Mapping[int, datetime]
+    commands: Mapping[TxnID, EndCommand]
+    decided_at: Mapping[TxnID, datetime]
     low_water_marks: Mapping[int, int]
     traces: EndTraces
 
     def of(self, rows: Iterable[Row]) -> list[tuple[Row, EndCommand]]:
         """The participants' commands, in the order of decision."""
-        by_sequence = {row.sequence: row for row in rows}
+        members = {_txn(row): row for row in rows}
         return [
-            (by_sequence[sequence], command)
-            for sequence, command in self.commands.items()
-            if sequence in by_sequence
+            (members[txn_id], command)
+            for txn_id, command in self.commands.items()
+            if txn_id in members
         ]
 
 
@@ -115,6 +118,8 @@ class Finalizer:
         self._noted: dict[int, float] = {}
         #: Threads that ask brokers stay: to make them for each run costs as much as a short one.
         self._askers = ThreadPoolExecutor(_ASKERS, "finalizer")
+        #: Brokers that are still being asked by a run that is over.
+        self._late: set[str] = set()
 
     def close(self) -> None:
         """Let the threads go that ask brokers."""
@@ -125,90 +130,100 @@ class Finalizer:
         with self._database.session() as session:
             return tuple(row.tc_id for row in session.adhoc("due_coordinators"))
 
-    def is_due(self, tc_id: int) -> bool:
-        """Whether a coordinator has something to finalize now."""
-        with self._database.session() as session:
-            return session.one("is_due", tc_id=tc_id) is not None
-
-    def finalize(self, tc_id: int, limit: int = 1000, *, worker: str | None = None) -> Finalized:
-        """Drive on up to ``limit`` transactions of a coordinator, in the order of decision.
+    def finalize(self, *tc_ids: int, limit: int = 1000, worker: str | None = None) -> Finalized:
+        """Drive on up to ``limit`` transactions of some coordinators, in the order of decision.
 
         A participant that cannot be reached keeps its own part waiting and is tried again after a
         back-off; the others are finished and readable. ``worker`` is shown as who did it.
         """
         with self._database.session() as session:
-            due = session.adhoc("due_txns", tc_id=tc_id, limit=limit)
+            due = session.adhoc("due_txns", tc_ids=list(tc_ids), limit=limit)
             if not due:
                 return Finalized(ended=0, waiting=0)
-            self._note(session, tc_id, worker)
-            key = {"tc_id": tc_id}
-            of_due = {**key, "sequences": [row.sequence for row in due]}
+            found = sorted({row.tc_id for row in due})
+            self._note(session, found, worker)
+            of_due = id_lists(map(_txn, due))
             partitions, subscriptions, acks, marks = session.batch(
                 ("due_partitions", of_due),
                 ("due_subscriptions", of_due),
                 ("confirmed_acks", of_due),
-                ("low_water_mark", key),
+                ("low_water_marks_of", {"tc_ids": found}),
             )
         confirmed = _calls(acks)
-        commands = {row.sequence: _command(tc_id, row, confirmed) for row in due}
+        commands = {_txn(row): _command(row, confirmed) for row in due}
         orders = _Orders(
-            tc_id=tc_id,
             commands=commands,
-            decided_at={row.sequence: row.decided_at for row in due},
-            low_water_marks={tc_id: marks[0].low_water_mark if marks else -1},
+            decided_at={_txn(row): row.decided_at for row in due},
+            low_water_marks={row.tc_id: row.low_water_mark for row in marks},
             traces=EndTraces(due, commands),
         )
         try:
-            ended = sum(
-                self._record(orders, answers, concluded)
-                for answers, concluded in self._end_everywhere(partitions, subscriptions, orders)
-            )
+            ended = self._end_everywhere(partitions, subscriptions, orders)
         finally:
             orders.traces.close()
         return Finalized(ended=ended, waiting=len(due) - ended)
 
-    def _note(self, session: Session, tc_id: int, worker: str | None) -> None:
-        """Say who finalizes a coordinator, at most once in a while."""
+    def _note(self, session: Session, tc_ids: Iterable[int], worker: str | None) -> None:
+        """Say who finalizes which coordinators, at most once in a while."""
         now = time.monotonic()
-        if worker is not None and now >= self._noted.get(tc_id, 0.0) + _NOTE_SECONDS:
-            self._noted[tc_id] = now
-            session.run("note_finalizer", tc_id=tc_id, worker=worker)
+        new = [tc_id for tc_id in tc_ids if now >= self._noted.get(tc_id, 0.0) + _NOTE_SECONDS]
+        if worker is not None and new:
+            self._noted.update(dict.fromkeys(new, now))
+            session.run("note_finalizer", tc_ids=new, worker=worker)
 
     def _end_everywhere(
         self, partitions: list[Row], subscriptions: list[Row], orders: _Orders
-    ) -> Iterator[tuple[_Answers, list[int]]]:
-        """Ask all brokers at once; yields each one's answers as they come, with the transactions
-        for which no other broker is still being asked."""
-        members: dict[int, set[str]] = {sequence: set() for sequence in orders.commands}
-        for row in (*partitions, *subscriptions):
-            members[row.sequence].add(row.broker)
-        alone = [sequence for sequence, brokers in members.items() if not brokers]
-        if alone:
-            yield _Answers(), alone
-        names = sorted(set().union(*members.values()))
+    ) -> int:
+        """Ask all brokers at once, and record what each has done when it answers; how many
+        transactions have ended by then.
 
-        def end_on(name: str) -> _Answers:
-            return self._end_on_broker(
+        One that takes long goes on by itself, and the run is over without it: it is not asked again
+        before, so what is due there is postponed, and nobody else's end waits for it.
+        """
+        members: dict[TxnID, set[str]] = {txn_id: set() for txn_id in orders.commands}
+        for row in (*partitions, *subscriptions):
+            members[_txn(row)].add(row.broker)
+        late = self._late.copy()
+        for brokers in members.values():
+            brokers.difference_update(late)
+        recording = threading.Lock()
+
+        def end_on(name: str) -> int:
+            answers = self._end_on_broker(
                 name,
                 [row for row in partitions if row.broker == name],
                 [row for row in subscriptions if row.broker == name],
                 orders,
             )
+            with recording:
+                mine = [txn_id for txn_id, brokers in members.items() if name in brokers]
+                for txn_id in mine:
+                    members[txn_id].remove(name)
+                # With those for which no other broker is still being asked.
+                concluded = [txn_id for txn_id in mine if not members[txn_id]]
+                return self._record(orders, answers, concluded)
 
-        if len(names) == 1:  # The common case; a thread would be one more to wait for.
-            yield end_on(names[0]), sorted(set(members) - set(alone))
-            return
-        # Its log lines name what this run does.
+        names = sorted(set().union(*members.values()))
+        alone = [txn_id for txn_id, brokers in members.items() if not brokers]
+        ended = self._record(orders, _Answers(), alone) if alone else 0
+        # Their log lines name what this run does.
         asked = {self._askers.submit(copy_context().run, end_on, name): name for name in names}
-        try:
-            for answered in as_completed(asked):
-                name = asked[answered]
-                mine = [sequence for sequence, brokers in members.items() if name in brokers]
-                for sequence in mine:
-                    members[sequence].remove(name)
-                yield answered.result(), [s for s in mine if not members[s]]
-        finally:
-            wait(asked)  # Whatever happened: nothing goes on behind a run that is over.
+        answered, unanswered = wait(asked, timeout=_PATIENCE_SECONDS)
+        for future in unanswered:
+            self._leave_behind(asked[future], future)
+        return ended + sum(future.result() for future in answered)
+
+    def _leave_behind(self, broker: str, future: Future[int]) -> None:
+        """Go on without a broker that takes long."""
+        self._late.add(broker)
+        logger.warning("broker takes long to finalize", broker=broker)
+
+        def done(future: Future[int]) -> None:
+            self._late.discard(broker)
+            if error := future.exception():
+                logger.warning("broker's answers not recorded", broker=broker, error=str(error))
+
+        future.add_done_callback(done)
 
     def _end_on_broker(
         self, broker: str, partitions: list[Row], subscriptions: list[Row], orders: _Orders
@@ -242,8 +257,8 @@ class Finalizer:
                 "broker not finalized", broker=broker, code=error.code, reason=error.message
             )
             answers = _Answers(
-                [_failed(row, orders, error.message) for row in partitions],
-                [_failed(row, orders, error.message) for row in subscriptions],
+                [_failed(row, error.message) for row in partitions],
+                [_failed(row, error.message) for row in subscriptions],
             )
         for answer in (*answers.partitions, *answers.subscriptions):
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
@@ -315,16 +330,15 @@ class Finalizer:
                         PartitionName(TopicName.parse(topic), number),
                     )
 
-    def _record(self, orders: _Orders, answers: _Answers, concluded: list[int]) -> int:
+    def _record(self, orders: _Orders, answers: _Answers, concluded: list[TxnID]) -> int:
         """Record what a broker did, and end the transactions that have nobody left to ask."""
         partitions, subscriptions = answers.partitions, answers.subscriptions
 
-        def work(session: Session) -> list[int]:
+        def work(session: Session) -> list[TxnID]:
             recorded: list[Row] = []
             if partitions:
                 recorded = session.all(
                     "record_partitions",
-                    tc_id=orders.tc_id,
                     **_columns(partitions),
                     partitions=[answer.row.partition for answer in partitions],
                     first_offsets=[answer.result.first_offset for answer in partitions],
@@ -333,48 +347,45 @@ class Finalizer:
             if subscriptions:
                 session.run(
                     "record_subscriptions",
-                    tc_id=orders.tc_id,
                     **_columns(subscriptions),
                     subscriptions=[answer.row.subscription for answer in subscriptions],
                     brokers=[answer.row.broker for answer in subscriptions],
                 )
-            ended = session.all("conclude", tc_id=orders.tc_id, sequences=sorted(concluded))
+            ended = session.all("conclude", **id_lists(sorted(concluded)))
             waiting = {"partition": _waiting(partitions), "subscription": _waiting(subscriptions)}
             tally = figures.of_ends(ended, recorded, orders.decided_at, waiting)
-            figures.add(session, tally, shard=orders.tc_id)
-            return [row.sequence for row in ended]
+            figures.add(session, tally, shard=min(orders.low_water_marks))
+            return [_txn(row) for row in ended]
 
         ended = self._database.retrying(work)
         if ended:
             orders.traces.conclude(ended)
-            _tell(orders.tc_id, ended)
+            told = [str(txn_id) for txn_id in ended[:_TOLD]]
+            logger.info("transactions ended", transactions=len(ended), txn_ids=told)
         return len(ended)
 
 
-def _tell(tc_id: int, ended: Sequence[int]) -> None:
-    told = [str(TxnID(tc_id, sequence)) for sequence in ended[:_TOLD]]
-    logger.info("transactions ended", tc_id=tc_id, transactions=len(ended), txn_ids=told)
-
-
-def confirmed_acks(
-    session: Session, tc_id: int, sequences: Collection[int]
-) -> dict[int, frozenset[int]]:
+def confirmed_acks(session: Session, *txn_ids: TxnID) -> dict[TxnID, frozenset[int]]:
     """The confirmed acknowledgement calls over several brokers of decided transactions."""
-    return _calls(session.all("confirmed_acks", tc_id=tc_id, sequences=list(sequences)))
+    return _calls(session.all("confirmed_acks", **id_lists(txn_ids)))
 
 
-def _calls(rows: Iterable[Row]) -> dict[int, frozenset[int]]:
-    calls: dict[int, set[int]] = defaultdict(set)
+def _calls(rows: Iterable[Row]) -> dict[TxnID, frozenset[int]]:
+    calls: dict[TxnID, set[int]] = defaultdict(set)
     for row in rows:
-        calls[row.sequence].add(row.call_id)
-    return {sequence: frozenset(found) for sequence, found in calls.items()}
+        calls[_txn(row)].add(row.call_id)
+    return {txn_id: frozenset(found) for txn_id, found in calls.items()}
 
 
-def _command(tc_id: int, row: Row, confirmed: Mapping[int, frozenset[int]]) -> EndCommand:
+def _txn(row: Row) -> TxnID:
+    return TxnID(row.tc_id, row.sequence)
+
+
+def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
     return EndCommand(
-        txn_id=TxnID(tc_id, row.sequence),
+        txn_id=_txn(row),
         action=TxnAction.COMMIT if row.status == TxnStatus.COMMITTING else TxnAction.ABORT,
-        confirmed=confirmed.get(row.sequence, frozenset()),
+        confirmed=confirmed.get(_txn(row), frozenset()),
     )
 
 
@@ -394,9 +405,8 @@ def _answers(
     ]
 
 
-def _failed(row: Row, orders: _Orders, message: str) -> _Answer:
-    txn_id = orders.commands[row.sequence].txn_id
-    return _Answer(row, None, EndResult(txn_id=txn_id, error=message))
+def _failed(row: Row, message: str) -> _Answer:
+    return _Answer(row, None, EndResult(txn_id=_txn(row), error=message))
 
 
 def _waiting(answers: Sequence[_Answer]) -> int:
@@ -406,7 +416,7 @@ def _waiting(answers: Sequence[_Answer]) -> int:
 def _columns(answers: Sequence[_Answer]) -> dict[str, object]:
     """What ``record_partitions`` and ``record_subscriptions`` have in common."""
     return {
-        "sequences": [answer.row.sequence for answer in answers],
+        **id_lists(_txn(answer.row) for answer in answers),
         "topic_ids": [answer.row.topic_id for answer in answers],
         "states": [answer.state for answer in answers],
         "messages": [answer.result.messages for answer in answers],

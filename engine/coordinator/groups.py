@@ -96,12 +96,14 @@ class Groups:
 
 def _check(group: str, commit: Sequence[TxnID], abort: Sequence[TxnID]) -> None:
     if not group or len(group) > 500:
-        raise InvalidRequest("group must have 1 to 500 characters.")
+        raise InvalidRequest("group must have 1 to 500 characters.", field="group")
     if len(commit) + len(abort) > MAX_GROUP:
-        raise InvalidRequest(f"A group has at most {MAX_GROUP} transactions.")
+        raise InvalidRequest(
+            f"A group has at most {MAX_GROUP} transactions.", field="abort" if abort else "commit"
+        )
     both = set(commit) & set(abort)
     if both:
-        raise InvalidRequest(f"{min(both)} stands under commit and under abort.")
+        raise InvalidRequest(f"{min(both)} stands under commit and under abort.", field="abort")
 
 
 def _decided_before(row: Row | None, guard: str, owner: str | None) -> tuple[list[TxnID], bool]:

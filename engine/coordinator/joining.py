@@ -14,7 +14,6 @@ from engine.coordinator.fence import Headers
 from engine.coordinator.statements import JOIN_PARTITIONS, JOIN_SUBSCRIPTIONS, Header
 from engine.log.topics import Topics
 from engine.model.errors import (
-    InvalidRequest,
     InvalidTxnStatus,
     PartitionNotFound,
     TransactionNotFound,
@@ -108,8 +107,7 @@ class Joining:
         self._require_open(txn_id, Header(*rows[0]) if rows else None, owner)
 
     def _topic_with(self, partition: PartitionName) -> Topic:
-        if partition.topic.is_system:
-            raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
+        partition.require_writable()
         topic = self._topics.get(partition.topic)
         if partition.number >= len(topic.brokers):
             topic = self._topics.get(partition.topic, fresh=True)

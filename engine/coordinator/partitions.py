@@ -212,7 +212,7 @@ class PartitionOperations:
 
     def _locate(self, partition: PartitionName) -> Location:
         if partition.topic.is_system:
-            raise InvalidRequest(f"{partition} is the engine's own.")
+            raise InvalidRequest(f"{partition} is the engine's own.", field="topic")
         return self._log.locate(partition)
 
     def _open_in(self, partition: PartitionName) -> set[TxnID]:
@@ -297,10 +297,11 @@ def _refusal(row: Row, partition: PartitionName) -> EngineError:
             current_state=PartitionState.ONLINE.value,
         )
     if row.result == "below_start":
-        return InvalidRequest(f"{partition} begins at offset {row.next_offset}.")
+        return InvalidRequest(f"{partition} begins at offset {row.next_offset}.", field="offset")
     if row.result == "commits":
         return InvalidRequest(
             f"{partition} is sidecar-buffered: what a transaction has committed cannot be cut off;"
-            f" truncate it to offset {row.next_offset} or above."
+            f" truncate it to offset {row.next_offset} or above.",
+            field="offset",
         )
     return PartitionNotFound(f"{partition} is gone.")

@@ -49,7 +49,7 @@ class CoordinatorRecovery:
         for tc_id in self._finalizer.due():
             try:
                 while True:
-                    step_done = self._finalizer.finalize(tc_id, _BATCH, worker=worker)
+                    step_done = self._finalizer.finalize(tc_id, limit=_BATCH, worker=worker)
                     ended += step_done.ended
                     waiting += step_done.waiting
                     if step_done.ended < _BATCH:

@@ -57,11 +57,11 @@ class Remedies:
         if action is None:
             return self._register(transaction)
         with self._database.session() as session:
-            confirmed = confirmed_acks(session, txn_id.tc_id, [txn_id.sequence])
+            confirmed = confirmed_acks(session, txn_id)
         command = EndCommand(
             txn_id=txn_id,
             action=action,
-            confirmed=confirmed.get(txn_id.sequence, frozenset()),
+            confirmed=confirmed.get(txn_id, frozenset()),
         )
         replayed = [
             participant

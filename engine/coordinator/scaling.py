@@ -50,10 +50,13 @@ class Coordinators:
             raise InvalidRequest(
                 f"There are {before} coordinators; their number never shrinks, because each owns"
                 " its transactions for ever.",
+                field="count",
                 count=before,
             )
         if count > MAX_COORDINATORS:
-            raise InvalidRequest(f"There can be {MAX_COORDINATORS} coordinators at most.")
+            raise InvalidRequest(
+                f"There can be {MAX_COORDINATORS} coordinators at most.", field="count"
+            )
         self.at_least(count)
         return before
 

@@ -22,7 +22,7 @@ from engine.sql import queries
 _INT8S, _INT4S, _TEXTS = array_of(INT8), array_of(INT4), array_of(TEXT)
 _TXN = {"tc_id": INT4, "sequence": INT8}
 _HEADER: list[Type[Any]] = [
-    *(INT4, INT8, TEXT, TEXT, TEXT, JSONB, TIMESTAMPTZ, INT8),
+    *(INT4, INT8, TEXT, TEXT, TEXT, TEXT, JSONB, TIMESTAMPTZ, INT8),
     *(TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, TEXT, TEXT),
 ]
 
@@ -35,6 +35,7 @@ class WholeRow(NamedTuple):
     status: str
     owner: str
     client: str
+    client_host: str | None
     properties: Mapping[str, str]
     opened_at: datetime
     timeout_ms: int
@@ -58,7 +59,14 @@ class Header(NamedTuple):
 OPEN = Prepared(
     "open_txn",
     queries("coordinator")["open_txn"],
-    {"tc_id": INT4, "owner": TEXT, "client": TEXT, "properties": TEXT, "timeout_ms": INT8},
+    {
+        "tc_id": INT4,
+        "owner": TEXT,
+        "client": TEXT,
+        "client_host": TEXT,
+        "properties": TEXT,
+        "timeout_ms": INT8,
+    },
     [*_HEADER, TIMESTAMPTZ],
 )
 WHOLE = Prepared(

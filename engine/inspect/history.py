@@ -114,7 +114,9 @@ def between(
         until = min(until or view.head.now, view.head.now)
         since = since or until - back
         if since >= until:
-            raise InvalidRequest("The range is empty: `from` must be before `to`, and in the past.")
+            raise InvalidRequest(
+                "The range is empty: `from` must be before `to`, and in the past.", field="from"
+            )
         first, last = _at(view, since), _at(view, until)
         parts = max(1, limit // 2)
         samples = view.all("samples_between", since=since, until=until, parts=parts)

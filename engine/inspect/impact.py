@@ -103,8 +103,8 @@ def impacts(
     confirmed = frozenset[int]()
     if TxnAction.COMMIT in actions and any(one.row.calls for one in acks):
         with coordinators.session() as session:
-            calls = confirmed_acks(session, txn_id.tc_id, [txn_id.sequence])
-            confirmed = calls.get(txn_id.sequence, confirmed)
+            calls = confirmed_acks(session, txn_id)
+            confirmed = calls.get(txn_id, confirmed)
     names = dict.fromkeys(
         part.subscription for part in transaction.subscriptions if part.broker not in unavailable
     )

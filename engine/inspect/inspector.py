@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
@@ -242,14 +243,17 @@ class Inspector:
         """
         return self._invariants.of_coordinator(tc_id, position=position, budget=budget)
 
-    def check_invariants(self) -> int:
+    def check_invariants(self, *, seconds: float = math.inf) -> int:
         """One bounded step over everything, from where the last one stopped; the workers call
         this every few seconds.
+
+        Args:
+            seconds: after so long the step begins nothing more, and the next one goes on there.
 
         Returns:
             How many checks found counter-examples.
         """
-        return self._invariants.step(len(self._coordinator.stats()))
+        return self._invariants.step(len(self._coordinator.stats()), seconds=seconds)
 
     def invariant_state(
         self, *, broken: bool = False, limit: int = 50, cursor: str | None = None

@@ -9,6 +9,8 @@ snapshot spans (:mod:`engine.inspect.coordinator_checks`).
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -126,17 +128,22 @@ class Invariants:
         )
         return Report((check_marks(marks, self._database, tc_id), *checks), resume)
 
-    def step(self, coordinators: int) -> int:
+    def step(self, coordinators: int, *, seconds: float = math.inf) -> int:
         """One round: the next coordinators, and the next partitions of each broker, from where the
         last round stopped. A broker that cannot be reached is left out.
+
+        Args:
+            seconds: after so long nothing more is begun, but one coordinator and one partition of
+                each broker; the next round goes on there.
 
         Returns:
             How many checks found counter-examples.
         """
-        broken = self._coordinators_round(coordinators)
+        share = seconds / (1 + len(self._reading.brokers.names))
+        broken = self._coordinators_round(coordinators, share)
         for database in self._reading.brokers:
             try:
-                broken += self._round(database)
+                broken += self._round(database, share)
             except EngineError:
                 continue  # It is named by readiness, and by the checks that wanted to ask it.
         with self._database.session() as session:
@@ -165,26 +172,32 @@ class Invariants:
             ),
         )
 
-    def _coordinators_round(self, coordinators: int) -> int:
+    def _coordinators_round(self, coordinators: int, seconds: float) -> int:
+        until = time.monotonic() + seconds
         subject = "round:coordinators"
         first = self._positions(subject).get("round", 0)
         due = range(first, min(first + _COORDINATORS, coordinators))
         marks = highest_marks(self._reading)
-        broken = 0
+        broken = reached = 0
         for tc_id in due:
             position = self._positions(subject_of(tc_id)).get("one_outcome", 0)
             report = self.of_coordinator(tc_id, position=position, marks=marks)
             broken += self._keep(report, begins=position == 0)
-        self._stop(subject, due.stop if due.stop < coordinators else 0)
+            reached = tc_id + 1
+            if time.monotonic() >= until:
+                break
+        self._stop(subject, reached if reached < coordinators else 0)
         return broken
 
-    def _round(self, database: Database) -> int:
+    def _round(self, database: Database, seconds: float) -> int:
+        until = time.monotonic() + seconds
         subject = f"round:{database.name}"
         last = self._positions(subject).get("round", 0)
         with database.session() as session:
             due = session.all("partitions_from", partition_id=last, limit=_PARTITIONS)
-        broken = 0
+        broken = place = 0
         for row in due:
+            place = row.partition_id
             partition = PartitionName(TopicName.parse(row.topic), row.number)
             position = self._positions(str(partition)).get("dense_offsets", 0)
             try:
@@ -192,11 +205,13 @@ class Invariants:
             except (PartitionNotFound, TopicNotFound):
                 continue  # It has been deleted meanwhile.
             except EngineError:
-                self._stop(subject, row.partition_id)  # the next round goes on behind it
+                self._stop(subject, place)  # the next round goes on behind it
                 raise
             broken += self._keep(report, begins=position == 0)
-        place = due[-1].partition_id if len(due) == _PARTITIONS else 0
-        self._stop(subject, place)
+            if time.monotonic() >= until:
+                break
+        whole = len(due) < _PARTITIONS and (not due or place == due[-1].partition_id)
+        self._stop(subject, 0 if whole else place)
         return broken
 
     def _stop(self, subject: str, place: int) -> None:

@@ -88,9 +88,11 @@ class Explainer:
     ) -> Explanation:
         """See :meth:`engine.inspect.inspector.Inspector.explain`."""
         if not 0 <= offset <= MAX_OFFSET:
-            raise InvalidRequest(f"offset must be between 0 and {MAX_OFFSET}.")
+            raise InvalidRequest(f"offset must be between 0 and {MAX_OFFSET}.", field="offset")
         if subscription is not None and subscription.topic != partition.topic:
-            raise InvalidRequest(f"{subscription} is not a subscription of {partition.topic}.")
+            raise InvalidRequest(
+                f"{subscription} is not a subscription of {partition.topic}.", field="subscription"
+            )
         try:
             with self._reading.view(partition) as view:
                 in_log = list(self._in_log(view, offset, isolation))

@@ -37,14 +37,16 @@ def check(
         InvalidRequest: it is empty, for the engine's own topic, or its sequence id cannot be.
         PayloadTooLarge: a message or the batch is above its limit.
     """
-    if partition.topic.is_system:
-        raise InvalidRequest(f"{partition.topic} is written by the engine alone.")
+    partition.require_writable()
     if not messages:
-        raise InvalidRequest("A batch needs at least one message.")
+        raise InvalidRequest("A batch needs at least one message.", field="messages")
     if (producer_name is None) != (sequence_id is None):
-        raise InvalidRequest("producer_name and sequence_id go together.")
+        missing = "producer_name" if producer_name is None else "sequence_id"
+        raise InvalidRequest("producer_name and sequence_id go together.", field=missing)
     if sequence_id is not None and not 0 <= sequence_id <= _MAX_SEQUENCE_ID:
-        raise InvalidRequest(f"sequence_id must be between 0 and {_MAX_SEQUENCE_ID}.")
+        raise InvalidRequest(
+            f"sequence_id must be between 0 and {_MAX_SEQUENCE_ID}.", field="sequence_id"
+        )
     if len(messages) > settings.max_batch_messages:
         raise PayloadTooLarge(
             f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}."

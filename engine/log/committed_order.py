@@ -60,5 +60,6 @@ def check_cursor(start: ReadPosition, head: Row, read: Sequence[Row]) -> None:
     if replaced or start.last_read >= head.next_offset:
         raise InvalidRequest(
             "The log has been truncated below this cursor; begin again with the from_offset that"
-            f" is wanted, at most {head.next_offset}, and without a cursor."
+            f" is wanted, at most {head.next_offset}, and without a cursor.",
+            field="cursor",
         )

@@ -89,7 +89,7 @@ class LogReader:
         committed = isolation is Isolation.READ_COMMITTED
         if keep_aborted and not committed:
             raise InvalidRequest(
-                "Only a READ_COMMITTED fetch has something for a client to filter."
+                "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
         window = self._window(from_offset, max_messages)
         window, head, (entries, aborted) = self._read(
@@ -214,10 +214,12 @@ class LogReader:
         )
 
     def _window(self, from_offset: int, max_messages: int) -> tuple[int, int]:
-        if not 0 <= from_offset <= MAX_OFFSET or max_messages < 1:
+        if not 0 <= from_offset <= MAX_OFFSET:
             raise InvalidRequest(
-                f"from_offset must be between 0 and {MAX_OFFSET}, max_messages 1 or more."
+                f"from_offset must be between 0 and {MAX_OFFSET}.", field="from_offset"
             )
+        if max_messages < 1:
+            raise InvalidRequest("max_messages must be 1 or more.", field="max_messages")
         size = min(max_messages, self._settings.max_fetch_messages)
         return from_offset, min(from_offset + size, MAX_OFFSET)
 
@@ -269,7 +271,7 @@ class LogReader:
 
     def _bytes(self, max_bytes: int | None) -> int:
         if max_bytes is not None and max_bytes < 1:
-            raise InvalidRequest("max_bytes must be 1 or more.")
+            raise InvalidRequest("max_bytes must be 1 or more.", field="max_bytes")
         return min(max_bytes or MAX_OFFSET, self._settings.max_fetch_bytes)
 
 

@@ -10,10 +10,8 @@ The job ``offload`` writes the files; tests/pipeline/offload reads what it write
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import lru_cache
-from pathlib import Path
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from engine.model import batch
 from engine.model.errors import SegmentUnreadable
@@ -32,13 +30,14 @@ class _Footer(NamedTuple):
 
 
 class OffloadedFiles:
-    """The directory of offloaded segments; None: this process was told of none.
+    """Where offloaded segments stand: a directory, or a URI of an object store that Arrow knows
+    (``s3://bucket/prefix``); None: this process was told of none.
 
-    Thread-safe. Nothing is read before a reference is met.
+    Thread-safe. Nothing is read, and no store reached, before a reference is met.
     """
 
-    def __init__(self, directory: str | None) -> None:
-        self._directory = None if directory is None else Path(directory)
+    def __init__(self, location: str | None) -> None:
+        self._location = location
         self._footer = lru_cache(_FOOTERS)(self._read_footer)
         self._group = lru_cache(_GROUPS)(self._read_group)
 
@@ -52,62 +51,85 @@ class OffloadedFiles:
         where = batch.reference(stored)
         if where is None:
             return stored
-        path = self._path(where.file)
+        name = f"{where.file}.parquet"
+        if self._location is None:
+            raise SegmentUnreadable(
+                f"The messages stand in the offloaded segment {name}, and this process was not told"
+                " where that is: set TXNCONSOLE_OFFLOAD_DIR.",
+                file=name,
+            )
         try:
-            group = bisect_left(self._footer(path).last_offsets, entry.last_offset)
-            found = self._group(path, group).get(entry.last_offset)
+            group = bisect_left(self._footer(name).last_offsets, entry.last_offset)
+            found = self._group(name, group).get(entry.last_offset)
         except FileNotFoundError as error:
             raise SegmentUnreadable(
-                f"The offloaded segment {path.name} is missing; bring the file back to the"
+                f"The offloaded segment {name} is missing; bring the file back to the"
                 " directory that TXNCONSOLE_OFFLOAD_DIR names.",
-                file=path.name,
+                file=name,
             ) from error
         except (OSError, ValueError, LookupError, RuntimeError, MemoryError) as error:
             raise SegmentUnreadable(
-                f"The offloaded segment {path.name} cannot be read, it may be damaged; bring it"
-                f" back from a copy. {_first_line(error)}",
-                file=path.name,
+                f"The offloaded segment {name} cannot be read: it may be damaged, or its store"
+                f" cannot be reached. {_first_line(error)}",
+                file=name,
             ) from error
         if found is None or len(found) != where.length:
             raise SegmentUnreadable(
-                f"The offloaded segment {path.name} holds nothing fitting for offset"
+                f"The offloaded segment {name} holds nothing fitting for offset"
                 f" {entry.last_offset}; bring it back from a copy.",
-                file=path.name,
+                file=name,
             )
         return found
 
-    def _path(self, file: UUID) -> Path:
-        if self._directory is None:
-            raise SegmentUnreadable(
-                f"The messages stand in the offloaded segment {file}.parquet, and this process was"
-                " not told where that is: set TXNCONSOLE_OFFLOAD_DIR.",
-                file=f"{file}.parquet",
-            )
-        return self._directory / f"{file}.parquet"
-
-    def _read_footer(self, path: Path) -> _Footer:
+    def _read_footer(self, name: str) -> _Footer:
         # Most processes never meet a reference, and the import is costly.
         import pyarrow.parquet as pq  # noqa: PLC0415
 
-        metadata = pq.read_metadata(path)
+        with self._open(name) as source:
+            metadata = pq.read_metadata(source)
         column = metadata.schema.names.index("last_offset")
         groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
         return _Footer(metadata, [group.column(column).statistics.max for group in groups])
 
-    def _read_group(self, path: Path, group: int) -> dict[int, bytes]:
+    def _read_group(self, name: str, group: int) -> dict[int, bytes]:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
-        footer = self._footer(path)
+        footer = self._footer(name)
         if group == len(footer.last_offsets):
             return {}
-        with pq.ParquetFile(
-            path, metadata=footer.metadata, page_checksum_verification=True
-        ) as opened:
+        with (
+            self._open(name) as source,
+            pq.ParquetFile(
+                source, metadata=footer.metadata, page_checksum_verification=True
+            ) as opened,
+        ):
             table = opened.read_row_group(group, columns=["last_offset", "body"], use_threads=False)
         offsets, bodies = table["last_offset"].to_pylist(), table["body"].to_pylist()
         return {
             offset: body for offset, body in zip(offsets, bodies, strict=True) if body is not None
         }
+
+    def _open(self, name: str) -> Any:
+        files, base = self._store
+        return files.open_input_file(f"{base}/{name}")
+
+    @cached_property
+    def _store(self) -> tuple[Any, str]:
+        """The file system that holds the files, and where in it they are."""
+        from pyarrow import fs  # noqa: PLC0415
+
+        location = self._location or ""
+        if "://" not in location:
+            return fs.LocalFileSystem(), location
+        try:
+            files, base = fs.FileSystem.from_uri(location)
+        except ValueError as error:
+            scheme = location.partition("://")[0]
+            # What follows may hold a secret.
+            raise ValueError(
+                f"TXNCONSOLE_OFFLOAD_DIR, {scheme[:20]}://…, names no store."
+            ) from error
+        return files, base.rstrip("/")
 
 
 def _first_line(error: Exception) -> str:

@@ -16,7 +16,14 @@ from engine.model.errors import (
     TopicNotFound,
 )
 from engine.model.page import Page, decode_cursor, encode_cursor
-from engine.model.topic import AbortedParticipation, BufferKind, Topic, TopicSettings
+from engine.model.settings import Difference, conflict, differences
+from engine.model.topic import (
+    MAX_RETENTION_MS,
+    AbortedParticipation,
+    BufferKind,
+    Topic,
+    TopicSettings,
+)
 from engine.model.topic_name import TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row
@@ -24,6 +31,8 @@ from engine.postgres.database import Database, Row
 MAX_PARTITIONS = 10_000
 _ABANDONED = "topic deleted by force; this part is aborted"
 _ABANDONED_SUBSCRIPTION = "subscription deleted by force; this part is aborted"
+#: What may not change once there is data.
+_FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
 #: How long a process may go on with what it knows of a topic. Growth is noticed on the first use of
 #: a new partition, deletion by the broker.
 _REMEMBERED_SECONDS = 5.0
@@ -55,7 +64,9 @@ class Topics:
             PartitionUnavailable: a broker cannot be reached; the same call again goes on.
         """
         if name.is_system:
-            raise InvalidRequest(f"{name} is a system topic; choose a name without '__'.")
+            raise InvalidRequest(
+                f"{name} is a system topic; choose a name without '__'.", field="topic"
+            )
         topic, created = self._ensure(name, settings)
         self._ensure(name.snapshot_topic(), TopicSettings(partitions=len(self._brokers.names)))
         return topic, created
@@ -187,6 +198,10 @@ class Topics:
             raise InvalidRequest(
                 f"partitions must be between 1 and {MAX_PARTITIONS}.", field="partitions"
             )
+        if not 0 <= (settings.retention_ms or 0) <= MAX_RETENTION_MS:
+            raise InvalidRequest(
+                f"retention_ms must be between 0 and {MAX_RETENTION_MS}.", field="retention_ms"
+            )
         with self._catalog.transaction() as session:
             row = session.one(
                 "create_topic",
@@ -210,12 +225,13 @@ class Topics:
 
     def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
         wanted, has = settings.partitions, topic.settings.partitions
-        if _fixed(settings) != _fixed(topic.settings) or (
-            wanted < has and not topic.name.is_system
-        ):
+        differing = differences(topic.settings, settings, _FIXED)
+        if wanted < has and not topic.name.is_system:
+            differing += (Difference("partitions", has, wanted),)
+        if differing:
+            message, data = conflict(topic.name, differing)
             raise TopicConflict(
-                f"{topic.name} exists with other settings; only its retention may change, and its"
-                f" partitions grow (it has {has})."
+                f"{message} Only retention may change, and partitions grow.", differences=data
             )
         topic = self._keep(topic, settings)
         if wanted <= has:
@@ -292,16 +308,6 @@ def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:
     return tuple(
         AbortedParticipation(txn_id=txn_id, participant=participant)
         for txn_id, participant in sorted(parts)
-    )
-
-
-def _fixed(settings: TopicSettings) -> tuple[object, ...]:
-    """What may not change once there is data."""
-    return (
-        settings.buffer,
-        settings.segment_max_messages,
-        settings.segment_max_bytes,
-        settings.deduplication,
     )
 
 

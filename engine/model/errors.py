@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -24,9 +25,16 @@ class EngineError(Exception):
 
 
 class InvalidRequest(EngineError):
-    """The request is malformed."""
+    """The request is malformed; ``data["errors"]`` names each field and what is wrong with it."""
 
     code = "InvalidRequest"
+
+    def __init__(self, message: str, *, field: str | Mapping[str, str], **data: object) -> None:
+        """Name the field as the REST contract does; ``""`` is the body as a whole. A mapping names
+        several, or says less of one than ``message``: what is wrong with each."""
+        wrong = {field: message} if isinstance(field, str) else field
+        errors = [{"field": name, "message": text} for name, text in wrong.items()]
+        super().__init__(message, errors=errors, **data)
 
 
 class PayloadTooLarge(EngineError):
@@ -87,7 +95,7 @@ class TopicNotFound(EngineError):
 
 
 class TopicConflict(EngineError):
-    """The topic exists with settings that this request would change."""
+    """The topic exists with settings that this request would change; ``differences`` has each."""
 
     code = "TopicConflict"
 
@@ -135,7 +143,7 @@ class SubscriptionNotFound(EngineError):
 
 
 class SubscriptionConflict(EngineError):
-    """The subscription exists with another type."""
+    """The subscription exists with other settings than asked for; ``differences`` has each."""
 
     code = "SubscriptionConflict"
 

@@ -69,11 +69,14 @@ class MessageID(msgspec.Struct, frozen=True, order=True, gc=False):
         found = _MESSAGE_ID.fullmatch(text)
         if found is None:
             raise InvalidRequest(
-                f"{text[:60]!r} is not a message id; write ledger:entry:partition:batch_index."
+                f"{text[:60]!r} is not a message id; write ledger:entry:partition:batch_index.",
+                field="message_id",
             )
         message_id = cls(*(int(part) for part in found.groups()))
         if max(message_id.ledger_id, message_id.offset) > MAX_OFFSET:
-            raise InvalidRequest(f"{text!r} is not a message id: no log is as long.")
+            raise InvalidRequest(
+                f"{text!r} is not a message id: no log is as long.", field="message_id"
+            )
         return message_id
 
     @property

@@ -28,9 +28,13 @@ class ReadPosition:
 
     def __post_init__(self) -> None:
         if not 0 <= self.offset <= MAX_OFFSET:
-            raise InvalidRequest(f"from_offset must be between 0 and {MAX_OFFSET}.")
+            raise InvalidRequest(
+                f"from_offset must be between 0 and {MAX_OFFSET}.", field="from_offset"
+            )
         if self.within is not None and not 0 <= self.within < self.offset:
-            raise InvalidRequest("A transaction's messages stand before its marker.")
+            raise InvalidRequest(
+                "A transaction's messages stand before its marker.", field="cursor"
+            )
 
     @property
     def last_read(self) -> int:
@@ -50,7 +54,7 @@ class ReadPosition:
         """
         numbers = [number for number in decode_cursor(cursor, 3) if type(number) is int]
         if len(numbers) != 3 or not all(-1 <= number <= MAX_OFFSET for number in numbers):
-            raise InvalidRequest("The cursor is not one that a fetch has given.")
+            raise InvalidRequest("The cursor is not one that a fetch has given.", field="cursor")
         offset, within, ledger_id = numbers
         return cls(
             offset=offset,

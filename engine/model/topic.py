@@ -9,6 +9,9 @@ from enum import StrEnum
 from engine.model.topic_name import TopicName
 from engine.model.txn_id import TxnID
 
+#: A century. What is much longer ago than that, PostgreSQL has no moment for.
+MAX_RETENTION_MS = 100 * 365 * 86_400_000
+
 
 class BufferKind(StrEnum):
     """How a partition keeps transactional messages until their outcome (semantics §4)."""

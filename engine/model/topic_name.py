@@ -38,7 +38,8 @@ class TopicName:
         if found is None:
             raise InvalidRequest(
                 f"{text[:80]!r} is not a topic; write tenant/namespace/topic from letters, digits,"
-                " dots, dashes and underscores, e.g. public/default/flights."
+                " dots, dashes and underscores, e.g. public/default/flights.",
+                field="topic",
             )
         return cls(found[1], found[2], found[3])
 
@@ -79,9 +80,19 @@ class PartitionName:
         if found is None:
             raise InvalidRequest(
                 f"{text[:80]!r} is not a partition; write topic:number,"
-                " e.g. public/default/flights:0."
+                " e.g. public/default/flights:0.",
+                field="partition",
             )
         return cls(TopicName.parse(found[1]), int(found[2]))
+
+    def require_writable(self) -> None:
+        """Refuse what the engine alone writes.
+
+        Raises:
+            InvalidRequest: it is a system topic's.
+        """
+        if self.topic.is_system:
+            raise InvalidRequest(f"{self.topic} is written by the engine alone.", field="topic")
 
     def __str__(self) -> str:
         return f"{self.topic}:{self.number}{SIDECAR_SUFFIX if self.is_sidecar else ''}"
@@ -96,7 +107,9 @@ class SubscriptionName:
 
     def __post_init__(self) -> None:
         if _SUBSCRIPTION.fullmatch(self.name) is None:
-            raise InvalidRequest(f"{self.name[:80]!r} is not a subscription name.")
+            raise InvalidRequest(
+                f"{self.name[:80]!r} is not a subscription name.", field="subscription"
+            )
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.name}"

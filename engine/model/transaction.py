@@ -70,12 +70,14 @@ class Transaction:
 
     ``now`` is that clock when the header was read, so that ages need no other clock. Of an
     archived transaction only id, status and owner are known; the rest is None or empty.
+    ``client_host`` is the address from which it was opened, None where that is not known.
     """
 
     txn_id: TxnID
     status: TxnStatus
     owner: str
     client: str
+    client_host: str | None = None
     properties: Mapping[str, str]
     opened_at: datetime | None
     timeout_ms: int | None

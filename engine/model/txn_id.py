@@ -29,7 +29,9 @@ class TxnID:
 
     def __post_init__(self) -> None:
         if not 0 <= self.tc_id <= MAX_TC_ID or not 0 <= self.sequence <= MAX_SEQUENCE:
-            raise InvalidRequest(f"{self.tc_id}:{self.sequence} is not a transaction id.")
+            raise InvalidRequest(
+                f"{self.tc_id}:{self.sequence} is not a transaction id.", field="txn_id"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -41,7 +43,9 @@ class TxnID:
         found = _TEXT.fullmatch(text)
         if found is None:
             raise InvalidRequest(
-                f"{text[:60]!r} is not a transaction id; write <coordinator>:<sequence>, e.g. 3:42."
+                f"{text[:60]!r} is not a transaction id; write <coordinator>:<sequence>,"
+                " e.g. 3:42.",
+                field="txn_id",
             )
         return cls(int(found[1]), int(found[2]))
 

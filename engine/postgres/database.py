@@ -12,7 +12,7 @@ from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
-from engine.postgres import deadlines, offsets
+from engine.postgres import absences, deadlines, offsets
 from engine.postgres.prepared import Prepared
 from engine.sql import queries
 
@@ -187,8 +187,7 @@ class Database:
         """
         with self._translated():
             deadlines.check()
-            if self._pool.closed:
-                self._pool.open()
+            self._check_presence()
             connection = self._pool.getconn()
             try:
                 return statement.ask(connection, *values)
@@ -234,18 +233,26 @@ class Database:
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[psycopg.Connection[Row]]:
-        if self._pool.closed:
-            self._pool.open()
+        self._check_presence()
         with self._pool.connection() as connection:
             yield connection
+
+    def _check_presence(self) -> None:
+        if (reason := absences.reason(self.name)) is not None:
+            raise self._unavailable(reason)
+        if self._pool.closed:
+            self._pool.open()
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
         except pg.DataError as error:
-            # A number out of range, a NUL in a text: the caller's value, in PostgreSQL's words.
-            raise InvalidRequest(f"A value cannot be stored: {_first_line(error)}") from error
+            # A number out of range, a NUL in a text: the caller's value, in PostgreSQL's words,
+            # which tell no field.
+            raise InvalidRequest(
+                f"A value cannot be stored: {_first_line(error)}", field=""
+            ) from error
         except _OUT_OF_TIME as error:
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}"
@@ -256,8 +263,10 @@ class Database:
             # After a server restart every pooled connection is dead: find out now, once.
             with contextlib.suppress(PoolTimeout, pg.DatabaseError):
                 self._pool.check()
-            reason = _first_line(error)
-            raise self._unavailable(f"{self.name} cannot serve this now: {reason}") from error
+            reason = f"{self.name} cannot serve this now: {_first_line(error)}"
+            if isinstance(error, PoolTimeout):
+                absences.note(self.name, reason)
+            raise self._unavailable(reason) from error
 
 
 def _is_lost(error: Exception) -> bool:

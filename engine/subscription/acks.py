@@ -114,14 +114,17 @@ class Acknowledgements:
         """
         most = 1 if ack_type is AckType.CUMULATIVE else MAX_MESSAGE_IDS
         if not 1 <= len(message_ids) <= most:
-            raise InvalidRequest(f"message_ids must name 1 to {most} messages for {ack_type}.")
+            raise InvalidRequest(
+                f"message_ids must name 1 to {most} messages for {ack_type}.", field="message_ids"
+            )
         shares = self._shares.of(name.topic, message_ids)
         places = [self._cursors.place(share.database, share.topic, name) for share in shares]
         kind = SubscriptionType(places[0].record.type)
         if ack_type is AckType.CUMULATIVE and not kind.has_one_consumer:
             raise InvalidRequest(
                 f"A {kind} subscription takes INDIVIDUAL acknowledgements only; CUMULATIVE ones"
-                " need an EXCLUSIVE or FAILOVER subscription."
+                " need an EXCLUSIVE or FAILOVER subscription.",
+                field="ack_type",
             )
         turn = self._leases.require(places[0], consumer)
         if len(shares) > 1:

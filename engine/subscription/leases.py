@@ -142,6 +142,6 @@ class Leases:
 
     def _busy(self, place: Place) -> ConsumerBusy:
         return ConsumerBusy(
-            f"Another consumer is the active one of {place.name}, a {place.record.type}"
-            " subscription; it stays so until it leaves or its lease runs out."
+            f"Another consumer is the active one of the {place.record.type} subscription"
+            f" {place.name}; it stays so until it leaves or its lease runs out."
         )

@@ -55,7 +55,8 @@ class Seeking:
             if len(topic.brokers) > 1:
                 raise InvalidRequest(
                     f"{name.topic} has {len(topic.brokers)} partitions: say which one's offset"
-                    " this is."
+                    " this is.",
+                    field="partition",
                 )
             partition = 0
         if partition is not None and not 0 <= partition < len(topic.brokers):

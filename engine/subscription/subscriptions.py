@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
@@ -15,12 +15,12 @@ from engine.model.errors import (
     SubscriptionConflict,
 )
 from engine.model.ranges import Ranges
+from engine.model.settings import conflict, differences
 from engine.model.subscription import (
     CursorStatus,
     Subscription,
     SubscriptionSettings,
     SubscriptionStatus,
-    SubscriptionType,
 )
 from engine.model.topic import AbortedParticipation
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -43,22 +43,28 @@ class Subscriptions:
         self._recover = recover
 
     def create(
-        self, name: SubscriptionName, settings: SubscriptionSettings
+        self,
+        name: SubscriptionName,
+        settings: SubscriptionSettings,
+        *,
+        held_to: Collection[str] = ("type",),
     ) -> tuple[Subscription, bool]:
-        """Create a subscription, or return the one that exists.
+        """Create a subscription, or return the one that exists, whatever its settings are but
+        those that are ``held_to``.
 
         Raises:
             InvalidRequest: settings that cannot be.
             TopicNotFound: there is no such topic, or dead-letter topic.
-            SubscriptionConflict: it exists with another type.
+            SubscriptionConflict: it exists, and one of those settings is another.
             PartitionUnavailable: a broker cannot be reached; the same call again goes on.
         """
         self._check(name, settings)
         topic = self._topics.get(name.topic, fresh=True)
         home = self._records.home(topic)
         row, created = make(home, topic, name, settings)
-        if SubscriptionType(row.type) is not settings.type:
-            raise SubscriptionConflict(f"{name} exists with type {row.type}.")
+        if differing := differences(settings_of(row), settings, held_to):
+            message, data = conflict(name, differing)
+            raise SubscriptionConflict(message, differences=data)
         for database in self._brokers.of_topic(topic):
             if database is not home:
                 make(
@@ -256,17 +262,22 @@ class Subscriptions:
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
         target = settings.dead_letter_topic
         if (target is None) != (settings.max_redeliveries is None):
-            raise InvalidRequest("max_redeliveries and dead_letter_topic go together.")
+            missing = "dead_letter_topic" if target is None else "max_redeliveries"
+            raise InvalidRequest(
+                "max_redeliveries and dead_letter_topic go together.", field=missing
+            )
         if target is None:
             return
         if target == name.topic or target.is_system:
             raise InvalidRequest(
-                f"{target} cannot take dead letters of {name}; name another topic."
+                f"{target} cannot take dead letters of {name}; name another topic.",
+                field="dead_letter_topic",
             )
         if not self._topics.get(target, fresh=True).settings.deduplication:
             raise InvalidRequest(
                 f"{target} does not deduplicate, so that a dead letter could stand there twice;"
-                " name a topic with deduplication=true."
+                " name a topic with deduplication=true.",
+                field="dead_letter_topic",
             )
 
     def _describe_on(

@@ -115,7 +115,7 @@ class Coordinators:
     ) -> tuple[dict[TxnID, TxnStatus], bool]:
         """All of them or none, once under the group's key; answers whether it was a duplicate."""
         if set(commit) & set(abort):
-            raise InvalidRequest
+            raise InvalidRequest("One is in both lists.", field="abort")
         known = self.groups.get(group)
         if known is None:
             for txn_ids, action in ((commit, TxnAction.COMMIT), (abort, TxnAction.ABORT)):

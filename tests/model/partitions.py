@@ -219,7 +219,7 @@ class MarkerPartition:
         if self.online:
             raise InvalidPartitionState
         if offset < self.start:
-            raise InvalidRequest
+            raise InvalidRequest("It is below the log's start.", field="from_offset")
         cut = self.cut_at(offset)
         last = {txn_id: offsets[-1] for txn_id, offsets in self.ongoing().items()}
         return [t for t in {*last, *held} if max(last.get(t, -1), held.get(t, -1)) >= cut]

@@ -248,7 +248,7 @@ class Subscription:
         message that is on its way to the dead-letter topic.
         """
         if cumulative and not self.kind.has_one_consumer:
-            raise InvalidRequest
+            raise InvalidRequest("The type takes no cumulative ones.", field="ack_type")
         self.require(consumer)
         brokers = self.by_broker(offsets)
         for numbers in brokers:

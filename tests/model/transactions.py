@@ -85,7 +85,7 @@ class Transactions(World):
             with ExitStack() as stack:
                 for broker in away:
                     stack.enter_context(unreachable(self.engine, broker, patience=0.01))
-                done = self.engine.finalizer.finalize(tc_id, limit)
+                done = self.engine.finalizer.finalize(tc_id, limit=limit)
             return done.ended, done.waiting
 
         self.equal("finalize", real, lambda: self.reference.finalize(tc_id, limit, away))

@@ -25,14 +25,14 @@ WITH allocated AS MATERIALIZED (
     SELECT %(tc_id)s, sequence, 'NEW', 'OPEN' FROM allocated
 )
 INSERT INTO coordinator.transaction
-    (tc_id, sequence, owner, client, properties, opened_at, timeout_ms, deadline)
+    (tc_id, sequence, owner, client, client_host, properties, opened_at, timeout_ms, deadline)
 SELECT
-    %(tc_id)s, sequence, %(owner)s, %(client)s, %(properties)s::jsonb, opened_at,
+    %(tc_id)s, sequence, %(owner)s, %(client)s, %(client_host)s, %(properties)s::jsonb, opened_at,
     %(timeout_ms)s::bigint, opened_at + %(timeout_ms)s::bigint * interval '1 millisecond'
 FROM allocated
 RETURNING
-    tc_id, sequence, status, owner, client, properties, opened_at, timeout_ms, deadline, decided_at,
-    ended_at, end_reason, end_detail, clock_timestamp() AS now
+    tc_id, sequence, status, owner, client, client_host, properties, opened_at, timeout_ms,
+    deadline, decided_at, ended_at, end_reason, end_detail, clock_timestamp() AS now
 
 -- get_txns --
 SELECT t.*, clock_timestamp() AS now
@@ -56,8 +56,8 @@ SELECT coordinator.archive_txns(
 -- whole_txn --
 -- With its participants, all of one moment.
 SELECT
-    tc_id, sequence, status, owner, client, properties, opened_at, timeout_ms, deadline, decided_at,
-    ended_at, end_reason, end_detail, clock_timestamp() AS now, partitions, subscriptions
+    tc_id, sequence, status, owner, client, client_host, properties, opened_at, timeout_ms,
+    deadline, decided_at, ended_at, end_reason, end_detail, clock_timestamp() AS now, partitions, subscriptions
 FROM coordinator.whole_txn WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 
 -- txn_log --
@@ -176,9 +176,9 @@ WITH header AS MATERIALIZED (
 SELECT status, owner FROM header
 
 -- confirmed_acks --
-SELECT a.sequence, a.call_id
-FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
-JOIN coordinator.confirmed_ack a ON a.tc_id = %(tc_id)s AND a.sequence = w.sequence
+SELECT a.tc_id, a.sequence, a.call_id
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN coordinator.confirmed_ack a ON a.tc_id = w.tc_id AND a.sequence = w.sequence
 
 -- txn_statuses --
 -- What an append asks first (the strict fence, semantics §4), for all who ask at once; a row for
@@ -199,8 +199,8 @@ WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 -- decide --
 -- See functions/coordinator/decide.sql.
 SELECT
-    tc_id, sequence, status, owner, client, properties, opened_at, timeout_ms, deadline, decided_at,
-    ended_at, end_reason, end_detail, clock_timestamp() AS now, partitions, subscriptions
+    tc_id, sequence, status, owner, client, client_host, properties, opened_at, timeout_ms,
+    deadline, decided_at, ended_at, end_reason, end_detail, clock_timestamp() AS now, partitions, subscriptions
 FROM coordinator.decide(
     %(tc_id)s, %(sequence)s, %(decision)s, %(reason)s, %(detail)s, %(owner)s, %(trace_parent)s
 )
@@ -301,31 +301,33 @@ WITH RECURSIVE earliest AS (
 )
 SELECT tc_id FROM earliest WHERE next_attempt_at <= statement_timestamp() ORDER BY tc_id
 
--- is_due --
-SELECT sequence FROM coordinator.transaction
-WHERE tc_id = %(tc_id)s AND next_attempt_at <= statement_timestamp()
-ORDER BY next_attempt_at LIMIT 1
-
 -- due_txns --
-SELECT tc_id, sequence, status, decided_at, trace_parent FROM coordinator.transaction
-WHERE tc_id = %(tc_id)s AND next_attempt_at <= statement_timestamp()
-ORDER BY next_attempt_at LIMIT %(limit)s
+-- What some coordinators have to carry out now, in the order of decision.
+SELECT d.*
+FROM unnest(%(tc_ids)s::integer[]) AS w (tc_id), LATERAL (
+    SELECT t.tc_id, t.sequence, t.status, t.decided_at, t.trace_parent, t.next_attempt_at
+    FROM coordinator.transaction t
+    WHERE t.tc_id = w.tc_id AND t.next_attempt_at <= statement_timestamp()
+    ORDER BY t.next_attempt_at LIMIT %(limit)s
+) d
+ORDER BY d.next_attempt_at LIMIT %(limit)s
 
 -- due_partitions --
 SELECT p.tc_id, p.sequence, p.topic_id, p.topic, p.partition, p.broker
-FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
-JOIN coordinator.txn_partition p ON p.tc_id = %(tc_id)s AND p.sequence = w.sequence
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN coordinator.txn_partition p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
 WHERE p.state = 'pending'
 
 -- due_subscriptions --
 SELECT p.tc_id, p.sequence, p.topic_id, p.topic, p.subscription, p.broker
-FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
-JOIN coordinator.txn_subscription p ON p.tc_id = %(tc_id)s AND p.sequence = w.sequence
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+JOIN coordinator.txn_subscription p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
 WHERE p.state = 'pending'
 
 -- note_finalizer --
 INSERT INTO coordinator.finalizer AS f (tc_id, worker, at)
-VALUES (%(tc_id)s, %(worker)s, clock_timestamp())
+SELECT tc_id, %(worker)s, clock_timestamp() FROM unnest(%(tc_ids)s::integer[]) AS w (tc_id)
+ORDER BY tc_id
 ON CONFLICT (tc_id) DO UPDATE SET worker = excluded.worker, at = excluded.at
 
 -- begin_recovery --
@@ -349,16 +351,16 @@ RETURNING c.tc_id
 UPDATE coordinator.coordinator SET recover_ended_at = clock_timestamp()
 WHERE tc_id = ANY (%(tc_ids)s::integer[])
 
--- low_water_mark --
+-- low_water_marks_of --
 -- (lowest sequence that has not ended) - 1, or the highest issued when there is none. One snapshot:
 -- the header of an issued id is always there with it.
-SELECT coalesce(
+SELECT c.tc_id, coalesce(
     (SELECT t.sequence FROM coordinator.transaction t
-        WHERE t.live_tc_id = %(tc_id)s
+        WHERE t.live_tc_id = c.tc_id
         ORDER BY t.live_tc_id, t.sequence LIMIT 1),
     c.next_sequence
 ) - 1 AS low_water_mark
-FROM coordinator.coordinator c WHERE c.tc_id = %(tc_id)s
+FROM coordinator.coordinator c WHERE c.tc_id = ANY (%(tc_ids)s::integer[])
 
 -- record_partitions --
 -- What each partition did with its end command; a result that is there already stays.
@@ -370,13 +372,13 @@ UPDATE coordinator.txn_partition p SET
     attempts = p.attempts + 1,
     last_error = w.error
 FROM unnest(
-    %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(partitions)s::integer[],
-    %(states)s::text[], %(first_offsets)s::bigint[], %(last_offsets)s::bigint[],
-    %(messages)s::bigint[], %(errors)s::text[]
-) AS w (sequence, topic_id, partition, state, first_offset, last_offset, messages, error)
-WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.topic_id = w.topic_id
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[],
+    %(partitions)s::integer[], %(states)s::text[], %(first_offsets)s::bigint[],
+    %(last_offsets)s::bigint[], %(messages)s::bigint[], %(errors)s::text[]
+) AS w (tc_id, sequence, topic_id, partition, state, first_offset, last_offset, messages, error)
+WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.topic_id = w.topic_id
 AND p.partition = w.partition AND p.state = 'pending'
-RETURNING p.sequence, p.state, clock_timestamp() AS at
+RETURNING p.tc_id, p.sequence, p.state, clock_timestamp() AS at
 
 -- record_subscriptions --
 UPDATE coordinator.txn_subscription p SET
@@ -385,48 +387,53 @@ UPDATE coordinator.txn_subscription p SET
     attempts = p.attempts + 1,
     last_error = w.error
 FROM unnest(
-    %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(subscriptions)s::text[],
-    %(brokers)s::text[], %(states)s::text[], %(messages)s::bigint[], %(errors)s::text[]
-) AS w (sequence, topic_id, subscription, broker, state, messages, error)
-WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.topic_id = w.topic_id
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[],
+    %(subscriptions)s::text[], %(brokers)s::text[], %(states)s::text[], %(messages)s::bigint[],
+    %(errors)s::text[]
+) AS w (tc_id, sequence, topic_id, subscription, broker, state, messages, error)
+WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.topic_id = w.topic_id
 AND p.subscription = w.subscription AND p.broker = w.broker AND p.state = 'pending'
 
 -- conclude --
 -- COMMITTING -> COMMITTED, ABORTING -> ABORTED for those whose participants are all done; the
 -- others are tried again after a back-off that doubles up to ten seconds.
-WITH lagging AS MATERIALIZED (
-    SELECT w.sequence FROM unnest(%(sequences)s::bigint[]) AS w (sequence)
-    WHERE EXISTS (
-        SELECT FROM coordinator.txn_partition p
-        WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.state = 'pending'
-    ) OR EXISTS (
-        SELECT FROM coordinator.txn_subscription p
-        WHERE p.tc_id = %(tc_id)s AND p.sequence = w.sequence AND p.state = 'pending'
-    )
+-- LIMIT keeps it a look-up for each; EXISTS would be answered from a hash of the whole table. IS TRUE
+-- keeps it on the primary key: an index on the status would be walked whole when few were expected.
+WITH asked AS MATERIALIZED (
+    SELECT w.tc_id, w.sequence, coalesce(a.waits, b.waits, false) AS lagging
+    FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+    LEFT JOIN LATERAL (
+        SELECT true AS waits FROM coordinator.txn_partition p
+        WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.state = 'pending' LIMIT 1
+    ) a ON true
+    LEFT JOIN LATERAL (
+        SELECT true AS waits FROM coordinator.txn_subscription p
+        WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.state = 'pending' LIMIT 1
+    ) b ON true
 ), postponed AS (
     UPDATE coordinator.transaction t SET
         attempts = t.attempts + 1,
         next_attempt_at = clock_timestamp()
             + least(10, 0.1 * 2 ^ least(t.attempts, 10)) * interval '1 second'
-    FROM lagging l
-    WHERE t.tc_id = %(tc_id)s AND t.sequence = l.sequence
-    AND t.status IN ('COMMITTING', 'ABORTING')
+    FROM asked a
+    WHERE a.lagging AND t.tc_id = a.tc_id AND t.sequence = a.sequence
+    AND (t.status IN ('COMMITTING', 'ABORTING')) IS TRUE
 ), ended AS (
     UPDATE coordinator.transaction t SET
         status = CASE t.status
             WHEN 'COMMITTING' THEN 'COMMITTED' ELSE 'ABORTED' END::coordinator.txn_status,
         ended_at = clock_timestamp(),
         next_attempt_at = NULL
-    WHERE t.tc_id = %(tc_id)s AND t.sequence = ANY (%(sequences)s::bigint[])
-    AND t.status IN ('COMMITTING', 'ABORTING')
-    AND NOT EXISTS (SELECT FROM lagging l WHERE l.sequence = t.sequence)
-    RETURNING t.sequence, t.status, t.end_reason,
+    FROM asked a
+    WHERE NOT a.lagging AND t.tc_id = a.tc_id AND t.sequence = a.sequence
+    AND (t.status IN ('COMMITTING', 'ABORTING')) IS TRUE
+    RETURNING t.tc_id, t.sequence, t.status, t.end_reason,
         extract(epoch FROM t.decided_at - t.opened_at)::float8 AS execution_seconds,
         extract(epoch FROM t.ended_at - t.decided_at)::float8 AS finalize_seconds
 ), logged AS (
     INSERT INTO coordinator.transaction_log
         (tc_id, sequence, metadata_op, expected_status, new_status)
-    SELECT %(tc_id)s, sequence, 'UPDATE',
+    SELECT tc_id, sequence, 'UPDATE',
         CASE status WHEN 'COMMITTED' THEN 'COMMITTING' ELSE 'ABORTING' END::coordinator.txn_status,
         status
     FROM ended

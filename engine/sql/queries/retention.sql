@@ -1,3 +1,6 @@
+-- Of retention_ms a century counts at most (MAX_RETENTION_MS): older databases may hold more, which
+-- no moment could be reckoned from, and then nothing of the broker would be dropped.
+
 -- seal_due --
 -- Open segments that hold a quarter of what their partition keeps, by age or by size: only sealed
 -- ones can go.
@@ -6,7 +9,8 @@ JOIN broker.partition_live l USING (partition_id)
 JOIN broker.segment s USING (partition_id, ledger_id)
 WHERE l.next_offset > l.segment_first_offset AND (
     l.segment_bytes * 4 >= p.retention_bytes
-    OR s.created_at < clock_timestamp() - p.retention_ms / 4 * interval '1 millisecond'
+    OR s.created_at
+        < clock_timestamp() - least(p.retention_ms, 3153600000000) / 4 * interval '1 millisecond'
 )
 
 -- seal_segment --
@@ -33,7 +37,8 @@ WITH bound AS (
 ), aged AS (
     SELECT b.partition_id, b.topic, b.number, s.last_offset,
         s.last_offset <= b.last_offset AND (
-            s.sealed_at < clock_timestamp() - b.retention_ms * interval '1 millisecond'
+            s.sealed_at
+                < clock_timestamp() - least(b.retention_ms, 3153600000000) * interval '1 millisecond'
             OR b.retention_bytes <= sum(coalesce(s.bytes, b.segment_bytes)) OVER (
                 PARTITION BY b.partition_id ORDER BY s.first_offset DESC
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)

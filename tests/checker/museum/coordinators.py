@@ -180,7 +180,7 @@ COORDINATORS = (
     Bug(
         "low water mark one too high",
         "the lowest open transaction is taken for ended",
-        query("low_water_mark", (") - 1 AS low_water_mark", ") AS low_water_mark")),
+        query("low_water_marks_of", (") - 1 AS low_water_mark", ") AS low_water_mark")),
     ),
     Bug(
         "a snapshot that is older than its position",

@@ -25,7 +25,7 @@ from tests.support.databases import Databases
 PLANTED = (*PARTITIONS, *COORDINATORS, *SUBSCRIPTIONS)
 #: More of what is rare in life: requests that come late or twice.
 HARSH = Trouble(lost=0.03, unanswered=0.04, doubled=0.1, late=0.2, dawdling=0.3)
-ATTEMPTS = 12
+ATTEMPTS = 30
 ROUNDS = 12
 OPERATIONS_PER_ROUND = 50
 SEEDS = 60

@@ -9,6 +9,7 @@ import structlog
 
 from engine import Engine
 from engine.buffer.ending import end_txns
+from engine.coordinator import finalization
 from engine.coordinator.finalization import Finalized
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, ParticipantState
@@ -31,6 +32,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     received,
+    sql,
     subscribe,
     unreachable,
 )
@@ -104,6 +106,33 @@ def test_many_transactions_take_one_transaction_of_each_broker(engine: Engine) -
     assert len(fetched(engine)) == len(fetched(engine, P1)) == 20
 
 
+def test_coordinators_of_one_run_keep_apart_what_has_the_same_sequence(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for _ in range(3):
+        engine.produce(P0, batch("in"))
+    messages = engine.receive(SUBSCRIPTION, "c1", max_messages=3)
+    txns = [open_txn(engine, tc_id=tc_id) for tc_id in (2, 0, 1)]
+    assert {txn.sequence for txn in txns} == {0}
+    for txn, message in zip(txns, messages, strict=True):
+        engine.produce(P1, batch(f"of {txn}"), txn_id=txn)
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    open_txn(engine, tc_id=0)  # so that the coordinators' low water marks differ
+    for txn, action in zip(txns, (COMMIT, ABORT, COMMIT), strict=True):
+        engine.coordinator.end(txn, action)
+
+    assert engine.finalizer.finalize(0, 1, 2) == Finalized(ended=3, waiting=0)
+
+    statuses = [engine.coordinator.get(txn).status for txn in txns]
+    assert statuses == [TxnStatus.COMMITTED, TxnStatus.ABORTED, TxnStatus.COMMITTED]
+    assert fetched(engine, P1) == [f"of {txns[0]}", f"of {txns[2]}"]
+    assert [row.txn_id for row in engine.log.indexed(P1, 0, 100)] == txns
+    aborted_ack = ["in"]  # given back
+    assert received(engine, "c2") == [*aborted_ack, f"of {txns[2]}", f"of {txns[0]}"]
+    written = "SELECT DISTINCT xmin::text AS x FROM broker.entry WHERE kind <> 'D'"
+    assert len(sql(engine.log.locate(P1).database, written)) == 1
+
+
 def test_a_broker_that_is_down_delays_only_its_own_part(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     both, other = open_txn(engine), open_txn(engine)
@@ -148,6 +177,33 @@ def test_a_broker_that_does_not_answer_holds_up_no_end_of_others(engine: Engine,
         assert worker.is_alive()
         worker.join()
     assert engine.coordinator.get(waiting).status is TxnStatus.COMMITTING
+
+
+def test_a_broker_that_takes_long_holds_up_no_later_run_and_is_recorded_when_it_is_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    slow, both, quick = (open_txn(engine, tc_id=tc_id) for tc_id in range(3))
+    engine.produce(P0, batch("slow"), txn_id=slow)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("both"), txn_id=both)
+    engine.produce(P1, batch("quick"), txn_id=quick)
+    monkeypatch.setattr(finalization, "_PATIENCE_SECONDS", 0.05)
+    location = engine.log.locate(P0)
+    with location.database.transaction() as held:
+        held.all("lock_topic", topic_id=engine.topics.get(TOPIC).topic_id)
+        engine.coordinator.end(slow, COMMIT)
+        assert engine.finalizer.finalize(0) == Finalized(ended=0, waiting=1)
+        for txn in (both, quick):
+            engine.coordinator.end(txn, COMMIT)
+        assert engine.finalizer.finalize(1, 2) == Finalized(ended=1, waiting=1)
+        assert fetched(engine, P1) == ["both", "quick"]
+        assert engine.coordinator.get(both).partitions[0].attempts == 0  # it was not asked again
+    assert engine.coordinator.wait_for_end(slow, wait_ms=10_000).status is TxnStatus.COMMITTED
+    due_now(engine)
+    finalize(engine)
+    assert engine.coordinator.get(both).status is TxnStatus.COMMITTED
+    assert fetched(engine) == ["slow", "both"]
 
 
 def test_the_back_off_doubles_up_to_ten_seconds(engine: Engine) -> None:

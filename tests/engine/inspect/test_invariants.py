@@ -335,6 +335,21 @@ def test_coordinators_take_turns_however_many_there_are(
     ]
 
 
+def test_a_step_without_time_takes_one_of_each_and_the_next_goes_on_there(engine: Engine) -> None:
+    make_topic(engine, partitions=4)  # two on each broker
+    subjects: list[set[str]] = []
+    for _ in range(5):
+        coordinator_sql(engine, "DELETE FROM coordinator.invariant_check WHERE name <> 'round'")
+        assert engine.inspect.check_invariants(seconds=0) == 0
+        items = engine.inspect.invariant_state(limit=500).page.items
+        subjects.append({one.subject for one in items})
+    partitions = [str(PartitionName(TOPIC, number)) for number in range(4)]
+    assert subjects == [
+        {f"coordinator:{step % 4}", *partitions[2 * (step % 2) : 2 * (step % 2) + 2]}
+        for step in range(5)
+    ]
+
+
 def test_a_partition_that_cannot_be_checked_holds_up_no_other(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

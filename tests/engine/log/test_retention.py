@@ -10,11 +10,17 @@ import pytest
 
 from engine import Engine
 from engine.log import retention
-from engine.model.errors import SequenceOutOfOrder, TopicConflict, TopicInUse, TopicNotFound
+from engine.model.errors import (
+    InvalidRequest,
+    SequenceOutOfOrder,
+    TopicConflict,
+    TopicInUse,
+    TopicNotFound,
+)
 from engine.model.message import Isolation, MessageID, NewMessage
 from engine.model.subscription import SubscriptionSettings
-from engine.model.topic import TopicSettings
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.topic import MAX_RETENTION_MS, TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
@@ -102,6 +108,30 @@ def test_segments_past_the_time_go_and_younger_ones_stay(engine: Engine) -> None
     engine.apply_retention()
     assert start_of(engine) == 6
     assert fetched(engine) == texts[6:]
+
+
+def test_a_time_longer_than_there_are_moments_is_refused_and_keeps_nobody_elses_messages(
+    engine: Engine,
+) -> None:
+    """One that stands in a database from before has once stopped the retention of its broker."""
+    too_long = TopicSettings(retention_ms=MAX_RETENTION_MS + 1)
+    with pytest.raises(InvalidRequest) as refused:
+        engine.topics.create(TOPIC, too_long)
+    assert refused.value.data["errors"][0]["field"] == "retention_ms"  # type: ignore[index]
+    make_topic(engine, segment_max_messages=2, retention_ms=60_000)
+    other = TopicName.parse("public/default/beside")
+    engine.topics.create(other, TopicSettings(partitions=2, retention_ms=MAX_RETENTION_MS))
+    home = engine.log.locate(P0).database
+    both = [PartitionName(other, number) for number in range(2)]
+    [beside] = [each for each in both if engine.log.locate(each).database is home]
+    engine.produce(beside, batch("kept"))
+    for retention_ms in (MAX_RETENTION_MS, 2**63 // 1000):
+        changed = "UPDATE broker.partition SET retention_ms = %s WHERE topic = %s"
+        broker_sql(engine, changed, retention_ms, str(other))
+        produce(engine, 7)
+        age(engine, seconds=61)
+        assert engine.apply_retention() > 0
+        assert engine.log.status(beside).log_start_offset == 0
 
 
 def test_a_quiet_topic_is_emptied_by_time_although_its_segment_never_fills(engine: Engine) -> None:

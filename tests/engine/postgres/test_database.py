@@ -17,6 +17,7 @@ from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database, Session
 from engine.postgres.prepared import INT4, Prepared
 from tests.support.databases import Databases
+from tests.support.kept_pool import close_idle
 
 _BACKEND = Prepared("backend_pid", "SELECT pg_backend_pid()", {}, [INT4])
 #: Gone with its connection, which may or may not be of use afterwards.
@@ -32,6 +33,7 @@ CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON late DEFERRABLE INITIALLY DEFER
 
 @pytest.fixture
 def database(databases: Databases) -> Iterator[Database]:
+    close_idle()
     found = Database(
         "test",
         databases.coordinator_url,
@@ -109,7 +111,7 @@ def test_a_python_error_within_a_transaction_rolls_it_back(database: Database) -
         assert session.one("open_txn", tc_id=76, **NEW) is None
 
 
-NEW = {"owner": "o", "client": "", "properties": "{}", "timeout_ms": 1000}
+NEW = {"owner": "o", "client": "", "client_host": None, "properties": "{}", "timeout_ms": 1000}
 
 
 def test_after_a_restart_of_the_server_at_most_one_call_fails(

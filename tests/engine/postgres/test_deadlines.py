@@ -103,7 +103,13 @@ def test_a_late_transaction_is_rolled_back_and_its_connection_goes_on(
     with deadlines.within(10), pytest.raises(TimeLimitExceeded):
         database.retrying(work)
     with database.session() as session:
-        new = {"owner": "o", "client": "", "properties": "{}", "timeout_ms": 1000}
+        new = {
+            "owner": "o",
+            "client": "",
+            "client_host": None,
+            "properties": "{}",
+            "timeout_ms": 1000,
+        }
         assert session.one("open_txn", tc_id=76, **new) is None
         assert session.all("backend") == [before]
 

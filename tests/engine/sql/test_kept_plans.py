@@ -21,6 +21,8 @@ from engine.sql import queries
 from tests.engine.sql.test_statements import FILES, numbered
 from txnconsole.local.postgres import EmbeddedPostgres
 
+pytestmark = pytest.mark.plans
+
 #: Grow with what was ever produced, ended or acknowledged.
 _GROWING = {
     *("entry", "txn_index", "ongoing_txn", "ended_txn", "pending_ack_log", "ended_ack_txn"),

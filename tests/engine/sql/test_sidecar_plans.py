@@ -23,6 +23,8 @@ from tests.engine.support import (
     subscribe,
 )
 
+pytestmark = pytest.mark.plans
+
 #: One transaction of 20 000 entries committed at the offsets from 100 000 on, still in the sidecar
 #: log among as many of others; 20 000 more committed one by one from 200 000 on, half of them
 #: rewritten already; 20 000 open ones.

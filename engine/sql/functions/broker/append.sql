@@ -1,5 +1,7 @@
 -- Append batches to a partition, in the order given: under the partition's lock, check the fence
 -- and the producer's sequence, take offsets, insert the entry, note the transaction as ongoing.
+-- A transaction's batches that follow one another change its row twice at most: for the first, and
+-- for all others together.
 -- One round trip, because the lock is held for all of it, and one commit for all batches that
 -- callers have ready at once. Each batch gets its own answer; of one that is refused nothing is
 -- stored. Each statement in here sees what committed while the lock was waited for. What there is
@@ -26,6 +28,8 @@ DECLARE
     taken broker.partition_live;
     head broker.partition_live;
     known record;
+    noted broker.ongoing_txn;
+    more_messages bigint := 0;
     total_messages bigint := 0;
     total_bytes bigint := 0;
 BEGIN
@@ -96,12 +100,20 @@ BEGIN
 
         first_offset := head.next_offset;
         last_offset := head.next_offset + p_messages[i] - 1;
-        IF p_tcs[i] IS NOT NULL THEN
+        IF p_tcs[i] = noted.tc_id AND p_sequences[i] = noted.sequence THEN
+            noted.last_offset := last_offset;
+            more_messages := more_messages + p_messages[i];
+        ELSIF p_tcs[i] IS NOT NULL THEN
+            IF more_messages > 0 THEN
+                PERFORM broker.note_more(noted, more_messages);
+                more_messages := 0;
+            END IF;
             -- What is ongoing has not ended: an end takes it out under the same lock.
             UPDATE broker.ongoing_txn o
                 SET last_offset = append.last_offset, messages = o.messages + p_messages[i]
                 WHERE o.partition_id = p_partition AND o.tc_id = p_tcs[i]
-                AND o.sequence = p_sequences[i];
+                AND o.sequence = p_sequences[i]
+                RETURNING * INTO noted;
             IF NOT FOUND THEN
                 IF broker.has_ended(p_partition, p_tcs[i], p_sequences[i]) THEN
                     result := 'ended';
@@ -113,7 +125,7 @@ BEGIN
                 INSERT INTO broker.ongoing_txn VALUES (
                     p_partition, p_tcs[i], p_sequences[i], append.first_offset,
                     append.last_offset, p_messages[i], clock_timestamp()
-                );
+                ) RETURNING * INTO noted;
                 head.first_ongoing_offset := coalesce(head.first_ongoing_offset, first_offset);
                 head.ongoing_txns := head.ongoing_txns + 1;
                 head.changes := head.changes + 1;
@@ -140,6 +152,9 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 
+    IF more_messages > 0 THEN
+        PERFORM broker.note_more(noted, more_messages);
+    END IF;
     IF head IS DISTINCT FROM taken THEN
         UPDATE broker.partition_live l SET
             next_offset = head.next_offset,

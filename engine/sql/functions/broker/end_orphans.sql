@@ -43,6 +43,7 @@ BEGIN
             side := done.new_side;
         END IF;
         head := done.new_head;
+        PERFORM broker.forget_ended(p_partition, orphan.tc_id, orphan.sequence);
         tc_id := orphan.tc_id;
         sequence := orphan.sequence;
         RETURN NEXT;

@@ -24,7 +24,7 @@ DECLARE
     log_id bigint;
     ended broker.ended_txn;
     done record;
-    mark broker.low_water_mark;
+    mark record;
     orphan broker.ongoing_txn;
 BEGIN
     SELECT * INTO head FROM broker.partition_live l
@@ -79,22 +79,24 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 
-    INSERT INTO broker.low_water_mark AS w
-        SELECT p_partition, m.tc, m.mark FROM unnest(p_mark_tcs, p_marks) AS m (tc, mark)
-        WHERE m.mark >= 0
-        ON CONFLICT ON CONSTRAINT low_water_mark_pkey DO UPDATE
-            SET low_water_mark = excluded.low_water_mark
-            WHERE excluded.low_water_mark > w.low_water_mark;
-    -- Orphans: their coordinator has ended them, or never knew them. All of them, not only the head.
     FOR mark IN
-        SELECT w.* FROM broker.low_water_mark w
-        WHERE w.partition_id = p_partition AND w.tc_id = ANY (p_mark_tcs)
-        ORDER BY w.tc_id
+        SELECT m.tc AS tc_id, coalesce(w.low_water_mark, -1) AS passed,
+            greatest(m.mark, w.low_water_mark) AS reached
+        FROM unnest(p_mark_tcs, p_marks) AS m (tc, mark)
+        LEFT JOIN broker.low_water_mark w ON w.partition_id = p_partition AND w.tc_id = m.tc
+        ORDER BY m.tc
     LOOP
+        IF mark.reached > mark.passed THEN
+            INSERT INTO broker.low_water_mark VALUES (p_partition, mark.tc_id, mark.reached)
+                ON CONFLICT ON CONSTRAINT low_water_mark_pkey DO UPDATE
+                    SET low_water_mark = excluded.low_water_mark;
+        END IF;
+        -- Orphans: their coordinator has ended them, or never knew them. All of them, not only the
+        -- head.
         FOR orphan IN
             SELECT o.* FROM broker.ongoing_txn o
             WHERE o.partition_id = coalesce(log_id, p_partition) AND o.tc_id = mark.tc_id
-            AND o.sequence <= mark.low_water_mark
+            AND o.sequence <= mark.reached
             ORDER BY o.sequence
         LOOP
             IF settings.buffer = 'sidecar' THEN
@@ -104,10 +106,13 @@ BEGIN
                 done := broker.end_txn(head, orphan.tc_id, orphan.sequence, true, false);
             END IF;
             head := done.new_head;
+            PERFORM broker.forget_ended(p_partition, orphan.tc_id, orphan.sequence);
         END LOOP;
+        -- The fence forgets what the mark passes now. What it passed before is gone, and walking its
+        -- place in the index would cost more with each end until the next vacuum.
         DELETE FROM broker.ended_txn e
             WHERE e.partition_id = p_partition AND e.tc_id = mark.tc_id
-            AND e.sequence <= mark.low_water_mark;
+            AND e.sequence > mark.passed AND e.sequence <= mark.reached;
     END LOOP;
 
     PERFORM broker.write_head(head);

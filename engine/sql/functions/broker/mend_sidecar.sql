@@ -47,6 +47,7 @@ BEGIN
                 home, ongoing.tc_id, ongoing.sequence, false, marker.first_offset,
                 marker.first_offset, marker.last_offset, marker.txn_messages
             ) ON CONFLICT DO NOTHING;
+            PERFORM broker.forget_ended(home, ongoing.tc_id::integer, ongoing.sequence);
         END IF;
     END LOOP;
     PERFORM broker.write_head(side);

@@ -1,0 +1,57 @@
+"""Connections that outlive the engines of tests: to make one, and to warm its backend up, costs
+more than most tests do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+#: Idle connections of closed pools, by where they lead and how they were made.
+_idle: dict[tuple[object, ...], list[psycopg.Connection[Any]]] = defaultdict(list)
+_KEPT = 4
+
+
+def _key(conninfo: str, settings: Mapping[str, object]) -> tuple[object, ...]:
+    return conninfo, settings.get("options"), settings.get("application_name")
+
+
+class _Kept(psycopg.Connection[Any]):
+    """A connection, new or handed on by a pool that was closed."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **settings: Any) -> Any:
+        idle = _idle[_key(conninfo, settings)]
+        while idle:
+            connection = idle.pop()
+            try:
+                connection.execute("RESET ALL")
+            except psycopg.Error:
+                connection.close()  # a test has killed its backend
+            else:
+                return connection
+        return super().connect(conninfo, **settings)
+
+
+class KeptPool(ConnectionPool[psycopg.Connection[Any]]):
+    """The engine's pool, whose idle connections the next pool to the same database goes on with."""
+
+    def __init__(self, conninfo: str, **settings: Any) -> None:
+        super().__init__(conninfo, connection_class=_Kept, **settings)
+        self._key = _key(conninfo, settings.get("kwargs", {}))
+
+    def close(self, timeout: float = 5) -> None:
+        idle = _idle[self._key]
+        while not self.closed and len(idle) < _KEPT and self.get_stats().get("pool_available"):
+            idle.append(self.getconn())
+        super().close(timeout)
+
+
+def close_idle() -> None:
+    """Close what is kept, where a test counts connections."""
+    for connections in _idle.values():
+        while connections:
+            connections.pop().close()
