@@ -51,7 +51,7 @@ class DoomedWriter(StreamWriter):
     def _watched(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, rows in enumerate(iterator):
             if number == 3 and self._moment == MID_WRITE:
-                self._die()  # The first rows have been sent to the server by now.
+                self._die()  # The first rows are on their way to the server by now.
             yield rows
 
     def _dies_at(self, moment: str, batch: int) -> bool:
@@ -85,7 +85,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     given = parser.parse_args()
     # Small Arrow batches, so that a task is given its rows in several pieces.
-    spark = build_session("doomed", config={"spark.sql.execution.arrow.maxRecordsPerBatch": "1100"})
+    spark = build_session("doomed", config={"spark.sql.execution.arrow.maxRecordsPerBatch": "1400"})
     spark.dataSource.register(DoomedDataSource)
     rows = (
         spark.readStream.format("txnconsole")

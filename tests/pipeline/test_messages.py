@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
     BinaryType,
@@ -15,13 +14,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from txnconsole.client import Message, NewMessage
+from txnconsole.client import Message
 from txnconsole.pipeline.messages import (
     MESSAGE_SCHEMA,
     arrow_schema,
     check_writable,
     message_schema,
-    rows_of,
     to_arrow,
 )
 
@@ -97,42 +95,3 @@ def test_a_frame_of_messages_is_accepted() -> None:
             ("event_time", TimestampType()),
         )
     )
-
-
-def test_rows_become_messages() -> None:
-    schema = arrow_schema(
-        StructType(
-            [
-                StructField(name, MESSAGE_SCHEMA[name].dataType)
-                for name in ("payload", "key", "partition", "properties", "event_time")
-            ]
-        )
-    )
-    rows = [
-        {
-            "payload": b"x",
-            "key": "k",
-            "partition": 2,
-            "properties": [("a", "b")],
-            "event_time": _TIME,
-        },
-        {"payload": b"y", "key": None, "partition": None, "properties": None, "event_time": None},
-    ]
-    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-    assert list(rows_of(batch)) == [
-        (
-            NewMessage(payload=b"x", key="k", properties={"a": "b"}, event_time=_TIME),
-            2,
-        ),
-        (NewMessage(payload=b"y"), None),
-    ]
-
-
-def test_a_text_payload_is_written_as_utf8() -> None:
-    batch = pa.RecordBatch.from_pydict({"payload": ["é"]})
-    assert [message.payload for message, _ in rows_of(batch)] == ["é".encode()]
-
-
-def test_a_null_payload_is_refused() -> None:
-    with pytest.raises(ValueError, match="must not be null"):
-        list(rows_of(pa.RecordBatch.from_pydict({"payload": pa.array([None], pa.binary())})))

@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Callable
 from threading import Thread
 
+import pyarrow as pa
 import pytest
 
-from txnconsole.client import Client, InvalidTxnStatus, NewMessage, ProducerFenced
+from txnconsole.client import Client, InvalidTxnStatus, ProducerFenced
 from txnconsole.pipeline.sink import Attempt, Batch, Sink, abort, abort_leftovers, commit
 
 NewTopic = Callable[[int], str]
@@ -19,11 +20,16 @@ def sink(new_topic: NewTopic) -> Sink:
     return Sink(f"sink-{uuid.uuid4().hex}", new_topic(2), timeout=60)
 
 
+def _rows(*payloads: bytes) -> pa.RecordBatch:
+    keys = [payload.decode() for payload in payloads]
+    return pa.RecordBatch.from_pydict({"payload": list(payloads), "key": keys})
+
+
 def _attempt(client: Client, sink: Sink, *payloads: bytes, batch: Batch = _BATCH) -> str:
-    attempt = Attempt(client, sink, batch)
-    for payload in payloads:
-        attempt.add(NewMessage(payload=payload, key=payload.decode()))
-    attempt.finish()
+    with Attempt(client, sink, batch) as attempt:
+        for payload in payloads:
+            attempt.write(_rows(payload))
+        attempt.finish()
     assert attempt.txn_id is not None
     return attempt.txn_id
 
@@ -137,8 +143,8 @@ def test_leftovers_of_another_sink_are_not_touched(
 
 
 def test_an_attempt_without_messages_opens_no_transaction(client: Client, sink: Sink) -> None:
-    attempt = Attempt(client, sink, _BATCH)
-    attempt.finish()
+    with Attempt(client, sink, _BATCH) as attempt:
+        attempt.finish()
     assert attempt.txn_id is None
     assert not list(client.transactions.list(client=sink.client))
 
@@ -147,12 +153,12 @@ def test_an_attempt_that_takes_long_extends_its_transaction(
     client: Client, new_topic: NewTopic
 ) -> None:
     sink = Sink(f"sink-{uuid.uuid4().hex}", new_topic(1), timeout=30)
-    attempt = Attempt(client, sink, _BATCH)
-    attempt.add(NewMessage(payload=b"a"))
-    assert attempt.txn_id is not None
-    first = client.transactions.get(attempt.txn_id).deadline
-    attempt._extend_at = 0.0  # As if a third of the timeout had passed.
-    attempt.finish()
+    with Attempt(client, sink, _BATCH) as attempt:
+        attempt.write(_rows(b"a"))
+        assert attempt.txn_id is not None
+        first = client.transactions.get(attempt.txn_id).deadline
+        attempt._extend_at = 0.0  # As if a third of the timeout had passed.
+        attempt.finish()
     assert client.transactions.get(attempt.txn_id).deadline > first
 
 

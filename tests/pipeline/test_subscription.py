@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from txnconsole.client import Client, NewMessage, TransactionConflict, calls
+from txnconsole.client import Client, TransactionConflict, calls
 from txnconsole.pipeline.offsets import Place
 from txnconsole.pipeline.sink import Attempt, Batch, Sink, abort, commit
 from txnconsole.pipeline.subscription import (
@@ -59,9 +60,9 @@ def test_a_subscription_that_has_no_one_place_is_refused(
 
 def _wrote(client: Client, sink: Sink, batch: Batch, payload: bytes) -> list[str]:
     """One attempt at a batch; its transaction."""
-    attempt = Attempt(client, sink, batch)
-    attempt.add(NewMessage(payload=payload))
-    attempt.finish()
+    with Attempt(client, sink, batch) as attempt:
+        attempt.write(pa.RecordBatch.from_pydict({"payload": [payload]}))
+        attempt.finish()
     assert attempt.txn_id is not None
     return [attempt.txn_id]
 

@@ -40,9 +40,12 @@ _PAGE = 500
 _ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 
 
-def matching(filter: TransactionFilter, *, most: int = MAX_TRANSACTIONS) -> list[TxnID]:
+def matching(
+    filter: TransactionFilter, *, most: int = MAX_TRANSACTIONS, within: str = ""
+) -> list[TxnID]:
     """The transactions that a bulk abort with this filter would take, the oldest first: OPEN ones
-    unless it names statuses. One more than ``most`` stands for "more".
+    unless it names statuses. One more than ``most`` stands for "more". ``within`` is where in the
+    request the filter stands (``filter.``).
 
     Raises:
         InvalidRequest: the filter asks for a status that has ended.
@@ -50,9 +53,7 @@ def matching(filter: TransactionFilter, *, most: int = MAX_TRANSACTIONS) -> list
     ended = sorted(set(filter.statuses) & _ENDED)
     if ended:
         message = f"{', '.join(ended)} transactions have ended; leave them out"
-        raise InvalidRequest(
-            f"status: {message}.", errors=[{"field": "status", "message": message}]
-        )
+        raise InvalidRequest(f"status: {message}.", field={f"{within}status": message})
     wanted = replace(filter, statuses=filter.statuses or (TxnStatus.OPEN,))
     found: dict[TxnID, None] = {}  # One whose status changes between two pages may come twice.
     cursor: str | None = None
@@ -82,7 +83,7 @@ def start_bulk_abort(
         PayloadTooLarge: it is more than :data:`MAX_TRANSACTIONS`.
         InvalidRequest: as :func:`matching`.
     """
-    txn_ids = matching(filter)
+    txn_ids = matching(filter, within="filter.")
     count = len(txn_ids)
     if count > MAX_TRANSACTIONS:
         raise PayloadTooLarge(

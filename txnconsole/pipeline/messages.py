@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from txnconsole.client import Message, NewMessage
+from txnconsole.client import Message
 
 _PROPERTIES = MapType(StringType(), StringType(), valueContainsNull=False)
 
@@ -120,26 +118,3 @@ def check_writable(schema: StructType) -> None:
             wanted = " or ".join(kind.typeName() for kind in types)
             found = field.dataType.simpleString()
             raise ValueError(f"Column {field.name} must be {wanted}, not {found}.")
-
-
-def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[NewMessage, int | None]]:
-    """The messages of a batch to be written, each with its partition if it names one.
-
-    Raises:
-        ValueError: a payload is null.
-    """
-    for row in batch.to_pylist(maps_as_pydicts="strict"):
-        yield _new_message(row), row.get("partition")
-
-
-def _new_message(row: dict[str, Any]) -> NewMessage:
-    payload: bytes | str | None = row["payload"]
-    if payload is None:
-        raise ValueError("A message's payload must not be null.")
-    event_time: datetime | None = row.get("event_time")
-    return NewMessage(
-        payload=payload.encode() if isinstance(payload, str) else payload,
-        key=row.get("key"),
-        properties=row.get("properties") or {},
-        event_time=event_time,
-    )

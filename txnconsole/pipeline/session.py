@@ -6,6 +6,7 @@ and its Python workers within a second, because each of them waits on a pipe fro
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -14,6 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -25,6 +27,11 @@ LOCAL_MASTER = "local[2,4]"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 #: Halves the CPU time of a start; long batch jobs are better off without C1 alone.
 _SHORT_JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+#: No checks of every access by Arrow: Spark asks for no value that is null or out of range. What
+#: Python hands over is taken up nearly twice as fast.
+_UNCHECKED_ARROW = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
 _SECONDS_TO_EXIT = 5
 _CLUSTER_CORES = "2"
 
@@ -60,11 +67,13 @@ def build_session(
 def stop_session(spark: SparkSession) -> None:
     """Stop Spark and wait until its JVM has gone.
 
-    ``spark.stop()`` alone leaves the JVM running until this process ends.
+    ``spark.stop()`` alone leaves the JVM running until this process ends. A JVM that has gone
+    already, or goes meanwhile, because a signal went to the whole process group, is no failure.
     """
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way to end its JVM
     try:
-        spark.stop()
+        with contextlib.suppress(Py4JError, OSError):
+            spark.stop()
     finally:
         if gateway is not None:
             gateway.shutdown()
@@ -102,10 +111,12 @@ def _prepare_environment(master: str) -> None:
 
 def _settings(master: str, short_job: bool) -> dict[str, str]:
     java_options = f"-Duser.timezone=UTC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    java_options += f" {_UNCHECKED_ARROW}"
     if short_job:
         java_options += f" {_SHORT_JOB_JVM}"
     settings = {
         "spark.driver.extraJavaOptions": java_options,
+        "spark.executor.extraJavaOptions": _UNCHECKED_ARROW,
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -16,10 +16,15 @@ import functools
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
+import pyarrow as pa
 import structlog
 
-from txnconsole.client import Client, InvalidTxnStatus, NewMessage, Transaction, TransactionInfo
+from txnconsole.client import Client, InvalidTxnStatus, Transaction, TransactionInfo, calls
+from txnconsole.pipeline.delivery import Delivery
+from txnconsole.pipeline.outgoing import Collector, Outgoing
 from txnconsole.pipeline.subscription import Claim
 
 #: The contract's limit for one group; a sink that has left more is tidied up in several batches.
@@ -68,34 +73,67 @@ class Attempt:
         self.messages = 0
         self._client, self._sink, self._batch = client, sink, batch
         self._transaction: Transaction | None = None
-        self._producer = client.producer(sink.topic, name=sink.client)
+        self._collector = Collector(client.topic(sink.topic).partitions)
+        self._delivery = Delivery(self._send)
         self._extend_at = 0.0
 
     @property
     def txn_id(self) -> str | None:
         return None if self._transaction is None else self._transaction.txn_id
 
-    def add(self, message: NewMessage, partition: int | None = None) -> None:
-        """Write a message, to the partition given or to that of its key.
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows, each to its partition, that of its key or any.
 
         Raises:
-            TxnConsoleError: the server refuses it, for good or for longer than the client waits.
+            ValueError: a payload is null.
+            TxnConsoleError: the server refuses them, for good or for longer than the client waits.
         """
-        self._producer.send(
-            message.payload,
-            key=message.key,
-            properties=message.properties,
-            event_time=message.event_time,
-            txn=self._open(),
-            partition=partition,
-        )
-        self.messages += 1
+        if not rows.num_rows:
+            return
+        transaction = self._open()
+        for batch in self._collector.add(rows):
+            self._delivery.take(batch)
+            self._stay_alive(transaction)
+        self.messages += rows.num_rows
 
     def finish(self) -> None:
-        """Send what is not sent yet, and give the batch's other attempts time to end."""
+        """Send what is not sent yet, and give the batch's other attempts time to end.
+
+        Raises:
+            TxnConsoleError: the server refuses some of it.
+        """
         if self._transaction is not None:
-            self._producer.flush(self._transaction)
+            for batch in self._collector.rest():
+                self._delivery.take(batch)
+            self._delivery.finish()
             self._stay_alive(self._transaction)
+
+    def close(self) -> None:
+        """Send nothing more; what is open stays so."""
+        self._delivery.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, batch: Outgoing, sequence_id: int) -> None:
+        self._client.perform(
+            calls.produce_packed(
+                self._sink.topic,
+                batch.partition,
+                batch.messages,
+                txn_id=self.txn_id,
+                producer_name=self._sink.client,
+                sequence_id=sequence_id,
+            )
+        )
 
     def _open(self) -> Transaction:
         if self._transaction is None:

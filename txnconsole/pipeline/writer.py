@@ -23,7 +23,6 @@ from pyspark.sql.datasource import (
 )
 
 from txnconsole.pipeline import sink as exactly_once
-from txnconsole.pipeline.messages import rows_of
 from txnconsole.pipeline.options import Connection, positive
 from txnconsole.pipeline.sink import Attempt, Batch, Sink
 from txnconsole.pipeline.subscription import claims_of
@@ -90,11 +89,10 @@ class TopicWrite:
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         """Run one task attempt."""
         batch = self.batch or _batch_of_this_task()
-        attempt = Attempt(self.connection.client(), self.sink, batch)
-        for rows in batches:
-            for message, partition in rows_of(rows):
-                attempt.add(message, partition)
-        attempt.finish()
+        with Attempt(self.connection.client(), self.sink, batch) as attempt:
+            for rows in batches:
+                attempt.write(rows)
+            attempt.finish()
         return Written(batch, attempt.txn_id, attempt.messages)
 
     def commit(self, messages: Iterable[WriterCommitMessage | None]) -> None:

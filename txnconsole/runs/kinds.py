@@ -87,10 +87,7 @@ class Kind:
         if faults:
             raise InvalidRequest(
                 "; ".join(f"{name} {fault}" for name, fault in sorted(faults.items())) + ".",
-                errors=[
-                    {"field": f"parameters.{name}", "message": fault}
-                    for name, fault in sorted(faults.items())
-                ],
+                field={f"parameters.{name}": fault for name, fault in sorted(faults.items())},
             )
         return given
 
@@ -189,5 +186,5 @@ def kind_named(name: str) -> Kind:
     kind = KINDS.get(name)
     if kind is None:
         message = f"is one of {', '.join(sorted(KINDS))}"
-        raise InvalidRequest(f"kind {message}.", errors=[{"field": "kind", "message": message}])
+        raise InvalidRequest(f"kind {message}.", field={"kind": message})
     return kind

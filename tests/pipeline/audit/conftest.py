@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
+from engine.subscription.dead_letters import DeadLetters
 from tests.engine.support import finalize
 from tests.support.databases import Databases
 from txnconsole.pipeline.audit.log_copy import TABLES, LogCopy
@@ -38,6 +40,11 @@ SIDECAR = TopicName("public", "default", "audited-sidecar")
 ACKED_PARTITIONS = 6
 ACKED = TopicName("public", "default", "audited-acks")
 READERS = SubscriptionName(ACKED, "readers")
+#: One for each kind of damage to dead letters and to what is in flight.
+DYING_PARTITIONS = 3
+DYING = TopicName("public", "default", "audited-dying")
+DEAD = TopicName("public", "default", "audited-dead")
+TIRED = SubscriptionName(DYING, "tired")
 
 Row = dict[str, Any]
 
@@ -100,6 +107,34 @@ def acknowledge(engine: Engine) -> None:
     finalize(engine)
 
 
+def let_die(engine: Engine) -> None:
+    """In each of some partitions the same: offsets 0 to 3 have become dead letters, 4 is on its way
+    there, 5 to 7 are in flight."""
+    engine.topics.create(DYING, TopicSettings(partitions=DYING_PARTITIONS))
+    engine.topics.create(DEAD, TopicSettings(partitions=1))
+    settings = SubscriptionSettings(
+        type=SubscriptionType.SHARED,
+        initial_position="earliest",
+        max_redeliveries=0,
+        dead_letter_topic=DEAD,
+    )
+    engine.subscriptions.create(TIRED, settings)
+    for number in range(DYING_PARTITIONS):
+        _produce(engine, PartitionName(DYING, number), 0, None, 8)
+    ids: list[MessageID] = []
+    while found := engine.receive(TIRED, "c"):
+        ids += [message.message_id for message in found]
+
+    def give_back(offsets: set[int]) -> None:
+        engine.nack(TIRED, "c", [each for each in ids if each.offset in offsets])
+        for _ in range(DYING_PARTITIONS):
+            assert not engine.receive(TIRED, "c")
+
+    give_back({0, 1, 2, 3})
+    with patch.object(DeadLetters, "move", return_value=0):  # As a crash leaves it.
+        give_back({4})
+
+
 def _produce(
     engine: Engine, place: PartitionName, number: int, txn_id: TxnID | None, messages: int
 ) -> None:
@@ -109,13 +144,14 @@ def _produce(
 
 @pytest.fixture(scope="module")
 def sources(databases: Databases) -> Iterator[Sources]:
-    """Databases with what :func:`fill` and :func:`acknowledge` make in them."""
+    """Databases with what :func:`fill`, :func:`acknowledge` and :func:`let_die` make in them."""
     from txnconsole.enginedb import wiring
 
     wiring.close()
     databases.clean()
     fill(wiring.engine())
     acknowledge(wiring.engine())
+    let_die(wiring.engine())
     environment = {
         "DATABASE_URL": databases.coordinator_url,
         "BROKER_DATABASE_URLS": ",".join(databases.broker_urls),

@@ -13,6 +13,9 @@ import txnconsole.pipeline
 from tests.pipeline.audit.conftest import (
     ACKED,
     ACKED_PARTITIONS,
+    DEAD,
+    DYING,
+    DYING_PARTITIONS,
     MARKER,
     PARTITIONS,
     SIDECAR,
@@ -34,7 +37,7 @@ def test_a_real_log_holds(spark: SparkSession, copied: Copied) -> None:
     report = _audit(spark, copied.read(spark))
     assert report.findings == []
     assert report.holds
-    assert report.partitions == PARTITIONS + 2 + ACKED_PARTITIONS
+    assert report.partitions == PARTITIONS + 2 + ACKED_PARTITIONS + DYING_PARTITIONS + 1
     assert report.entries == len(copied.rows("entries"))
     layouts = {row["layout"] for row in copied.rows("logs")}
     assert layouts == {"marker", "home", "sidecar", "compacted"}
@@ -171,6 +174,7 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
     unknown = next(row for row in damage.tables["headers"] if _has_messages(damage, row))
     damage.tables["headers"].remove(unknown)
     planted = _plant_in_a_subscription(damage)
+    _plant_among_dead_letters(damage)
     damage.write()
 
     report = _audit(spark, copied.read(spark))
@@ -242,6 +246,7 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
     ] == [{"stable_position": stable, "recomputed": stable - 1}]
     assert _one(report, "index_row_missing").evidence["last_offset"] == forgotten["last_offset"]
     _check_the_subscription(report, planted)
+    _check_the_dead_letters(report, planted["hanging"])
 
 
 def _has_messages(damage: Damage, header: Row) -> bool:
@@ -282,6 +287,57 @@ def _plant_in_a_subscription(damage: Damage) -> dict[str, str]:
     return {"committed": committed, "aborted": aborted, "hanging": hanging}
 
 
+def _plant_among_dead_letters(damage: Damage) -> None:
+    """Damage in each partition, as tests.pipeline.audit.conftest.let_die made them."""
+    log = next(row for row in damage.tables["logs"] if row["topic"] == str(DEAD))
+    letters = {
+        (row["producer_name"].rpartition(":")[2].partition("/")[0], row["sequence_id"]): row
+        for row in damage.tables["entries"]
+        if _in(row, log)
+    }
+    assert len(letters) == 4 * DYING_PARTITIONS
+    # 0: two letters have not arrived; the log is whole, with something else in their place.
+    for number in (1, 2):
+        letters["0", number]["producer_name"] = "somebody"
+    # 1: one has arrived once more, under the name of one that was parked.
+    again = letters["1", 2]
+    at = log["next_offset"]
+    name = f"{again['producer_name']}/2"
+    damage.add("entries", again, first_offset=at, last_offset=at, producer_name=name)
+    log["next_offset"] = at + 1
+    # 2: a transaction holds the letter that is on its way; what is in flight is acknowledged.
+    held, acked = damage.acks("pending_acks", 0)[0], damage.acks("acked", 0)[0]
+    own = {"log_id": f"{DYING}:2", "subscription": "tired"}
+    own["broker"] = next(
+        row["broker"] for row in damage.tables["cursors"] if row["log_id"] == own["log_id"]
+    )
+    damage.add("pending_acks", held, **own, lower=4, upper=5)
+    damage.add("acked", acked, **own, lower=6, upper=9)
+
+
+def _check_the_dead_letters(report: Report, hanging: str) -> None:
+    found = {
+        (finding.partition, finding.rule): (finding.txn_id, finding.offset, finding.evidence)
+        for finding in report.findings
+        if finding.topic == str(DYING) and finding.rule != "pending_ack_log"
+    }
+    about = {"subscription": "tired"}
+    letters = about | {"dead_letter_topic": str(DEAD)}
+    twice = found[1, "dead_letter_twice"][2].pop("places")
+    assert len(twice) == 2
+    assert found == {
+        (0, "dead_letter_lost"): (None, None, letters | {"letters": 2, "first": 1, "last": 2}),
+        (1, "dead_letter_twice"): (None, None, letters | {"letter": 2, "times": 2}),
+        (2, "dead_letter_held"): (hanging, 4, about | {"offset": 4, "letter": 4}),
+        (2, "in_flight_taken"): (
+            None,
+            6,
+            about | {"first": 6, "last": 7, "consumer": "c", "taken_by": "acknowledged"},
+        ),
+        (2, "cursor_end"): (None, 8, about | {"last": 8, "log_end": 8}),
+    }
+
+
 def _id(row: Row) -> Row:
     return {name: row[name] for name in ("tc_id", "sequence")}
 
@@ -306,6 +362,9 @@ def _check_the_subscription(report: Report, txns: dict[str, str]) -> None:
                 "recomputed": [{"first": 7, "last": 8}],
             },
         ),
+        # What is held beyond right is with a consumer.
+        (1, "in_flight_taken"): (txns["hanging"], _taken(9, txns["hanging"])),
+        (3, "in_flight_taken"): (txns["committed"], _taken(10, txns["committed"])),
         (2, "ack_undone"): (txns["committed"], {"ranges": 1, "first": 3, "last": 3}),
         (3, "pending_ack_ended"): (
             txns["committed"],
@@ -321,6 +380,10 @@ def _check_the_subscription(report: Report, txns: dict[str, str]) -> None:
     told = _one(report, "ack_participant")
     assert told.txn_id == txns["committed"]
     assert told.evidence["coordinator"] == told.evidence["fence"] + 1
+
+
+def _taken(offset: int, holder: str) -> Row:
+    return {"first": offset, "last": offset, "consumer": "c", "taken_by": holder}
 
 
 #: Found in the first partition of a broker, beside what is planted there.

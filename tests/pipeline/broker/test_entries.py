@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.model import batch
 from engine.model.message import NewMessage
-from txnconsole.pipeline.broker.entries import CorruptEntry, Opener, contents
+from txnconsole.pipeline.broker.entries import Opener
+from txnconsole.pipeline.broker.opened import CorruptEntry, open_body
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, arrow_schema
 from txnconsole.pipeline.offsets import Place
 
@@ -89,6 +92,59 @@ def test_what_the_engine_has_encoded_is_read_as_it_was_produced(messages: list[N
         assert row["event_time"] == message.event_time
 
 
+_EDGES = (0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536)
+
+
+@pytest.mark.parametrize("length", _EDGES)
+def test_parts_of_every_length_are_found(length: int) -> None:
+    full = NewMessage(
+        payload=b"p" * length,
+        key="k" * length,
+        properties={"name": "v" * length, "n" * length: ""},
+        event_time=_PUBLISHED,
+    )
+    many = NewMessage(payload=b"", properties={f"{n}": f"{-n}" for n in range(length)})
+    messages = [full, NewMessage(payload=b"between"), many, full]
+    rows = _read(_entry(0, messages), _entry(4, messages))
+    assert [_given(row) for row in rows] == messages * 2
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(2106, 2, 7, 6, 28, 16, tzinfo=UTC),
+        datetime(2514, 5, 30, 1, 53, 4, 1, UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+    ],
+)
+def test_times_of_all_three_forms_are_read(time: datetime) -> None:
+    messages = [NewMessage(payload=b"x", event_time=at) for at in (None, _PUBLISHED, time)]
+    assert [_given(row) for row in _read(_entry(0, messages))] == messages
+
+
+def _given(row: dict[str, Any]) -> NewMessage:
+    names = ("payload", "key", "properties", "event_time")
+    return NewMessage(**{name: row[name] for name in names})
+
+
+@given(_MESSAGES, st.data())
+def test_a_damaged_message_is_refused_or_read_as_the_engine_reads_it(
+    messages: list[NewMessage], data: st.DataObject
+) -> None:
+    plain = bytearray(msgspec.msgpack.encode(messages))
+    for _ in range(data.draw(st.integers(1, 3))):
+        plain[data.draw(st.integers(0, len(plain) - 1))] = data.draw(st.integers(0, 255))
+    body = b"\x01" + zstandard.ZstdCompressor().compress(bytes(plain))
+    try:
+        rows = _read(_entry(0, messages, body=body))
+    except CorruptEntry:
+        return
+    assert [_given(row) for row in rows] == batch.decode(body)
+
+
 def test_a_message_tells_where_it_stands_and_whose_it_is() -> None:
     messages = [NewMessage(payload=b"a"), NewMessage(payload=b"b")]
     own = _entry(10, messages, tc_id=2, sequence=40, producer_name="p", sequence_id=9, entry_id=4)
@@ -134,7 +190,7 @@ def test_large_batches_are_opened_a_part_at_a_time() -> None:
 @pytest.mark.parametrize("body", [b"", b"\x02x", b"\x01x", b"\x01"])
 def test_a_damaged_batch_is_named_by_its_place(body: bytes) -> None:
     with pytest.raises(CorruptEntry):
-        contents(memoryview(body))
+        open_body(memoryview(body))
     with pytest.raises(CorruptEntry, match="flights:3 at offset 8"):
         _read(_entry(8, [NewMessage(payload=b"a")], body=body))
 

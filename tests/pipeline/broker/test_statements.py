@@ -15,6 +15,8 @@ from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.filters import FIRST_TIME, LAST_TIME
 
+pytestmark = pytest.mark.plans
+
 #: Ten offsets each: five of a transaction, four outside, the marker; every fifth aborted.
 _FILL = (
     """

@@ -211,18 +211,22 @@ def test_the_command_follows_the_flights_ends_on_a_signal_and_goes_on_where_it_w
     assert not list(client.transactions.list(client="spark:carrier-delays", status="OPEN"))
 
 
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_without_a_server_the_command_tries_again_in_single_lines_and_ends_on_a_signal(
-    tmp_path: Path,
+    tmp_path: Path, send: Callable[[int, int], None]
 ) -> None:
+    """Also when its JVM has had the signal as well, as from a terminal."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # Bound and not listening: every connection is refused.
-        demo = Demo(f"http://127.0.0.1:{taken.getsockname()[1]}", "no token", tmp_path)
+        demo = Demo(f"http://127.0.0.1:{taken.getsockname()[1]}", "no-token", tmp_path)
         with demo.running() as process:
-            assert eventually(lambda: demo.log().count("query_failed") >= 2, seconds=200)
-            process.send_signal(signal.SIGTERM)
+            assert eventually(lambda: demo.log().count("query_failed") >= 2, seconds=200), (
+                demo.log()
+            )
+            send(process.pid, signal.SIGTERM)
             assert process.wait(30) == 0, demo.log()
             assert eventually(lambda: not _group_lives(process.pid), seconds=10)
-    assert "Traceback" not in demo.log()
+    assert "\nTraceback" not in demo.log()
 
 
 def _counted(committed: Callable[[str], list[bytes]]) -> int:

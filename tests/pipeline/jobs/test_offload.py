@@ -14,6 +14,7 @@ from txnconsole.pipeline import register
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.jobs import offload
 from txnconsole.pipeline.jobs.run import Run
+from txnconsole.pipeline.offload.store import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(500)]
 
@@ -31,10 +32,10 @@ def test_spark_moves_segments_and_reads_on_from_their_files(
     environment = {"BROKER_DATABASE_URLS": ",".join(databases.broker_urls)}
     found = Databases.of({"offloadDirectory": str(tmp_path)}, environment)
     run = Run("offload", supervised=False)
-    totals = offload.offload(spark, found, tmp_path, run, older_than_hours=0)
+    totals = offload.offload(spark, found, Store(str(tmp_path)), run, older_than_hours=0)
     assert (totals["segments"], totals["changed"]) == (len(list(tmp_path.iterdir())), 0)
     assert totals["segments"] >= 3
-    again = offload.offload(spark, found, tmp_path, run, older_than_hours=0)
+    again = offload.offload(spark, found, Store(str(tmp_path)), run, older_than_hours=0)
     assert again["segments"] == 0
 
     register(spark)

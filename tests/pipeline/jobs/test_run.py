@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.programs
+
 _ROOT = Path(__file__).parents[3]
 _JOB = "import sys; from txnconsole.pipeline.jobs.run import run_job; sys.exit(run_job('x', {}))"
 

@@ -14,6 +14,7 @@ from tests.support import databases as test_databases
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.offload.files import Written
 from txnconsole.pipeline.offload.segments import Segment, due, publish, write_segment
+from txnconsole.pipeline.offload.store import Store
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,19 @@ class Offloading:
     databases: Databases
     directory: Path
 
+    @property
+    def store(self) -> Store:
+        assert self.databases.offload_directory is not None
+        return Store(self.databases.offload_directory)
+
     def due(self) -> list[Segment]:
         return due(self.databases, "*", 0)
 
     def write(self, segment: Segment) -> Written:
-        return write_segment(self.databases, segment, self.directory)
+        return write_segment(self.databases, segment, self.store)
 
     def publish(self, segment: Segment, written: Written) -> bool:
-        return publish(self.databases, segment, written, self.directory)
+        return publish(self.databases, segment, written, self.store)
 
     def all(self) -> list[Written]:
         """Offload what is due."""

@@ -109,12 +109,12 @@ def test_a_run_that_was_killed_before_it_told_the_broker_left_a_file_that_is_swe
     [written] = offloading.all()
     assert fetched(engine) == texts
     # They may be on their way still.
-    assert sweep(offloading.databases, offloading.directory) == 0
+    assert sweep(offloading.databases, offloading.store) == 0
     stranger = offloading.directory / f"{uuid4()}.parquet"
     stranger.write_bytes(b"not of these brokers")
     paths = [offloading.directory / f"{one.file}.parquet" for one in (lost, written)]
     aged(*paths, part, stranger)
-    assert sweep(offloading.databases, offloading.directory) == 2
+    assert sweep(offloading.databases, offloading.store) == 2
     assert offloading.files == {f"{written.file}.parquet", stranger.name}
 
 
@@ -129,9 +129,9 @@ def test_a_sweep_that_asks_some_brokers_leaves_the_files_of_the_others(
     aged(*offloading.directory.iterdir())
     for url in databases.broker_urls:
         if url != offloading.databases.urls[engine.log.locate(P0).database.name]:
-            assert sweep(Databases.of({"brokers": url}, {}), offloading.directory) == 0
+            assert sweep(Databases.of({"brokers": url}, {}), offloading.store) == 0
     assert fetched(engine) == texts
-    assert sweep(offloading.databases, offloading.directory) == 1
+    assert sweep(offloading.databases, offloading.store) == 1
     assert offloading.files == {f"{written.file}.parquet"}
     assert fetched(engine) == texts
 
@@ -187,7 +187,7 @@ def test_what_retention_drops_leaves_its_file_to_be_swept(
     assert engine.log.status(P0).log_start_offset >= 4
     assert fetched(engine) == texts[4:]
     aged(*(offloading.directory / f"{one.file}.parquet" for one in (first, second)))
-    assert sweep(offloading.databases, offloading.directory) == 2
+    assert sweep(offloading.databases, offloading.store) == 2
 
 
 def test_the_pipelines_own_reader_fills_references_and_refuses_a_damaged_file(

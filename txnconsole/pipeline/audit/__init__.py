@@ -2,8 +2,9 @@
 
 Purpose: trust that does not rest on the engine's own word. Outcomes, stable positions and the index
 of transactions are worked out anew from entries, what transactions hold of subscriptions from the
-pending-ack log; then they are held against the index, the heads, the fences, the cursors and the
-coordinators' records, archived ones too (design/pipeline.md, Jobs).
+pending-ack log, which dead letters must have arrived from their numbers; then they are held against
+the index, the heads, the fences, the cursors, what is in flight and the coordinators' records,
+archived ones too (design/pipeline.md, Jobs).
 
 How: the rows of the logs and of the engine's state are copied to Parquet files under one snapshot
 of each broker (``source``), so that no snapshot is held open while Spark computes; the rest reads
@@ -14,6 +15,8 @@ Invariants:
 - Snapshots of different databases are never taken for one. Coordinators are read after the brokers:
   a marker's decision was recorded before it. Whether something *should* have its marker is asked of
   transactions that had ended before the first broker was read.
+- A dead letter's way leads over two brokers, so which of them are on their way is copied before any
+  log: what is not any more, must be in the logs.
 - The archive does not tell when a transaction ended, and one may get there at once. So it is copied
   twice, before the brokers are read and after: by the first copy a transaction *should* have its
   marker, by the second a marker is right or wrong.

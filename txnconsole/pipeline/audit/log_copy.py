@@ -60,6 +60,18 @@ TABLES: Mapping[str, str] = {
         "broker string, log_id string, topic string, subscription string, tc_id int,"
         " sequence bigint, aborted boolean, messages bigint"
     ),
+    "in_flight": (
+        "broker string, log_id string, subscription string, consumer string, lower bigint,"
+        " upper bigint"
+    ),
+    "dead_letters": (
+        "broker string, log_id string, subscription string, sequence_id bigint,"
+        " message_offset bigint"
+    ),
+    "letters_before": (
+        "broker string, log_id string, subscription string, producer string,"
+        " dead_letter_topic string, issued bigint, waiting array<bigint>"
+    ),
 }
 
 
@@ -82,6 +94,9 @@ class LogCopy:
     pending_acks: DataFrame
     ack_steps: DataFrame
     ended_acks: DataFrame
+    in_flight: DataFrame
+    dead_letters: DataFrame
+    letters_before: DataFrame
 
     @classmethod
     def at(cls, spark: SparkSession, directory: Path) -> Self:

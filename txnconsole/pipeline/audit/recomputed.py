@@ -26,7 +26,7 @@ class Recomputed:
         self._spark = spark
         self._tables = copy.tables
         self._kept: list[DataFrame] = []
-        for name in ("spans", "log_ends", "expected_index", "outcomes"):
+        for name in ("spans", "log_ends", "expected_index", "outcomes", "letters_sent"):
             self._keep(name, self._query(statement(name)))
         self._keep("held_by_log", held_by_log(copy.ack_steps, copy.cursors))
 

@@ -4,15 +4,15 @@ of each, and write it down; then the snapshots are let go."""
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import cast
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from txnconsole.pipeline.audit.in_flight import in_flight
 from txnconsole.pipeline.audit.log_copy import TABLES, LogCopy, Progress
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
@@ -36,9 +36,14 @@ _RELATIONS = {
     "pending_acks": "pending_acks",
     "ack_steps": "ack_steps",
     "ended_acks": "ended_acks",
+    "in_flight": "dispatch",
+    "dead_letters": "dead_letters",
 }
-#: What is copied before the others: who is in the archive by then has its markers in all of them.
-_BEFORE = {"archived_before": "archive"}
+#: What is copied before the others: who is in the archive by then has its markers in all of them,
+#: and a letter that is no longer on its way has arrived at whatever broker it went to.
+_BEFORE = {"archived_before": "archive", "letters_before": "letters"}
+#: What is made of a relation before it is written down.
+_OPENED = {"dispatch": in_flight}
 
 
 def take_copy(
@@ -57,20 +62,24 @@ def take_copy(
         psycopg.Error, pyspark.errors.PySparkException: a database cannot be reached or read.
     """
     before = _now(databases)
-    coordinators = replace(databases, urls={COORDINATOR: databases.urls[COORDINATOR]})
     tables = len(_BEFORE) + len(_RELATIONS)
     done = 0
-    for sources, relations in ((coordinators, _BEFORE), (databases, _RELATIONS)):
-        with Snapshot.take(sources) as snapshot:
+    for relations in (_BEFORE, _RELATIONS):
+        with Snapshot.take(databases) as snapshot:
             for table, relation in relations.items():
                 progress(f"copy {table}", done, tables)
                 target = str(directory / table)
                 shutil.rmtree(target, ignore_errors=True)
                 text = _statement(relation).format(raw="{raw}", before=before.isoformat())
-                rows = spark.sql(text, raw=raw(spark, snapshot, relation, topics=topics))
+                found = raw(spark, snapshot, relation, topics=topics)
+                rows = spark.sql(text, raw=_OPENED.get(relation, _as_it_is)(found))
                 rows.to(_schema(table)).write.option("compression", "zstd").parquet(target)
                 done += 1
     return LogCopy.at(spark, directory)
+
+
+def _as_it_is(rows: DataFrame) -> DataFrame:
+    return rows
 
 
 def _now(databases: Databases) -> datetime:

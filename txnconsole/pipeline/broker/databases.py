@@ -32,8 +32,8 @@ class Databases:
     """Connection strings by name: ``broker-1``, ``broker-2``, ... and perhaps ``coordinator``."""
 
     urls: Mapping[str, str] = field(repr=False)
-    #: Where offloaded segments stand; see :mod:`txnconsole.pipeline.offload`.
-    offload_directory: str | None = None
+    #: Where offloaded segments stand; see :mod:`txnconsole.pipeline.offload.store`.
+    offload_directory: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(

@@ -27,8 +27,9 @@ from txnconsole.pipeline.offload.files import OffloadedFiles
 
 FORMAT = "txnconsole-log"
 _RANGES = ("entries", "bodies", "index")
-_ACKS = ("cursors", "acked", "pending_acks", "ack_steps", "ended_acks")
-_LOGS = ("heads", "ongoing", "ended", "low_water_marks", "segments", *_ACKS)
+_ACKS = ("cursors", "acked", "pending_acks", "ack_steps", "ended_acks", "dispatch")
+_LETTERS = ("dead_letters", "letters")
+_LOGS = ("heads", "ongoing", "ended", "low_water_marks", "segments", *_ACKS, *_LETTERS)
 _COORDINATORS = ("headers", "participants", "acknowledgers", "archive", "transaction_log")
 _PLACE = [
     pa.field("broker", pa.string()),
@@ -56,7 +57,8 @@ def raw(
         relation: ``entries`` (headers of entries and markers), ``bodies`` (the same, and the
             batches as they are stored), ``index``, ``heads``, ``ongoing``, ``ended``,
             ``low_water_marks``, ``segments``; of subscriptions ``cursors``, ``acked``,
-            ``pending_acks``, ``ack_steps`` (the pending-ack log), ``ended_acks``; of the
+            ``pending_acks``, ``ack_steps`` (the pending-ack log), ``ended_acks``,
+            ``dispatch`` (what is in flight), ``dead_letters``, ``letters``; of the
             coordinators' database, and without a place: ``headers``, ``archive``,
             ``participants``, ``acknowledgers``, ``transaction_log``.
         topics: a pattern (``*``, ``?``, ``[…]``) over ``tenant/namespace/topic``.

@@ -156,6 +156,37 @@ WHERE p.partition_id = %(log_id)s AND NOT EXISTS (
     SELECT FROM broker.partition f WHERE f.topic_id = p.topic_id AND f.number < p.number
 )
 
+-- raw_dispatch --
+-- What is on its way to consumers, as engine.model.dispatch packs it.
+SELECT s.name AS subscription, d.state
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.dispatch d
+    ON d.subscription_id = s.subscription_id AND d.partition_id = p.partition_id
+WHERE p.partition_id = %(log_id)s
+
+-- raw_dead_letters --
+-- Messages on their way to a dead-letter topic.
+SELECT s.name AS subscription, b.sequence_id, b.message_offset, b.cause IS NOT NULL AS parked
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.dead_letter b
+    ON b.subscription_id = s.subscription_id AND b.partition_id = p.partition_id
+WHERE p.partition_id = %(log_id)s
+
+-- raw_letters --
+-- How many dead letters a subscription has had of a partition, and which of them are on their way.
+SELECT
+    s.name AS subscription, s.subscription_id, s.dead_letter_topic, c.dead_letters AS issued,
+    (
+        SELECT string_agg(b.sequence_id::text, ',') FROM broker.dead_letter b
+        WHERE b.subscription_id = c.subscription_id AND b.partition_id = c.partition_id
+    ) AS waiting
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.cursor c ON c.subscription_id = s.subscription_id AND c.partition_id = p.partition_id
+WHERE p.partition_id = %(log_id)s AND c.dead_letters > 0
+
 -- coordinators --
 SELECT tc_id FROM coordinator.coordinator ORDER BY tc_id
 

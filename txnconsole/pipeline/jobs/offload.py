@@ -2,8 +2,9 @@
 (txnconsole.pipeline.offload).
 
 Run it with ``python -m txnconsole.pipeline.jobs.offload``. It reads and writes
-``BROKER_DATABASE_URLS`` and the directory ``TXNCONSOLE_OFFLOAD_DIR``, which the server's processes
-and Spark's workers must see under the same name. A run that was ended is simply run again.
+``BROKER_DATABASE_URLS`` and ``TXNCONSOLE_OFFLOAD_DIR``, a directory or a URI of an object store,
+which the server's processes and Spark's workers must reach under the same name. A run that was
+ended is simply run again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import get_type_hints
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, run_job, spark_for
 from txnconsole.pipeline.offload.files import Written
 from txnconsole.pipeline.offload.segments import Segment, due, publish, sweep, write_segment
+from txnconsole.pipeline.offload.store import Store
 
 JOB = "offload"
 _TYPES = {str: pa.string(), int: pa.int64()}
@@ -31,14 +32,14 @@ _FILE = pa.schema([(name, _TYPES[kind]) for name, kind in get_type_hints(Written
 _AT_ONCE = 16
 
 
-def files_of(segments: DataFrame, databases: Databases, directory: Path) -> DataFrame:
+def files_of(segments: DataFrame, databases: Databases, store: Store) -> DataFrame:
     """Write a file of each segment, and answer the segments with their files."""
     answer = pa.schema([*_SEGMENT, *_FILE])
 
     def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                file = write_segment(databases, Segment(**row), directory)
+                file = write_segment(databases, Segment(**row), store)
                 yield pa.RecordBatch.from_pylist([row | file._asdict()], answer)
 
     return segments.mapInArrow(written, from_arrow_schema(answer))
@@ -47,7 +48,7 @@ def files_of(segments: DataFrame, databases: Databases, directory: Path) -> Data
 def offload(
     spark: SparkSession,
     databases: Databases,
-    directory: Path,
+    store: Store,
     run: Run,
     *,
     topics: str = "*",
@@ -58,18 +59,18 @@ def offload(
 
     Raises:
         psycopg.Error, pyspark.errors.PySparkException: a broker cannot be read or written, or the
-            directory cannot. What was offloaded before that stays so.
+            store cannot. What was offloaded before that stays so.
     """
-    swept = sweep(databases, directory)
+    swept = sweep(databases, store)
     segments = due(databases, topics, older_than_hours)
     totals = {"segments": 0, "bytes": 0, "file_bytes": 0, "changed": 0, "files_swept": swept}
     for begin in range(0, len(segments), _AT_ONCE):
         run.stage("offload", totals["segments"] + totals["changed"], len(segments))
         some = segments[begin : begin + _AT_ONCE]
         frame = spark.createDataFrame(some, from_arrow_schema(_SEGMENT))
-        for row in files_of(frame, databases, directory).collect():
+        for row in files_of(frame, databases, store).collect():
             segment, written = Segment(*row[: len(_SEGMENT)]), Written(*row[len(_SEGMENT) :])
-            if publish(databases, segment, written, directory):
+            if publish(databases, segment, written, store):
                 totals["segments"] += 1
                 totals["bytes"] += written.data_bytes
                 totals["file_bytes"] += written.file_bytes
@@ -86,12 +87,12 @@ def _work(options: argparse.Namespace, run: Run) -> int:
         raise WrongOptions("Set BROKER_DATABASE_URLS: the segments are there.")
     if databases.offload_directory is None:
         raise WrongOptions("Set TXNCONSOLE_OFFLOAD_DIR: the files go there.")
-    directory = Path(databases.offload_directory)
+    store = Store(databases.offload_directory)
     with spark_for(JOB) as spark:
         totals = offload(
             spark,
             databases,
-            directory,
+            store,
             run,
             topics=options.topics,
             older_than_hours=options.older_than_hours,

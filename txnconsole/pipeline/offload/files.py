@@ -9,17 +9,17 @@ what has ``aborted``. The engine reads these files too (engine/log/offloaded.py)
 from __future__ import annotations
 
 import hashlib
-import os
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from txnconsole.pipeline.offload.store import Store, UnknownStore
 
 SUFFIX, PART = ".parquet", ".parquet.part"
 SCHEMA = pa.schema(
@@ -62,7 +62,7 @@ class Written(NamedTuple):
     sha256: str
 
 
-def write(directory: Path, batches: Iterable[pa.RecordBatch], about: Mapping[str, str]) -> Written:
+def write(store: Store, batches: Iterable[pa.RecordBatch], about: Mapping[str, str]) -> Written:
     """Write a file of its own, and read it back.
 
     Args:
@@ -71,42 +71,39 @@ def write(directory: Path, batches: Iterable[pa.RecordBatch], about: Mapping[str
 
     Raises:
         DamagedFile: what was read back is not what was written.
-        OSError: the directory cannot be written.
+        OSError: the store cannot be written.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     file = str(uuid.uuid4())
-    target, part = directory / f"{file}{SUFFIX}", directory / f"{file}{PART}"
+    target, part = f"{file}{SUFFIX}", f"{file}{PART}"
     schema = SCHEMA.with_metadata({f"{_OWN}{key}": value for key, value in about.items()})
     content = _Content()
-    with part.open("wb") as opened:
-        with pq.ParquetWriter(
+    with (
+        store.writing(part) as opened,
+        pq.ParquetWriter(
             opened,
             schema,
             compression="zstd",
             use_dictionary=["kind", "producer_name"],
             write_statistics=["last_offset", "readable_at", "publish_time", "tc_id", "sequence"],
             write_page_checksum=True,
-        ) as writer:
-            for batch in batches:
-                for group in _groups(pa.RecordBatch.from_arrays(batch.columns, schema=schema)):
-                    content.add(group)
-                    writer.write_batch(group, row_group_size=group.num_rows)
-        opened.flush()
-        os.fsync(opened.fileno())
-    found = _read_back(part)
+        ) as writer,
+    ):
+        for batch in batches:
+            for group in _groups(pa.RecordBatch.from_arrays(batch.columns, schema=schema)):
+                content.add(group)
+                writer.write_batch(group, row_group_size=group.num_rows)
+    found = _read_back(store, part)
     if found != content:
-        raise DamagedFile(f"{part.name} was read back other than it was written.")
-    part.rename(target)
-    _sync(directory)
-    with target.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    return Written(file, content.entries, content.bytes, target.stat().st_size, digest)
+        raise DamagedFile(f"{part} was read back other than it was written.")
+    store.rename(part, target)
+    return Written(file, content.entries, content.bytes, store.size(target), store.sha256(target))
 
 
-def database_of(path: Path) -> str | None:
+def database_of(store: Store, name: str) -> str | None:
     """The identity of the database whose segment a file holds; None of a file that tells none."""
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        with store.open(name) as opened:
+            metadata = pq.read_schema(opened).metadata or {}
     except (OSError, ValueError):
         return None
     database = metadata.get(f"{_OWN}database".encode())
@@ -117,12 +114,12 @@ class OffloadedFiles:
     """Reading batches back.
 
     Args:
-        directory: where the files stand; None: nobody said.
+        location: where the files stand, as a :class:`Store` takes it; None: nobody said.
     """
 
-    def __init__(self, directory: str | None) -> None:
-        self._directory = directory
-        self._group = lru_cache(_GROUPS_KEPT)(self._read_group)
+    def __init__(self, location: str | None) -> None:
+        self._store = None if location is None else Store(location)
+        self._group = lru_cache(_GROUPS_KEPT)(_read_group)
         self._last_offsets = lru_cache(1024)(_last_offsets)
 
     def filled(self, entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -151,26 +148,21 @@ class OffloadedFiles:
         if stored is None or stored[:1] != _REFERENCE:
             return stored
         name = f"{uuid.UUID(bytes=stored[1:17])}{SUFFIX}"
-        if self._directory is None:
+        if self._store is None:
             raise DamagedFile(
                 f"Messages have been offloaded to {name}: say where, by option offloadDirectory or"
                 " TXNCONSOLE_OFFLOAD_DIR."
             )
-        path = Path(self._directory) / name
         try:
-            group = bisect_left(self._last_offsets(path), last_offset)
-            found = self._group(path, group).get(last_offset)
+            group = bisect_left(self._last_offsets(self._store, name), last_offset)
+            found = self._group(self._store, name, group).get(last_offset)
+        except UnknownStore:
+            raise
         except (OSError, ValueError, LookupError, RuntimeError, MemoryError) as error:
-            raise DamagedFile(f"{path} is missing or damaged: {error}") from error
+            raise DamagedFile(f"{name} is missing or damaged: {error}") from error
         if found is None or len(found) != int.from_bytes(stored[17:21]):
-            raise DamagedFile(f"{path} holds nothing fitting for offset {last_offset}.")
+            raise DamagedFile(f"{name} holds nothing fitting for offset {last_offset}.")
         return found
-
-    def _read_group(self, path: Path, group: int) -> dict[int, bytes]:
-        with pq.ParquetFile(path, page_checksum_verification=True) as opened:
-            table = opened.read_row_group(group, ["last_offset", "body"], use_threads=False)
-        pairs = zip(table["last_offset"].to_pylist(), table["body"].to_pylist(), strict=True)
-        return {offset: body for offset, body in pairs if body is not None}
 
 
 class _Content:
@@ -207,29 +199,35 @@ def _groups(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             begun, size = row, 0
 
 
-def _read_back(path: Path) -> _Content:
+def _read_back(store: Store, name: str) -> _Content:
     content = _Content()
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as opened:
+        with (
+            store.open(name) as source,
+            pq.ParquetFile(source, page_checksum_verification=True) as opened,
+        ):
             for number in range(opened.num_row_groups):
                 for batch in opened.read_row_group(number, use_threads=False).to_batches():
                     content.add(batch)
     except (OSError, ValueError) as error:
-        raise DamagedFile(f"{path.name} cannot be read back: {error}") from error
+        raise DamagedFile(f"{name} cannot be read back: {error}") from error
     return content
 
 
-def _last_offsets(path: Path) -> list[int]:
-    metadata = pq.read_metadata(path)
+def _last_offsets(store: Store, name: str) -> list[int]:
+    """The last offset of each row group."""
+    with store.open(name) as source:
+        metadata = pq.read_metadata(source)
     column = metadata.schema.names.index("last_offset")
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     return [group.column(column).statistics.max for group in groups]
 
 
-def _sync(directory: Path) -> None:
-    """Let a directory's entries outlive a crash."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _read_group(store: Store, name: str, group: int) -> dict[int, bytes]:
+    with (
+        store.open(name) as source,
+        pq.ParquetFile(source, page_checksum_verification=True) as opened,
+    ):
+        table = opened.read_row_group(group, ["last_offset", "body"], use_threads=False)
+    pairs = zip(table["last_offset"].to_pylist(), table["body"].to_pylist(), strict=True)
+    return {offset: body for offset, body in pairs if body is not None}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,6 +13,7 @@ from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.broker.logs import matches
 from txnconsole.pipeline.offload.files import PART, SCHEMA, SUFFIX, Written, database_of, write
+from txnconsole.pipeline.offload.store import Store
 
 #: A file that nobody names is left for so long: it may be on its way.
 _UNNAMED_SECONDS = 24 * 3600
@@ -52,12 +51,12 @@ def due(databases: Databases, topics: str, older_than_hours: int) -> list[Segmen
     return found
 
 
-def write_segment(databases: Databases, segment: Segment, directory: Path) -> Written:
+def write_segment(databases: Databases, segment: Segment, store: Store) -> Written:
     """Write one segment's file; nobody names it yet.
 
     Raises:
         DamagedFile: it was read back other than it was written.
-        OSError: the directory cannot be written.
+        OSError: the store cannot be written.
     """
     with databases.planning(segment.broker) as session:
         database = _identity(session)
@@ -70,10 +69,10 @@ def write_segment(databases: Databases, segment: Segment, directory: Path) -> Wr
         "first_offset": str(segment.first_offset),
         "last_offset": str(segment.last_offset),
     }
-    return write(directory, _entries(databases, segment), about)
+    return write(store, _entries(databases, segment), about)
 
 
-def publish(databases: Databases, segment: Segment, written: Written, directory: Path) -> bool:
+def publish(databases: Databases, segment: Segment, written: Written, store: Store) -> bool:
     """Let the file take the place of the segment's batches, in one SQL transaction; False when the
     segment is not what the file was made of any more: then the file is deleted.
 
@@ -81,9 +80,9 @@ def publish(databases: Databases, segment: Segment, written: Written, directory:
         FileNotFoundError: the file has gone.
         psycopg.Error: the broker cannot be reached, or its role may not write.
     """
-    path = directory / f"{written.file}{SUFFIX}"
+    name = f"{written.file}{SUFFIX}"
     done = False
-    if _now(directory) - path.stat().st_mtime < _NAMED_WITHIN_SECONDS:
+    if store.now() - store.modified(name) < _NAMED_WITHIN_SECONDS:
         with databases.writing(segment.broker) as session:
             [(done,)] = session.execute(
                 statements.named("offload_segment"),
@@ -99,26 +98,24 @@ def publish(databases: Databases, segment: Segment, written: Written, directory:
                 },
             ).fetchall()
     if not done:
-        path.unlink()
+        store.delete(name)
     return done
 
 
-def sweep(databases: Databases, directory: Path) -> int:
+def sweep(databases: Databases, store: Store) -> int:
     """Delete files of these brokers that none of them names, and parts of files, a day old; how
-    many. The directory belongs to one installation, of which these may be a part: what a broker is
+    many. The store belongs to one installation, of which these may be a part: what a broker is
     called hangs on the list that it stands in, so a file is known by its database's identity.
 
     Raises:
         psycopg.Error: a broker cannot be asked.
+        OSError: the store cannot.
     """
-    if not directory.is_dir():
+    ours = [each for each in store.listed() if _id_of(each.name) is not None]
+    if not ours:
         return 0
-    before = _now(directory) - _UNNAMED_SECONDS
-    old = [
-        path
-        for path in directory.glob(f"*{SUFFIX}*")
-        if _id_of(path) is not None and path.stat().st_mtime < before
-    ]
+    before = store.now() - _UNNAMED_SECONDS
+    old = [each.name for each in ours if each.modified < before]
     named: set[UUID] = set()
     asked: set[str] = set()
     for broker in databases.brokers if old else ():
@@ -126,11 +123,11 @@ def sweep(databases: Databases, directory: Path) -> int:
             asked.add(_identity(session))
             named |= {row.file for row in session.execute(statements.named("offload_files"))}
     swept = 0
-    for path in old:
-        if _id_of(path) in named:
+    for name in old:
+        if _id_of(name) in named:
             continue
-        if path.name.endswith(PART) or database_of(path) in asked:
-            path.unlink()
+        if name.endswith(PART) or database_of(store, name) in asked:
+            store.delete(name)
             swept += 1
     return swept
 
@@ -153,14 +150,10 @@ def _identity(session: psycopg.Connection[Any]) -> str:
     return str(identity)
 
 
-def _now(directory: Path) -> float:
-    """The time by the clock that dates the directory's files."""
-    with tempfile.NamedTemporaryFile(dir=directory) as probe:
-        return Path(probe.name).stat().st_mtime
-
-
-def _id_of(path: Path) -> UUID | None:
+def _id_of(name: str) -> UUID | None:
+    if not name.endswith((SUFFIX, PART)):
+        return None
     try:
-        return UUID(path.name.partition(".")[0])
+        return UUID(name.partition(".")[0])
     except ValueError:
         return None

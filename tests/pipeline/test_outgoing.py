@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from txnconsole.client.calls import PackedMessage
+from txnconsole.client.partitioner import partition_for_key
+from txnconsole.pipeline.outgoing import (
+    BATCH_BYTES,
+    BATCH_MESSAGES,
+    Collector,
+    Outgoing,
+    packed,
+)
+
+_TIME = datetime(2026, 11, 22, 10, 0, 0, 7, tzinfo=UTC)
+_SCHEMA = pa.schema(
+    [
+        ("payload", pa.binary()),
+        ("key", pa.string()),
+        ("partition", pa.int32()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("event_time", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+def _rows(*rows: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict.fromkeys(_SCHEMA.names) | row for row in rows], _SCHEMA)
+
+
+def _all(collector: Collector, *batches: pa.RecordBatch) -> list[Outgoing]:
+    return [full for rows in batches for full in collector.add(rows)] + collector.rest()
+
+
+def _payloads(batches: list[Outgoing]) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    for batch in batches:
+        found.setdefault(batch.partition, []).extend(each.payload for each in batch.messages)
+    return found
+
+
+def test_rows_become_messages_as_the_contract_has_them() -> None:
+    full = {"payload": b"x", "key": "k", "properties": [("a", "b")], "event_time": _TIME}
+    found = msgspec.to_builtins(packed(_rows(full, {"payload": b"y"})), builtin_types=(bytes,))
+    time = "2026-11-22T10:00:00.000007Z"
+    assert found == [
+        {"payload": b"x", "key": "k", "properties": {"a": "b"}, "event_time": time},
+        {"payload": b"y"},
+    ]
+
+
+def test_times_are_told_in_utc() -> None:
+    local = pa.array([_TIME], pa.timestamp("us", tz="America/New_York"))
+    [message] = packed(pa.RecordBatch.from_pydict({"payload": [b""], "event_time": local}))
+    assert message.event_time == "2026-11-22T10:00:00.000007Z"
+
+
+def test_a_text_payload_is_written_as_utf8() -> None:
+    assert packed(pa.RecordBatch.from_pydict({"payload": ["é"]})) == [PackedMessage("é".encode())]
+
+
+def test_a_null_payload_is_refused() -> None:
+    with pytest.raises(ValueError, match="must not be null"):
+        list(Collector(1).add(_rows({"payload": None})))
+
+
+def test_a_row_goes_to_the_partition_it_names_else_to_its_keys_else_each_in_turn() -> None:
+    rows = [
+        {"payload": b"named", "partition": 3, "key": "UA"},
+        {"payload": b"keyed", "key": "UA"},
+        *({"payload": b"%d" % turn} for turn in range(5)),
+    ]
+    found = _payloads(_all(Collector(4), _rows(*rows[:4]), _rows(*rows[4:])))
+    home = partition_for_key("UA", 4)
+    wanted: dict[int, list[bytes]] = {}
+    for partition, payload in [
+        (3, b"named"), (home, b"keyed"), (0, b"0"), (1, b"1"), (2, b"2"), (3, b"3"), (0, b"4")
+    ]:  # fmt: skip
+        wanted.setdefault(partition, []).append(payload)
+    assert {key: sorted(each) for key, each in found.items()} == {
+        key: sorted(each) for key, each in wanted.items()
+    }
+
+
+def test_messages_of_one_partition_keep_their_order_over_batches_of_rows() -> None:
+    payloads = [b"%06d" % number for number in range(3 * BATCH_MESSAGES)]
+    parts = [payloads[:10], payloads[10:5000], payloads[5000:]]
+    batches = [
+        pa.RecordBatch.from_pydict({"payload": part, "key": ["k"] * len(part)}) for part in parts
+    ]
+    found = _all(Collector(3), *batches)
+    assert [len(batch.messages) for batch in found] == [BATCH_MESSAGES] * 3
+    assert list(_payloads(found).values()) == [payloads]
+
+
+def test_a_batch_is_cut_by_its_bytes_and_one_large_message_is_a_batch() -> None:
+    small, large = b"s" * (BATCH_BYTES // 3), b"l" * (2 * BATCH_BYTES)
+    rows = [{"payload": each} for each in (small, small, small, large, small)]
+    found = _all(Collector(1), _rows(*rows))
+    assert [[message.payload for message in batch.messages] for batch in found] == [
+        [small, small],
+        [small],
+        [large],
+        [small],
+    ]
+
+
+def test_properties_and_keys_count_as_bytes_too() -> None:
+    row = {
+        "payload": b"",
+        "key": "k" * (BATCH_BYTES // 4),
+        "properties": [("n", "v" * (BATCH_BYTES // 4))],
+    }
+    assert [len(each.messages) for each in _all(Collector(1), _rows(*[row] * 4))] == [1, 1, 1, 1]

@@ -1,0 +1,152 @@
+"""Where files of offloaded messages stand: a directory, or a prefix of an object store.
+
+What a location says: a path, or a URI that Arrow knows, such as ``s3://bucket/prefix?region=…``,
+``gs://…``, ``abfs://…`` or ``file:///…``. Who may do what there is said by what the store's own
+tools read (``AWS_ACCESS_KEY_ID`` and its like, a role of the machine), not here.
+
+A file has its name only once it is complete, wherever it stands: it is written under another and
+renamed, which an object store does by copying it where it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+_CHUNK = 1024 * 1024
+
+
+class UnknownStore(ValueError):
+    """A location is neither a path nor a URI that Arrow knows."""
+
+
+class Listed(NamedTuple):
+    """A file; ``modified`` in seconds since 1970 by the store's clock."""
+
+    name: str
+    modified: float
+
+
+class Store:
+    """Files by name under one location. Opened when it is first asked, in each process by itself.
+
+    Raises, wherever it is asked: OSError, when the store cannot be reached or refuses, and
+    UnknownStore.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        return Store, (self.location,)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file to be read anywhere in it.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return self._files.open_input_file(self._path(name))
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[pa.NativeFile]:
+        """A file to be written from its beginning on; complete, and on disk, after the block."""
+        if self._is_directory:
+            self._files.create_dir(self._base, recursive=True)
+        with self._files.open_output_stream(self._path(name)) as opened:
+            yield opened
+        self._sync(name)
+
+    def rename(self, name: str, to: str) -> None:
+        self._files.move(self._path(name), self._path(to))
+        self._sync("")
+
+    def delete(self, name: str) -> None:
+        self._files.delete_file(self._path(name))
+
+    def modified(self, name: str) -> float:
+        """When a file was written.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        info = self._files.get_file_info(self._path(name))
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(f"{name} has gone.")
+        return float(info.mtime_ns) / 1e9
+
+    def size(self, name: str) -> int:
+        return int(self._files.get_file_info(self._path(name)).size)
+
+    def sha256(self, name: str) -> str:
+        digest = hashlib.sha256()
+        with self.open(name) as opened:
+            while chunk := opened.read(_CHUNK):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def listed(self) -> list[Listed]:
+        """All files; none when nothing has been written yet."""
+        found = self._files.get_file_info(fs.FileSelector(self._base, allow_not_found=True))
+        return [
+            Listed(each.base_name, each.mtime_ns / 1e9)
+            for each in found
+            if each.type == fs.FileType.File
+        ]
+
+    def now(self) -> float:
+        """The time by the clock that dates the files."""
+        probe = f"{uuid.uuid4()}.now"
+        with self.writing(probe) as opened:
+            opened.write(b"now")
+        try:
+            return self.modified(probe)
+        finally:
+            self.delete(probe)
+
+    @property
+    def _files(self) -> fs.FileSystem:
+        return self._where[0]
+
+    @property
+    def _base(self) -> str:
+        return self._where[1]
+
+    @property
+    def _is_directory(self) -> bool:
+        return isinstance(self._files, fs.LocalFileSystem)
+
+    @cached_property
+    def _where(self) -> tuple[fs.FileSystem, str]:
+        if "://" not in self.location:
+            return fs.LocalFileSystem(), self.location
+        try:
+            files, base = fs.FileSystem.from_uri(self.location)
+        except ValueError as error:
+            scheme = self.location.partition("://")[0]
+            raise UnknownStore(
+                f"TXNCONSOLE_OFFLOAD_DIR (offloadDirectory) begins with {scheme[:20]}://, and names"
+                " no store: give a directory, or s3://bucket/prefix, gs://…, abfs://…, file:///…"
+            ) from error
+        return files, base.rstrip("/")
+
+    def _path(self, name: str) -> str:
+        return f"{self._base}/{name}"
+
+    def _sync(self, name: str) -> None:
+        """Let a file, or with "" the directory's names, outlive a crash of a machine's own disk."""
+        if not self._is_directory:
+            return
+        handle = os.open(self._path(name), os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
