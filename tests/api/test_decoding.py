@@ -185,6 +185,36 @@ def test_a_malformed_query_is_400_and_names_the_parameter(as_role: Callable[...,
     assert wrong == {}
 
 
+def test_a_refused_value_of_an_enum_is_answered_with_those_that_it_takes(
+    as_role: Callable[..., Caller], topic: str
+) -> None:
+    root = as_role("admin", "consumer", "producer")
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    bulk = {"reason": "r", "expected_count": 0}
+    refused = [
+        (root.put(subscription, {"type": "shared"}), "EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED"),
+        (root.put(subscription, {"type": 7}), "EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED"),
+        (root.put(subscription, {"initial_position": "x" * 500}), "earliest, latest"),
+        (root.put(f"/topics/{TOPIC}", {"buffer": "none"}), "marker, sidecar"),
+        (root.get("/transactions?status=BUSY"), "OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED"),
+        (root.get("/transactions?order=random"), "newest, oldest, overdue"),
+        (root.get(f"{MESSAGES}?isolation=none"), "read_committed, read_uncommitted"),
+        (root.send("POST", MESSAGES, _batch(b'{"payload":"a","payload_encoding":"hex"}')),
+         "base64, utf-8"),
+        (root.post("/transactions/bulk-abort", bulk | {"filter": {"status": ["BUSY"]}}),
+         "OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED"),
+        (root.send("POST", MESSAGES, msgspec.msgpack.encode({"messages": [
+            {"payload": b"x", "payload_encoding": "hex"}]}), content_type="application/msgpack"),
+         "bytes"),
+    ]  # fmt: skip
+    for answer, values in refused:
+        assert answer.is_problem(400, "InvalidRequest")
+        [error] = answer.json["errors"]
+        assert error["message"].endswith(f"; it takes {values}"), error
+        assert values in answer.json["detail"]
+        assert len(error["message"]) < 300
+
+
 CURSORS = (
     *("x", "e30", "W10", "WzFd", "WzEsMiwzXQ", "WyJhIiwiYiIsImMiXQ", "WyJhIl0", "W3RydWVd"),
     *("W251bGwsbnVsbCxudWxsXQ", "W3t9LFtdLG51bGxd", "WzFlNDAwXQ", "%C3%A9", "%E2%80%A8"),

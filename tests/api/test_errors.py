@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 
 import pytest
@@ -25,6 +26,8 @@ def test_an_unknown_address_is_a_problem_document_whatever_the_method(program: C
     for method in ("GET", "POST", "PUT", "DELETE", "PATCH"):
         assert program.send(method, "/nothing/here").is_problem(404, "NotFound")
     assert Caller().get("/nothing").is_problem(404, "NotFound")
+    for accept in ("application/msgpack, application/problem+json", "text/html", "garbage"):
+        assert program.get("/nothing", Accept=accept).is_problem(404, "NotFound"), accept
 
 
 def test_an_unknown_address_beside_the_version_is_one_too(db: None) -> None:
@@ -37,7 +40,7 @@ def test_a_method_that_the_address_does_not_know_is_405_with_those_that_it_does(
 ) -> None:
     answer = program.send(method, "/transactions")
     assert answer.is_problem(405, "MethodNotAllowed")
-    assert {"GET", "POST"} <= set(answer.headers["Allow"].split(", "))
+    assert set(answer.headers["Allow"].split(", ")) == {"GET", "POST", "HEAD"}
 
 
 def test_no_acceptable_form_is_406(program: Caller, topic: str) -> None:
@@ -51,6 +54,16 @@ def test_no_acceptable_form_is_406(program: Caller, topic: str) -> None:
 def test_another_form_of_body_is_415(content_type: str, program: Caller) -> None:
     answer = program.send("POST", "/transactions", b"{}", content_type=content_type)
     assert answer.is_problem(415, "UnsupportedMediaType")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "identity, gzip"])
+def test_a_body_in_a_content_coding_is_415_and_told_so(coding: str, program: Caller) -> None:
+    packed = gzip.compress(b"{}")
+    answer = program.send("POST", "/transactions", packed, Content_Encoding=coding)
+    assert answer.is_problem(415, "UnsupportedMediaType")
+    assert "Content-Encoding" in answer.json["detail"]
+    plain = program.send("POST", "/transactions", b"{}", Content_Encoding="identity")
+    assert plain.status == 201
 
 
 def test_messagepack_is_taken_by_the_hot_calls_only(program: Caller) -> None:

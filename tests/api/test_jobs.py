@@ -68,7 +68,10 @@ def test_another_count_is_a_conflict_that_tells_it_and_starts_nothing(
         ({"filter": {}, "reason": "x", "expected_count": 10_001}, "expected_count"),
         ({"filter": {"odd": 1}, "reason": "x", "expected_count": 1}, "filter.odd"),
         ({"filter": {"limit": 1}, "reason": "x", "expected_count": 1}, "filter.limit"),
-        ({"filter": {"status": ["COMMITTED"]}, "reason": "x", "expected_count": 1}, "status"),
+        (
+            {"filter": {"status": ["COMMITTED"]}, "reason": "x", "expected_count": 1},
+            "filter.status",
+        ),
     ],
 )
 def test_a_malformed_bulk_abort_names_the_field(

@@ -106,7 +106,7 @@ def test_metrics_count_requests_by_route_and_show_what_is_held_back(
         "txnconsole_http_requests_total"
         '{method="GET",route="api/v1/transactions/<str:txn_id>",status="404"}'
     ) in text
-    assert "12345" not in text
+    assert "0:12345" not in text
 
 
 def test_metrics_answer_while_a_database_is_gone(

@@ -16,7 +16,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
-from txnconsole.access.models import Token
+from txnconsole.access.models import MaskingRule, Token
 from txnconsole.access.roles import Role
 from txnconsole.alerts.models import Alert, Channel, Message, Rule, Silence
 from txnconsole.api.endpoint import operation_of
@@ -37,6 +37,7 @@ ALLOWED: dict[str, set[Role]] = {
     "getTransactionLog": EVERYBODY,
     "getTransactionOutcome": EVERYBODY,
     "getTransactionImpact": EVERYBODY,
+    "getTransactionDocument": EVERYBODY,
     "addPartitions": PROGRAMS,
     "addSubscriptions": PROGRAMS,
     "commitTransaction": PROGRAMS,
@@ -93,6 +94,9 @@ ALLOWED: dict[str, set[Role]] = {
     "getUser": {A},
     "putUser": {A},
     "listGroups": {A},
+    "listMaskingRules": PEOPLE,
+    "createMaskingRule": {A},
+    "deleteMaskingRule": {A},
     "countBulkAbort": {OP, A},
     "bulkAbort": {OP, A},
     "listJobs": PEOPLE,
@@ -151,6 +155,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "getTransactionLog": ("GET", "/transactions/{own}/log", None),
     "getTransactionOutcome": ("GET", "/transactions/{own}/outcome", None),
     "getTransactionImpact": ("GET", "/transactions/{own}/impact", None),
+    "getTransactionDocument": ("GET", "/transactions/{own}/document", None),
     "addPartitions": ("POST", "/transactions/{own}/partitions", {"partitions": [f"{TOPIC}:0"]}),
     "addSubscriptions": (
         "POST",
@@ -215,6 +220,13 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "getUser": ("GET", "/users/spare", None),
     "putUser": ("PUT", "/users/spare", {"roles": ["viewer"]}),
     "listGroups": ("GET", "/groups", None),
+    "listMaskingRules": ("GET", "/masking-rules", None),
+    "createMaskingRule": (
+        "POST",
+        "/masking-rules",
+        {"topics": "public/*", "part": "key", "effect": "replace"},
+    ),
+    "deleteMaskingRule": ("DELETE", f"/masking-rules/{_ROW}", None),
     "countBulkAbort": ("GET", "/transactions/bulk-abort?owner=nobody", None),
     "bulkAbort": (
         "POST",
@@ -265,7 +277,7 @@ ABOUT_ALL_TOPICS = {
     *(
         name
         for name, (_, path, _body) in REQUESTS.items()
-        if path.startswith(("/alerts", "/tokens", "/users", "/groups"))
+        if path.startswith(("/alerts", "/tokens", "/users", "/groups", "/masking"))
     ),
     "startPipelineRun",
     "repeatPipelineRun",
@@ -280,6 +292,7 @@ ANOTHERS: dict[str, dict[Role, int]] = {
             "getTransactionLog",
             "getTransactionOutcome",
             "getTransactionImpact",
+            "getTransactionDocument",
             "getTransactionParticipants",
         )
     },
@@ -353,6 +366,9 @@ def _alerts() -> None:
     Silence.objects.create(pk=_ROW, until=Now(), reason="why", created_by="root")
     hook = Channel.objects.create(pk=_ROW, name="hook", kind="webhook", url="https://h.example/")
     Channel.objects.create(pk=_ROW + 1, **_CHANNEL)
+    MaskingRule.objects.create(
+        pk=_ROW, topics="public/*", part="field", name="**.iban", effect="tail", created_by="root"
+    )
     Message.objects.create(pk=_ROW, channel=hook, content={"subject": "s"}, state="dead")
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from engine import Engine
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import TopicName
 from tests.api.conftest import TOPIC, Caller
 from tests.engine.support import unreachable
 from txnconsole.audit.models import AuditEntry
@@ -44,6 +46,39 @@ def test_a_subscription_is_created_and_found_again(program: Caller, topic: str) 
     assert program.get(_S).json == created.json
     (listed,) = program.get(f"/topics/{TOPIC}/subscriptions").json["items"]
     assert listed["subscription"] == "s"
+
+
+@pytest.mark.parametrize(
+    ("setting", "has", "wanted"),
+    [
+        ("type", "SHARED", "EXCLUSIVE"),
+        ("initial_position", "earliest", "latest"),
+        ("ack_timeout_ms", 1000, 30_000),
+        ("consumer_lease_ms", 30_000, 5000),
+        ("max_redeliveries", 3, 4),
+        ("max_redeliveries", 3, None),
+        ("dead_letter_topic", f"{TOPIC}-1", f"{TOPIC}-2"),
+    ],
+)
+@pytest.mark.usefixtures("topic")
+def test_a_setting_that_is_given_and_differs_is_409_and_named(
+    setting: str, has: object, wanted: object, program: Caller, engine: Engine
+) -> None:
+    for number in (1, 2):
+        engine.topics.create(TopicName.parse(f"{TOPIC}-{number}"), TopicSettings())
+    dead = {"max_redeliveries": 3, "dead_letter_topic": f"{TOPIC}-1"}
+    created = program.put(_S, {"ack_timeout_ms": 1000, **dead})
+    assert created.status == 201
+    letters = dead if wanted is not None and setting in dead else {}
+    body = {**letters, setting: wanted}
+    if wanted is None:
+        body = {"max_redeliveries": None, "dead_letter_topic": None}
+    answer = program.put(_S, body)
+    assert answer.is_problem(409, "SubscriptionConflict")
+    assert {"setting": setting, "has": has, "wanted": wanted} in answer.json["differences"]
+    assert f"{setting} is {has} there, not {wanted or 'none'}" in answer.json["detail"]
+    assert program.put(_S).status == 200  # Nothing that is given differs.
+    assert program.get(_S).json == created.json
 
 
 @pytest.mark.parametrize(

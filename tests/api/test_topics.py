@@ -40,11 +40,24 @@ def test_a_topics_retention_changes_when_given_and_stays_when_left_out(admin: Ca
     assert admin.get(path).json["retention_bytes"] == 10**6
 
 
-@pytest.mark.parametrize("change", [{"partitions": 1}, {"deduplication": False}])
-def test_what_would_change_a_topics_data_is_409(change: dict[str, object], admin: Caller) -> None:
-    admin.put(f"/topics/{TOPIC}", {"partitions": 2})
-    answer = admin.put(f"/topics/{TOPIC}", {"partitions": 2} | change)
+@pytest.mark.parametrize(
+    ("setting", "has", "wanted", "told"),
+    [
+        ("partitions", 2, 1, "partitions is 2 there, not 1"),
+        ("deduplication", True, False, "deduplication is true there, not false"),
+        ("buffer", "marker", "sidecar", "buffer is marker there, not sidecar"),
+        ("segment_max_messages", 7, 8, "segment_max_messages is 7 there, not 8"),
+    ],
+)
+def test_what_would_change_a_topics_data_is_409_and_names_it(
+    setting: str, has: object, wanted: object, told: str, admin: Caller
+) -> None:
+    settings = {"partitions": 2, "segment_max_messages": 7}
+    admin.put(f"/topics/{TOPIC}", settings)
+    answer = admin.put(f"/topics/{TOPIC}", settings | {setting: wanted})
     assert answer.is_problem(409, "TopicConflict")
+    assert answer.json["differences"] == [{"setting": setting, "has": has, "wanted": wanted}]
+    assert told in answer.json["detail"]
 
 
 @pytest.mark.parametrize(

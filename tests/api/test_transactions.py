@@ -4,12 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from django.test import override_settings
 
 from engine import Engine
 from engine.coordinator.archive import Archive
 from engine.coordinator.limits import OpenLimits
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console.transaction_document import read_document
 
 
 def test_a_transaction_is_opened_with_everything_that_the_contract_names(program: Caller) -> None:
@@ -30,6 +34,22 @@ def test_a_transaction_is_opened_with_everything_that_the_contract_names(program
     assert opened["opened_at"].endswith("Z")
     assert len(opened["opened_at"]) == len("2026-01-31T12:00:00.000000Z")
     assert program.get("/transactions/2:0").json["partitions"] == []
+
+
+def test_where_a_transaction_was_opened_from_is_kept_with_it(
+    program: Caller, engine: Engine
+) -> None:
+    """Behind a proxy, what that says of the sender; the contract has no field for it."""
+    direct = TxnID.parse(program.open())
+    with override_settings(BEHIND_PROXY=True):
+        answer = program.send("POST", "/transactions", b"{}", X_Forwarded_For="::1, 198.51.100.7")
+    behind = TxnID.parse(answer.json["txn_id"])
+    assert not [name for name in answer.json if "host" in name]
+    assert engine.coordinator.get(direct).client_host == "127.0.0.1"
+    assert engine.coordinator.get(behind).client_host == "198.51.100.7"
+    assert engine.coordinator.get_many([behind])[behind].client_host == "198.51.100.7"
+    ended = engine.coordinator.end(behind, TxnAction.ABORT)
+    assert ended.client_host == "198.51.100.7"
 
 
 def test_an_unknown_coordinator_is_404_and_a_timeout_above_the_maximum_400(
@@ -162,7 +182,7 @@ def test_participants_are_added_once_and_only_while_it_is_open(
         (
             "subscriptions",
             {"subscriptions": [{"topic": "x", "subscription": "s"}]},
-            "subscriptions[0]",
+            "subscriptions[0].topic",
         ),
         ("subscriptions", {"subscriptions": [{"topic": TOPIC}]}, "subscriptions[0].subscription"),
     ],
@@ -357,3 +377,23 @@ def test_an_owner_at_its_limit_is_told_the_limit_and_the_count(
     assert answer.is_problem(429, "LimitExceeded")
     assert (answer.json["limit"], answer.json["count"]) == (1, 1)
     assert answer.headers["Retry-After"]
+
+
+def test_the_document_of_a_transaction_can_be_read_in_a_console(
+    topic: str, program: Caller, as_role: Callable[..., Caller]
+) -> None:
+    txn_id = program.open(client="billing-7")
+    program.produce("secret", txn_id=txn_id)
+    given = program.get(f"/transactions/{txn_id}/document")
+    assert given.status == 200
+    assert b"secret" not in given.content
+    read = read_document(given.content)
+    assert (read.transaction.txn_id, read.transaction.client) == (txn_id, "billing-7")
+    assert [each.partition for each in read.partitions] == [f"{TOPIC}:0"]
+    assert read.audit is None
+    assert (
+        as_role("operator").post(f"/transactions/{txn_id}/abort", {"reason": "why"}).status == 200
+    )
+    told = read_document(as_role("operator").get(f"/transactions/{txn_id}/document").content)
+    assert told.audit is not None
+    assert [each.reason for each in told.audit] == ["why"]

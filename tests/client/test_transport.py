@@ -8,6 +8,7 @@ import pytest
 
 from tests.client.faults import TOPIC, FaultyLog, client
 from txnconsole.client import (
+    AsyncClient,
     Client,
     InvalidTxnStatus,
     PartitionUnavailable,
@@ -79,6 +80,27 @@ def test_the_token_goes_to_the_api_only() -> None:
     Client("http://127.0.0.1:1/", "secret", options).topic(TOPIC)
     assert str(seen[0].url) == f"http://127.0.0.1:1/api/v1/topics/{TOPIC}"
     assert seen[0].headers["authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        ("127.0.0.1:8000", "txc_x"),
+        ("nonsense", "txc_x"),
+        ("ftp://example.com", "txc_x"),
+        ("http://", "txc_x"),
+        ("http://example.com:port", "txc_x"),
+        ("http://example.com", ""),
+        ("http://example.com", "two\nlines"),
+        ("http://example.com", "t\u00f6ken"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_or_a_token_that_can_be_none_is_refused_at_once(
+    kind: type[Client] | type[AsyncClient], url: str, token: str
+) -> None:
+    with pytest.raises(ValueError, match=r"URL|token"):
+        kind(url, token)
 
 
 def test_importing_the_client_imports_no_server() -> None:

@@ -24,6 +24,12 @@ from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
 MAX_MASKING_RULES = 100
 
 
+class MaskingRuleNotFound(EngineError):
+    """There is no masking rule of that number."""
+
+    code = "MaskingRuleNotFound"
+
+
 class NotYours(EngineError):
     """One may not do this to oneself, or give away what one does not have."""
 
@@ -144,7 +150,9 @@ def add_masking_rule(
     with recorded_atomically(Change(actor, "masking.create", f"topics:{topics}")) as recording:
         _check_name(part, name)
         if MaskingRule.objects.count() >= MAX_MASKING_RULES:
-            raise InvalidRequest(f"There are {MAX_MASKING_RULES} masking rules; delete one first.")
+            raise InvalidRequest(
+                f"There are {MAX_MASKING_RULES} masking rules; delete one first.", field=""
+            )
         rule = MaskingRule.objects.create(
             topics=topics, part=part, name=name, effect=effect, created_by=actor.name
         )
@@ -152,11 +160,19 @@ def add_masking_rule(
     return rule
 
 
-def delete_masking_rule(actor: Actor, rule: MaskingRule, reason: str) -> None:
-    """Show viewers again what the rule has masked."""
-    change = Change(actor, "masking.delete", f"topics:{rule.topics}", reason)
+def delete_masking_rule(actor: Actor, rule_id: int, reason: str = "") -> None:
+    """Show viewers again what the rule has masked.
+
+    Raises:
+        MaskingRuleNotFound: there is none of that number, or not any more.
+    """
+    change = Change(actor, "masking.delete", f"masking-rule:{rule_id}", reason)
     with recorded_atomically(change) as recording:
+        rule = MaskingRule.objects.select_for_update().filter(pk=rule_id).first()
+        if rule is None:
+            raise MaskingRuleNotFound(f"There is no masking rule {rule_id}.")
         recording.before = {
+            "topics": rule.topics,
             "rule": rule.pk,
             "part": rule.part,
             "name": rule.name,
@@ -169,8 +185,9 @@ def _check_name(part: Part, name: str) -> None:
     named = part in {Part.FIELD, Part.PROPERTY}
     if named is not bool(name):
         raise InvalidRequest(
-            f"Name the {part} that is masked." if named else f"A rule of the {part} has no name."
+            f"Name the {part} that is masked." if named else f"A rule of the {part} has no name.",
+            field="name",
         )
     levels = name.split(".")
     if part is Part.FIELD and ("" in levels or levels[-1] == ANYWHERE):
-        raise InvalidRequest("Write a path as card.number, items.*.iban or **.iban.")
+        raise InvalidRequest("Write a path as card.number, items.*.iban or **.iban.", field="name")

@@ -46,7 +46,9 @@ def user_name(text: str) -> str:
         InvalidRequest: it has another.
     """
     if not re.fullmatch(USER_NAME, text):
-        raise InvalidRequest("A user's name has 1 to 150 letters, digits and any of @ . + - _.")
+        raise InvalidRequest(
+            "A user's name has 1 to 150 letters, digits and any of @ . + - _.", field="user"
+        )
     return text
 
 
@@ -119,4 +121,4 @@ def _check_password(password: str, user: User) -> None:
         validate_password(password, user)
     except ValidationError as error:
         problem = " ".join(error.messages)
-        raise InvalidRequest(problem, errors=[{"field": "password", "message": problem}]) from error
+        raise InvalidRequest(problem, field="password") from error

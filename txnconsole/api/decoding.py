@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
@@ -17,6 +18,7 @@ from django.http import HttpRequest, QueryDict
 from rest_framework.exceptions import UnsupportedMediaType
 
 from engine.model.errors import InvalidRequest, PayloadTooLarge
+from txnconsole.api.choices import choices
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
@@ -30,7 +32,11 @@ _WRITTEN = msgspec.json.Encoder()
 #: How msgspec ends a message: where in the body it went wrong.
 _WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d")
+#: Of years in which a zone, or the hours before, lead to no other that Python does not know.
+_TIME = re.compile(r"(?!000[01]|9999)\d{4}-\d\d-\d\d")
+_YEARS = range(2, 9999)
+_NO_TIME = "is not a time as RFC 3339 writes it, of the years 2 to 9998"
+_LONGEST_TOLD = 100
 _MISSING = re.compile(r"missing required field `(.*?)`")
 
 
@@ -41,6 +47,7 @@ class BodyDecoder(Generic[T]):
     """
 
     def __init__(self, kind: type[T], *, packed: type[Any] | None, limit: int) -> None:
+        self._kind = kind
         self._json = msgspec.json.Decoder(kind)
         self._msgpack = None if packed is None else msgspec.msgpack.Decoder(packed)
         self._limit = limit
@@ -55,14 +62,18 @@ class BodyDecoder(Generic[T]):
         """
         body = self._read(request)
         media_type = request.content_type
+        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            raise UnsupportedMediaType(
+                media_type or "", "Send the body without a Content-Encoding."
+            )
         if not body:
-            return _guarded(self._json.decode, b"{}")
+            return _guarded(self._json.decode, b"{}", kind=self._kind)
         if media_type == MSGPACK and self._msgpack is not None:
-            packed: T = _guarded(self._msgpack.decode, body)
+            packed: T = _guarded(self._msgpack.decode, body, kind=self._msgpack.type)
             return packed
         if media_type != JSON:
             raise UnsupportedMediaType(media_type or "without Content-Type")
-        decoded = _guarded(self._json.decode, body)
+        decoded = _guarded(self._json.decode, body, kind=self._kind)
         _guarded(_refuse_duplicates, body)
         return decoded
 
@@ -110,10 +121,10 @@ class QueryDecoder(Generic[T]):
             elif len(given) > 1:
                 raise invalid(name, "is given more than once")
             elif name in self._times and not _TIME.match(given[0]):
-                raise invalid(name, "is not a time as RFC 3339 writes it")  # Seconds would pass.
+                raise invalid(name, _NO_TIME)  # Seconds would pass.
             else:
                 values[name] = given[0]
-        return _guarded(self._convert, values)
+        return _guarded(self._convert, values, kind=self._kind)
 
     def _convert(self, values: object) -> T:
         return msgspec.convert(values, self._kind, strict=False)
@@ -122,7 +133,18 @@ class QueryDecoder(Generic[T]):
 def invalid(field: str, message: str) -> InvalidRequest:
     """An InvalidRequest that names its one field; none: it is the body as a whole."""
     detail = f"{field}: {message}." if field else f"{message}."
-    return InvalidRequest(detail, errors=[{"field": field, "message": message}])
+    return InvalidRequest(detail, field={field: message})
+
+
+def checked_time(field: str, moment: datetime) -> datetime:
+    """A body's moment, which can be reckoned with in any zone.
+
+    Raises:
+        InvalidRequest: it is of the first or the last year that there is.
+    """
+    if moment.year not in _YEARS:
+        raise invalid(field, _NO_TIME)
+    return moment
 
 
 def named(field: str, parse: Callable[[str], R], text: str) -> R:
@@ -142,19 +164,20 @@ def all_named(field: str, parse: Callable[[str], R], texts: Iterable[str]) -> li
     return [named(f"{field}[{index}]", parse, text) for index, text in enumerate(texts)]
 
 
-def _guarded(decode: Callable[[V], R], value: V) -> R:
+def _guarded(decode: Callable[[V], R], value: V, *, kind: object = None) -> R:
     try:
         return decode(value)
     except msgspec.ValidationError as error:
-        raise _located(str(error)) from error
+        raise _located(str(error), kind) from error
     except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
         raise invalid("", f"The body cannot be read: {error}") from error
     except RecursionError as error:
         raise invalid("", "The body is nested too deep") from error
 
 
-def _located(text: str) -> InvalidRequest:
-    """Take msgspec's message apart: the field it is about, and what is wrong with it."""
+def _located(text: str, kind: object) -> InvalidRequest:
+    """Take msgspec's message apart: the field it is about, and what is wrong with it; a field that
+    takes certain values only is told them."""
     found = _WHERE.search(text)
     path = "" if found is None else found[1]
     message = text if found is None else text[: found.start()]
@@ -162,7 +185,14 @@ def _located(text: str) -> InvalidRequest:
         named = pattern.search(message)
         if named is not None:
             return invalid(".".join(part for part in (path, named[1]) if part), problem)
+    possible = choices(kind, path)
+    if possible:
+        return invalid(path, f"{_shortened(message)}; it takes {', '.join(possible)}")
     return invalid(path, message)
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _LONGEST_TOLD else f"{message[:_LONGEST_TOLD]}…"
 
 
 def _refuse_duplicates(body: bytes) -> None:

@@ -35,6 +35,7 @@ class HasPermission(BasePermission):
         needed = operation_of(view, request.method or "")
         if needed is None:  # The method is not one of this address; 405 follows.
             return True
+        self.message = f"This needs the permission {needed.needs}; GET /api/v1/me tells yours."
         principal = principal_behind(request)
         return principal is not None and principal.may(needed.needs)
 
@@ -49,7 +50,8 @@ class Endpoint(APIView):
     permission_classes: Sequence[type[BasePermission]] = (HasPermission,)
     throttle_classes: Sequence[type[BaseThrottle]] = (PrincipalThrottle,)
     renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
-    metadata_class = None
+    #: Without OPTIONS: the schema tells more, and ``Allow`` names what there is.
+    http_method_names = ["get", "post", "put", "patch", "delete", "head"]  # noqa: RUF012 - its base says so
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **path: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **path)
@@ -75,13 +77,15 @@ class Endpoint(APIView):
 
 
 class AccessEndpoint(Endpoint):
-    """An address of users and tokens. A token that is limited to topics would pass its limits by
-    making another, so it is refused here."""
+    """An address of users, tokens and masking rules. A token that is limited to topics would pass
+    its limits by making another, and rules are of any topic, so it is refused here."""
 
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
         if principal_of_request(request).topics != ALL_TOPICS:
-            raise PermissionDenied("A token that is limited to topics manages no tokens or users.")
+            raise PermissionDenied(
+                "A token that is limited to topics manages no tokens, users or masking rules."
+            )
 
 
 class TransactionEndpoint(Endpoint):

@@ -43,6 +43,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "MessageNotFound": 404,
     "UserNotFound": 404,
     "TokenNotFound": 404,
+    "MaskingRuleNotFound": 404,
     "JobNotFound": 404,
     "RunNotFound": 404,
     "AlertNotFound": 404,
@@ -111,7 +112,7 @@ _GIVEN_UP = (
 
 _TITLES = {
     "InvalidRequest": "The request is malformed",
-    "NotAuthenticated": "The request says not who it is from",
+    "NotAuthenticated": "The request does not say who it is from",
     "PermissionDenied": "This is not allowed to the caller",
     "NotFound": "There is nothing at this address",
     "MethodNotAllowed": "This address does not know the method",
@@ -205,10 +206,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 def _answer_engine_error(request: HttpRequest, error: EngineError) -> HttpResponse:
     data: dict[str, object] = dict(error.data)
-    if error.code == "InvalidRequest":
-        field = data.pop("field", None)
-        named = [] if field is None else [{"field": field, "message": error.message}]
-        data.setdefault("errors", named)
     if error.code not in STATUS_OF_CODE:
         _log.error("engine failed", path=request.path, code=error.code, exc_info=error)
     detail = error.message

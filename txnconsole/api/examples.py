@@ -60,6 +60,12 @@ BODIES: Mapping[str, Mapping[str, object]] = {
     "scaleCoordinators": {"count": 8, "reason": "more programs"},
     "createToken": {"user": "importer", "roles": ["producer"], "topics": ["public/default/*"]},
     "putUser": {"roles": ["operator"], "active": True},
+    "createMaskingRule": {
+        "topics": "public/default/*",
+        "part": "field",
+        "name": "**.iban",
+        "effect": "tail",
+    },
     "cancelJob": {"reason": "wrong filter"},
     "startPipelineRun": {"kind": "audit", "reason": "monthly proof"},
     "repeatPipelineRun": {"reason": "the disk was full"},

@@ -20,6 +20,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
+from txnconsole.access.addresses import address_of
 from txnconsole.access.requests import principal_behind
 from txnconsole.queue.rates import SharedRate, Taken
 
@@ -103,5 +104,5 @@ def tell_rate(request: Request, response: HttpResponseBase) -> None:
 def _name(request: Request) -> str:
     principal = principal_behind(request)
     if principal is None:
-        return f"@{request.META.get('REMOTE_ADDR', '')}"
+        return f"@{address_of(request) or ''}"
     return principal.name if principal.token_id is None else f"#{principal.token_id}"

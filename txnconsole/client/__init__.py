@@ -44,6 +44,7 @@ from txnconsole.client.calls import NewMessage
 from txnconsole.client.client import AsyncClient, Client
 from txnconsole.client.consumer import AsyncConsumer, Consumer
 from txnconsole.client.errors import (
+    ClientClosed,
     InvalidRequest,
     InvalidTxnStatus,
     LimitExceeded,
@@ -51,6 +52,7 @@ from txnconsole.client.errors import (
     PartitionUnavailable,
     PayloadTooLarge,
     PermissionDenied,
+    ProducerClosed,
     ProducerFenced,
     SequenceOutOfOrder,
     SubscriptionNotFound,
@@ -58,6 +60,7 @@ from txnconsole.client.errors import (
     TopicNotFound,
     TransactionAborted,
     TransactionConflict,
+    TransactionEnded,
     TransactionNotFound,
     TxnConsoleError,
     UnexpectedAnswer,
@@ -82,6 +85,7 @@ __all__ = [
     "Batch",
     "BatchLimits",
     "Client",
+    "ClientClosed",
     "Consumer",
     "Fetched",
     "InvalidRequest",
@@ -98,6 +102,7 @@ __all__ = [
     "Processed",
     "Produced",
     "Producer",
+    "ProducerClosed",
     "ProducerFenced",
     "Reader",
     "RetryPolicy",
@@ -110,6 +115,7 @@ __all__ = [
     "Transaction",
     "TransactionAborted",
     "TransactionConflict",
+    "TransactionEnded",
     "TransactionInfo",
     "TransactionMarker",
     "TransactionNotFound",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
+from math import isinf
 
+from txnconsole.client import arguments
 from txnconsole.client.calls import NewMessage
 
 #: An upper estimate of what one message adds to a body beside its texts and its payload.
@@ -23,6 +25,14 @@ class BatchLimits:
     messages: int = 1000
     bytes: int = 512 * 1024
     linger: float | None = None
+
+    def __post_init__(self) -> None:
+        arguments.whole("messages", self.messages, least=1)
+        arguments.whole("bytes", self.bytes, least=1)
+        if self.linger is not None:
+            arguments.delay("linger", self.linger)
+            if isinf(self.linger):
+                raise ValueError("linger is to be finite; None is for ever.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

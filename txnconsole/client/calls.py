@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
+from txnconsole.client import arguments
 from txnconsole.client.answers import (
     Acknowledged,
     EndedGroup,
@@ -28,12 +31,38 @@ from txnconsole.client.wire import JSON, MSGPACK, Call, encode, segments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message to produce; ``event_time`` needs a time zone."""
+    """A message to produce; ``event_time`` needs a time zone.
+
+    It stays as it was made, whatever becomes of what it was made from.
+
+    Raises:
+        TypeError, ValueError: it cannot be; the argument is named.
+    """
 
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     event_time: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.payload) is not bytes:
+            object.__setattr__(self, "payload", arguments.payload(self.payload))
+        if self.key is not None:
+            arguments.text("key", self.key)
+        if self.properties or type(self.properties) is not dict:
+            object.__setattr__(self, "properties", arguments.properties(self.properties))
+        if self.event_time is not None:
+            arguments.time("event_time", self.event_time)
+
+
+class PackedMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A message as the contract's MessagePack has it, for programs that produce very many; its
+    ``event_time`` is a text."""
+
+    payload: bytes
+    key: str | None = None
+    properties: dict[str, str] = {}
+    event_time: str | None = None
 
 
 def _post(path: str, body: Mapping[str, Any], answer: type[Any], **options: Any) -> Call[Any]:
@@ -50,8 +79,10 @@ def topic_path(topic: str) -> str:
     """The path of ``tenant/namespace/topic``.
 
     Raises:
-        ValueError: the name has another form.
+        TypeError, ValueError: the name has another form.
     """
+    if not isinstance(topic, str):
+        raise arguments.wrong_type("topic", "tenant/namespace/topic", topic)
     parts = topic.split("/")
     if len(parts) != 3 or not all(parts):
         raise ValueError(f"{topic!r} is not a topic; write tenant/namespace/topic.")
@@ -63,6 +94,8 @@ def _partition_path(topic: str, partition: int) -> str:
 
 
 def _subscription_path(topic: str, subscription: str) -> str:
+    if not isinstance(subscription, str):
+        raise arguments.wrong_type("subscription", "a str", subscription)
     return f"{topic_path(topic)}/subscriptions/{segments(subscription)}"
 
 
@@ -78,7 +111,7 @@ def open_transaction(
 ) -> Call[TransactionInfo]:
     """Open a transaction. The call has a key of its own, so that asking again after a lost answer
     leaves no empty one behind."""
-    body = {"client": client, "properties": dict(properties)}
+    body = {"client": client, "properties": arguments.properties(properties)}
     optional = {"timeout_ms": timeout_ms, "coordinator_id": coordinator_id}
     return _post(
         "/transactions",
@@ -155,11 +188,31 @@ def produce(
     sequence_id: int | None,
 ) -> Call[Produced]:
     """Append one batch; idempotent by producer name and sequence id, and only with both."""
+    return produce_packed(
+        topic,
+        partition,
+        [_message(message) for message in messages],
+        txn_id=txn_id,
+        producer_name=producer_name,
+        sequence_id=sequence_id,
+    )
+
+
+def produce_packed(
+    topic: str,
+    partition: int,
+    messages: Sequence[PackedMessage] | Sequence[Mapping[str, Any]],
+    *,
+    txn_id: str | None,
+    producer_name: str | None,
+    sequence_id: int | None,
+) -> Call[Produced]:
+    """As :func:`produce`, of messages that are encoded as they are."""
     body = {
         "txn_id": txn_id,
         "producer_name": producer_name,
         "sequence_id": sequence_id,
-        "messages": [_message(message) for message in messages],
+        "messages": messages,
     }
     return _post(
         f"{_partition_path(topic, partition)}/messages",
@@ -276,6 +329,5 @@ def _time(value: Any) -> Any:
     """A time as the contract writes it; another value as it is."""
     if not isinstance(value, datetime):
         return value
-    if value.tzinfo is None:
-        raise ValueError(f"The time {value.isoformat()} needs a time zone.")
+    arguments.time("timestamp", value)
     return value.astimezone(UTC).isoformat(timespec="microseconds")

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
-from txnconsole.client import calls
+from txnconsole.client import arguments, calls
 from txnconsole.client.answers import PartitionStatus, SubscriptionInfo, TopicInfo
 from txnconsole.client.asynchronous import AsyncioRuntime, AsyncTransportOptions, Opening
 from txnconsole.client.batching import BatchLimits
@@ -56,9 +56,12 @@ class Operations:
 
         ``timeout`` in seconds, by default the server's; ``client`` names the program to operators.
         With ``heartbeat`` the deadline keeps ``timeout`` ahead while the program lives.
+
+        Raises:
+            TypeError, ValueError: an argument cannot be; it is named.
         """
         call = calls.open_transaction(
-            timeout_ms=None if timeout is None else round(timeout * 1000),
+            timeout_ms=None if timeout is None else arguments.milliseconds("timeout", timeout),
             coordinator_id=coordinator_id,
             client=client,
             properties=properties or {},
@@ -86,8 +89,15 @@ class Operations:
         sequence id, above the last that the name has used on this topic.
 
         Raises:
+            TypeError, ValueError: the name or the sequence id cannot be.
             TopicNotFound: there is no such topic.
         """
+        if name is not None:
+            arguments.text("name", name)
+            if not name:
+                raise ValueError("name is to be a name, or None for one that nobody else has.")
+        if first_sequence_id is not None:
+            arguments.whole("first_sequence_id", first_sequence_id, least=0)
         if name is None:
             name, first_sequence_id = f"producer-{uuid4().hex}", first_sequence_id or 0
         identity = ProducerIdentity(name=name, first_sequence_id=first_sequence_id)
@@ -200,7 +210,7 @@ class Operations:
         ``consumer_lease_ms``, ``max_redeliveries`` with ``dead_letter_topic``.
 
         Raises:
-            SubscriptionConflict: it exists with another type.
+            SubscriptionConflict: it exists, and a setting that is given here is another there.
         """
         return await self._transport.perform(
             calls.create_subscription(topic, subscription, settings)

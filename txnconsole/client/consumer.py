@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from txnconsole.client import calls
+from txnconsole.client import arguments, calls
 from txnconsole.client.answers import Acknowledged, Message
 from txnconsole.client.blocking import Blocking, Method
-from txnconsole.client.transaction import OpenTransaction
+from txnconsole.client.transaction import OpenTransaction, id_of
 from txnconsole.client.transport import Transport
 
 
@@ -107,6 +107,7 @@ class AsyncConsumer:
     async def _acknowledge(
         self, messages: Sequence[Message | str], ack_type: str, txn: OpenTransaction | None
     ) -> Acknowledged:
+        txn_id = id_of(txn)
         if not messages:
             return Acknowledged()
         call = calls.acknowledge(
@@ -114,7 +115,7 @@ class AsyncConsumer:
             self._subscription,
             _ids(messages),
             consumer=self.name,
-            txn_id=txn.txn_id if txn else None,
+            txn_id=txn_id,
             ack_type=ack_type,
         )
         try:
@@ -142,4 +143,12 @@ class Consumer(Blocking[AsyncConsumer]):
 
 
 def _ids(messages: Sequence[Message | str]) -> list[str]:
-    return [message if isinstance(message, str) else message.message_id for message in messages]
+    return [_id(message) for message in messages]
+
+
+def _id(message: Message | str) -> str:
+    if isinstance(message, str):
+        return message
+    if isinstance(message, Message):
+        return message.message_id
+    raise arguments.wrong_type("a message", "a Message or its id", message)

@@ -72,6 +72,14 @@ class TransactionAborted(TxnConsoleError):
     """The transaction was aborted by this client because one of its operations failed."""
 
 
+class ClientClosed(TxnConsoleError):
+    """The client has been closed; nothing was sent."""
+
+
+class ProducerClosed(TxnConsoleError):
+    """The producer has been closed; the message was not taken."""
+
+
 class NotAuthenticated(TxnConsoleError):
     """The token is missing, wrong, expired or revoked."""
 
@@ -104,6 +112,10 @@ class InvalidTxnStatus(TxnConsoleError):
     """The transaction's status does not allow this; ``data["current_status"]`` tells it."""
 
 
+class TransactionEnded(InvalidTxnStatus):
+    """This client has committed or aborted the transaction before; nothing was sent."""
+
+
 class TransactionConflict(TxnConsoleError):
     """The acknowledgement meets another transaction's; ``data["conflicts"]`` names them."""
 
@@ -125,7 +137,8 @@ class TopicNotFound(TxnConsoleError):
 
 
 class TopicConflict(TxnConsoleError):
-    """The topic exists with settings that the request would change."""
+    """The topic exists with settings that the request would change; ``data["differences"]`` has
+    each ``setting``, the value that it ``has`` and the one that was ``wanted``."""
 
 
 class TopicInUse(TxnConsoleError):
@@ -153,7 +166,8 @@ class SubscriptionNotFound(TxnConsoleError):
 
 
 class SubscriptionConflict(TxnConsoleError):
-    """The subscription exists with another type."""
+    """The subscription exists with another value of a setting that was given;
+    ``data["differences"]`` as TopicConflict's."""
 
 
 class ConsumerBusy(TxnConsoleError):
@@ -226,6 +240,10 @@ class AlertConflict(TxnConsoleError):
 
 class UserNotFound(TxnConsoleError):
     """No such user."""
+
+
+class MaskingRuleNotFound(TxnConsoleError):
+    """No such masking rule."""
 
 
 class TokenNotFound(TxnConsoleError):

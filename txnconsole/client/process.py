@@ -10,6 +10,7 @@ from inspect import isawaitable
 from typing import Protocol
 
 from txnconsole.client.answers import Message
+from txnconsole.client.arguments import wrong_type
 from txnconsole.client.asynchronous import Opening
 from txnconsole.client.calls import NewMessage
 from txnconsole.client.consumer import AsyncConsumer
@@ -34,6 +35,21 @@ class Processed:
     sent: int = 0
     committed: int = 0
     aborted: int = 0
+
+
+def messages_of(made: Iterable[NewMessage]) -> list[NewMessage]:
+    """What ``transform`` has made of a message.
+
+    Raises:
+        TypeError: it is not messages.
+    """
+    if not isinstance(made, Iterable):
+        raise wrong_type("What transform returns", "some NewMessage in a list", made)
+    messages = list(made)
+    for each in messages:
+        if not isinstance(each, NewMessage):
+            raise wrong_type("What transform returns", "some NewMessage in a list", each)
+    return messages
 
 
 class Begin(Protocol):
@@ -88,7 +104,7 @@ class Processor:
             async with self._begin() as txn:
                 for message in messages:
                     made = self._transform(message)
-                    for each in await made if isawaitable(made) else made:
+                    for each in messages_of(await made if isawaitable(made) else made):
                         await self._producer.send(
                             each.payload,
                             key=each.key,

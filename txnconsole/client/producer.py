@@ -9,16 +9,16 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from txnconsole.client import calls
+from txnconsole.client import arguments, calls
 from txnconsole.client.answers import Produced
 from txnconsole.client.batching import Batch, Batcher, BatchLimits
 from txnconsole.client.blocking import Block, Method
 from txnconsole.client.calls import NewMessage
-from txnconsole.client.errors import TxnConsoleError
+from txnconsole.client.errors import ProducerClosed, TxnConsoleError
 from txnconsole.client.partitioner import Partitioner
 from txnconsole.client.retries import is_retryable
 from txnconsole.client.runtime import Signal
-from txnconsole.client.transaction import OpenTransaction
+from txnconsole.client.transaction import OpenTransaction, id_of
 from txnconsole.client.transport import Transport, Work
 
 
@@ -62,6 +62,7 @@ class AsyncProducer:
         self._linger = limits.linger
         self._lingering: Work | None = None
         self._failure: Exception | None = None
+        self._closed = False
 
     @property
     def name(self) -> str:
@@ -80,9 +81,12 @@ class AsyncProducer:
         """Add a message to its batch, and send the batch when it is full.
 
         Raises:
+            TypeError, ValueError: the message cannot be; the argument is named.
             ValueError: outside a transaction, a name that was given needs a first sequence id.
+            ProducerClosed, TransactionEnded: it comes too late.
             TxnConsoleError: a full batch could not be sent.
         """
+        txn_id = id_of(txn)
         if txn is None and self._identity.first_sequence_id is None:
             raise ValueError(
                 "A producer with a name of its own may have been here before: outside a"
@@ -90,17 +94,24 @@ class AsyncProducer:
                 " one above the last that was used, or no name."
             )
         message = NewMessage(
-            payload=payload, key=key, properties=properties or {}, event_time=event_time
+            payload=payload,
+            key=key,
+            properties={} if properties is None else properties,
+            event_time=event_time,
         )
+        if partition is not None:
+            arguments.whole("partition", partition, least=0)
         async with self._turn:
+            if self._closed:
+                raise ProducerClosed(f"The producer {self.name} of {self._topic} is closed.")
             self._raise_failure()
             chosen = self._partitioner.choose(key) if partition is None else partition
             if txn is not None:
                 txn.enlist(self)
                 self._transactions[txn.txn_id] = txn
-            self._sealed += self._batcher.add(chosen, txn.txn_id if txn else None, message)
+            self._sealed += self._batcher.add(chosen, txn_id, message)
             self._start_lingering()
-            await self._deliver_sealed(_wanted(txn.txn_id if txn else None))
+            await self._deliver_sealed(_wanted(txn_id))
 
     async def flush(self, txn: OpenTransaction | None = None) -> list[Produced]:
         """Send what is collected: of one transaction, or everything.
@@ -133,11 +144,13 @@ class AsyncProducer:
         )
 
     async def close(self) -> None:
-        """Send what is collected, and end the work that goes on beside.
+        """Send what is collected, and end the work that goes on beside; no message is taken then.
+        What could not be sent stays for another ``close`` or ``flush``.
 
         Raises:
             TxnConsoleError: a batch could not be sent.
         """
+        self._closed = True
         try:
             await self.flush()
         finally:
@@ -168,10 +181,13 @@ class AsyncProducer:
         for batch in [batch for batch in self._sealed if wanted(batch.txn_id)]:
             try:
                 answers.append(await self.deliver(batch))
-            except TxnConsoleError as error:
+            except Exception as error:
                 if batch.txn_id in self._transactions:
                     self._transactions[batch.txn_id].fail(error)
-                if not is_retryable(error, idempotent=True):
+                # Another kind is about the batch itself, which no repetition would mend.
+                if not isinstance(error, TxnConsoleError) or not is_retryable(
+                    error, idempotent=True
+                ):
                     self._forget([batch])
                 raise
             self._forget([batch])
@@ -231,6 +247,7 @@ class AsyncProducer:
         if error is None:
             await self.close()
         else:
+            self._closed = True
             await self._stop_lingering()
 
 

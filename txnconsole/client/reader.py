@@ -44,6 +44,8 @@ class AsyncReader:
         self._transport = transport
         self._topic = topic
         self._partition = partition
+        if filter_at not in ("server", "client"):
+            raise ValueError(f"filter_at is to be 'server' or 'client', not {filter_at!r}.")
         self._filters = filter_at == "client"
         self._query = {
             "max_messages": max_messages,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from txnconsole.client import arguments
 from txnconsole.client.errors import IdempotencyKeyInUse, TxnConsoleError, Unreachable
 
 _TRANSIENT = frozenset({502, 503, 504})
@@ -22,6 +23,10 @@ class RetryPolicy:
     deadline: float = 30.0
     first_delay: float = 0.05
     max_delay: float = 2.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            arguments.delay(each.name, getattr(self, each.name))
 
     def delay(
         self, attempt: int, elapsed: float, *, jitter: float, retry_after: float | None = None

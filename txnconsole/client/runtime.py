@@ -7,6 +7,7 @@ An operation awaits nothing but its runtime and other operations.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_address
@@ -20,6 +21,7 @@ from txnconsole.client.wire import Call
 
 API = "/api/v1"
 _CONNECT_SECONDS = 5.0
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 #: Longer than the server's own time limit, whose answer tells more.
 _ANSWER_SECONDS = 35.0
 
@@ -80,12 +82,25 @@ class Runtime(Protocol):
 
 
 def connection_settings(url: str, token: str) -> dict[str, Any]:
-    """How httpx reaches the server, in both runtimes."""
+    """How httpx reaches the server, in both runtimes.
+
+    Raises:
+        ValueError: that is no address of a server, or no token can be so. Neither would ever get an
+            answer, and without this they would be tried until the retry policy's deadline.
+    """
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{url[:200]!r} is no URL: {error}") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError(f"{url[:200]!r} is no server's URL; write http://host:port.")
+    if not _TOKEN.fullmatch(token):
+        raise ValueError("The token is empty, or has something else than visible characters.")
     return {
         "base_url": f"{url.rstrip('/')}{API}",
         "headers": {"Authorization": f"Bearer {token}"},
         # A proxy from the environment cannot reach this machine's loopback.
-        "trust_env": not _is_loopback(httpx.URL(url).host),
+        "trust_env": not _is_loopback(parsed.host),
     }
 
 

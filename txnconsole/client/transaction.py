@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, Self
 
-from txnconsole.client import calls
+from txnconsole.client import arguments, calls
 from txnconsole.client.answers import TransactionInfo
 from txnconsole.client.blocking import Block, Method
-from txnconsole.client.errors import TransactionAborted, TxnConsoleError
+from txnconsole.client.errors import TransactionAborted, TransactionEnded, TxnConsoleError
 from txnconsole.client.heartbeat import Heartbeat
 from txnconsole.client.transport import Transport
 
@@ -28,6 +28,8 @@ class OpenTransaction(Protocol):
 
     @property
     def txn_id(self) -> str: ...
+
+    def require_open(self) -> None: ...
 
     def enlist(self, participant: Participant) -> None: ...
 
@@ -70,7 +72,7 @@ class AsyncTransaction:
             InvalidTxnStatus: it has been aborted, by its deadline or by an operator.
             Unreachable: no answer; its outcome can be asked for later.
         """
-        if self._failure is None:
+        if self._failure is None and not self._ended:
             await self._flush()
         await self._stop_heartbeat()
         if self._failure is not None:
@@ -105,10 +107,30 @@ class AsyncTransaction:
         return self.info
 
     async def extend(self, timeout: float) -> TransactionInfo:
-        """Move the deadline to now + ``timeout`` seconds, up to the server's maximum."""
-        call = calls.extend(self.txn_id, timeout_ms=_ms(timeout))
+        """Move the deadline to now + ``timeout`` seconds, up to the server's maximum.
+
+        Raises:
+            TransactionEnded: it has been committed or aborted here.
+        """
+        self.require_open()
+        timeout_ms = arguments.milliseconds("timeout", timeout)
+        call = calls.extend(self.txn_id, timeout_ms=timeout_ms)
         self.info = await self._transport.perform(call)
         return self.info
+
+    def require_open(self) -> None:
+        """Check that it has not been committed or aborted here.
+
+        Raises:
+            TransactionEnded: it has.
+        """
+        if self._ended:
+            status = self.info.status
+            told = "to be ended" if status == "OPEN" else status
+            raise TransactionEnded(
+                f"Transaction {self.txn_id} is {told}; it takes nothing more.",
+                data={"current_status": status},
+            )
 
     def enlist(self, participant: Participant) -> None:
         """Have a producer flush before the commit, or forget on an abort.
@@ -126,7 +148,8 @@ class AsyncTransaction:
 
     def fail(self, error: BaseException) -> None:
         """Leave only an abort, because an operation in the transaction failed with ``error``."""
-        self._failure = self._failure or error
+        if not self._ended:
+            self._failure = self._failure or error
 
     async def _flush(self) -> None:
         try:
@@ -155,7 +178,7 @@ class AsyncTransaction:
             return
         try:
             await self.abort(reason=f"the client failed: {type(error).__name__}")
-        except TxnConsoleError as second:
+        except Exception as second:
             error.add_note(
                 f"Transaction {self.txn_id} could not be aborted either ({second});"
                 " it is aborted at its deadline."
@@ -177,6 +200,9 @@ class Transaction(Block[AsyncTransaction]):
     def info(self) -> TransactionInfo:
         return self.core.info
 
+    def require_open(self) -> None:
+        self.core.require_open()
+
     def enlist(self, participant: Participant) -> None:
         self.core.enlist(participant)
 
@@ -184,5 +210,16 @@ class Transaction(Block[AsyncTransaction]):
         self.core.fail(error)
 
 
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)
+def id_of(txn: OpenTransaction | None) -> str | None:
+    """The id of the transaction that an operation is to be in.
+
+    Raises:
+        TypeError: that is no transaction.
+        TransactionEnded: it has been committed or aborted here.
+    """
+    if txn is None:
+        return None
+    if not hasattr(txn, "require_open"):
+        raise arguments.wrong_type("txn", "a transaction of this client, or None", txn)
+    txn.require_open()
+    return txn.txn_id

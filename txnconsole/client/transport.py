@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from txnconsole.client.errors import TxnConsoleError, Unreachable
+from txnconsole.client import arguments
+from txnconsole.client.errors import ClientClosed, TxnConsoleError, Unreachable
 from txnconsole.client.retries import is_gone, is_retryable, may_have_happened
 from txnconsole.client.runtime import Background, Runtime, Signal
 from txnconsole.client.wire import Call
@@ -29,6 +30,7 @@ class Transport:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
+        self._closed = False
         self._works: set[Work] = set()
 
     def start(self, work: Callable[[Signal], Coroutine[Any, Any, None]]) -> Work:
@@ -39,9 +41,10 @@ class Transport:
         return started
 
     async def close(self) -> None:
-        """End the work that still goes on, then close the connections."""
+        """End the work that still goes on, then close the connections; once more does nothing."""
         for work in list(self._works):
             await work.stop()
+        self._closed = True
         await self.runtime.close()
 
     async def perform(self, call: Call[T]) -> T:
@@ -83,8 +86,10 @@ class Transport:
         caller may want to wait, and answers at once when too many wait there already.
 
         Raises:
+            TypeError, ValueError: ``wait`` is no number of seconds.
             TxnConsoleError: the last failure of one of the calls.
         """
+        arguments.seconds("wait", wait)
         clock = self.runtime.clock
         ends = clock() + wait
         while True:
@@ -103,6 +108,8 @@ class Transport:
         Raises:
             TxnConsoleError: what the server refused, or why it could not be asked.
         """
+        if self._closed:
+            raise ClientClosed(f"The client is closed; {call.method} {call.path} was not sent.")
         try:
             response = await self.runtime.exchange(call)
         except httpx.TransportError as error:

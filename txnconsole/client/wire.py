@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -67,12 +68,27 @@ class Call(Generic[T]):
 
 
 def encode(value: object, media_type: str) -> bytes:
-    """Encode a body in one of the two media types of the contract."""
+    """Encode a body in one of the two media types of the contract.
+
+    Raises:
+        ValueError: a member is NaN or infinite, which JSON would write as null: as if not given.
+    """
+    if media_type == JSON and isinstance(value, Mapping):
+        for name, each in value.items():
+            if isinstance(each, float) and not isfinite(each):
+                raise ValueError(f"{name} is to be a number, not {each}.")
     return msgspec.msgpack.encode(value) if media_type == MSGPACK else msgspec.json.encode(value)
 
 
 def segments(*parts: str | int) -> str:
-    """Build a path from values that may hold any character."""
+    """Build a path from values that name something.
+
+    Raises:
+        ValueError: one is empty, or would lead elsewhere: ``subscriptions/..`` is the topic.
+    """
+    for part in map(str, parts):
+        if part in {"", ".", ".."} or "/" in part:
+            raise ValueError(f"{part!r} cannot be a name.")
     return "/".join(quote(str(part), safe=":") for part in parts)
 
 

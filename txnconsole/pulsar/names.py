@@ -55,7 +55,7 @@ def txn_id_of(text: str) -> TxnID:
     found = _TXN.fullmatch(text)
     most, least = (int(found[1]), int(found[2])) if found else (_HALF, _HALF)
     if max(most, least) >= _HALF:
-        raise InvalidRequest(f"{text[:60]} is not two unsigned 64-bit numbers.")
+        raise InvalidRequest(f"{text[:60]} is not two unsigned 64-bit numbers.", field="txn_id")
     return TxnID.from_bits(most, least)
 
 

@@ -35,11 +35,12 @@ def txnctl(
 ) -> Txnctl:
     """``txnctl("topics", "list", role="viewer", stdin="…")``."""
 
-    def run(*arguments: str, role: str = "admin", stdin: str = "") -> Ran:
+    def run(*arguments: str, role: str = "admin", stdin: str | bytes = "") -> Ran:
         monkeypatch.setenv("TXNCONSOLE_URL", server.url)
         monkeypatch.setenv("TXNCONSOLE_TOKEN", server.token(role))
         monkeypatch.setattr(sys, "argv", ["txnctl", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        typed = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
         capsys.readouterr()
         try:
             main()

@@ -29,7 +29,7 @@ def test_all_that_match_are_aborted_and_the_job_tells_each_result(
     assert "3 transactions match" in txnctl(*BULK, "--client", client, "--dry-run").out
     ran = txnctl(*BULK, "--client", client, "--reason", "stuck", role="operator", stdin="y\n")
     assert ran.code == 0, ran.err
-    assert "Abort 3 transactions?" in ran.out
+    assert "Abort 3 transactions?" in ran.err
     assert "3 of 3 aborted, 0 refused" in ran.out
     for txn_id in opened:
         assert txnctl("transactions", "outcome", txn_id).out.strip() == "ABORTED"
@@ -54,6 +54,17 @@ def test_no_is_an_answer_and_another_count_is_a_conflict(
     assert txnctl("transactions", "outcome", opened[0]).out.strip() == "UNDECIDED"
     answered = txnctl("-o", "json", *BULK, *why, "--no-wait").json[0]
     assert answered["progress"]["total"] == 3
+
+
+def test_when_nothing_matches_it_asks_nothing_and_starts_no_job(txnctl: Txnctl) -> None:
+    nobody = ("--client", f"nobody-{secrets.token_hex(4)}", "--reason", "stuck")
+    before = txnctl("-o", "json", "jobs", "list").json
+    for more in ((), ("--yes",), ("--expect", "0")):
+        ran = txnctl(*BULK, *nobody, *more)
+        assert (ran.code, ran.err) == (0, "")
+        assert "nothing to abort" in ran.out
+    assert txnctl("-o", "json", "jobs", "list").json == before
+    assert txnctl(*BULK, *nobody, "--expect", "2", "--yes").code == 5
 
 
 def test_a_program_may_not(txnctl: Txnctl) -> None:

@@ -32,6 +32,14 @@ def test_produced_messages_are_tailed_and_consumed(txnctl: Txnctl, server: Serve
     assert txnctl("consume", name, "s", "--wait", "0").out == ""
 
 
+def test_lines_that_are_no_text_are_produced_as_they_are(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    ran = txnctl("produce", name, stdin="ü\n".encode() + b"\xff\xfe\n")
+    assert (ran.code, "2 messages" in ran.out) == (0, True), ran.err
+    found = txnctl("-o", "json", "tail", name, "--from-start", "--no-follow").json
+    assert [each["payload"] for each in found] == ["ü", "//4="]
+
+
 def test_tail_follows_what_comes(txnctl: Txnctl, server: Served) -> None:
     name = server.topic(partitions=2)
     for partition in ("0", "1"):
@@ -92,9 +100,25 @@ def test_the_one_who_holds_a_partition_up_is_found_explained_and_aborted(
 def test_an_abort_asks_first_and_takes_no_for_an_answer(txnctl: Txnctl, server: Served) -> None:
     with server.client("producer") as program:
         txn_id = program.post("/transactions", json={}).json()["txn_id"]
-    declined = txnctl("transactions", "abort", txn_id, "--reason", "why", stdin="n\n")
-    assert declined.code == 1
+    for answer in ("n\n", ""):  # No, and the end of the input.
+        declined = txnctl("transactions", "abort", txn_id, "--reason", "why", stdin=answer)
+        assert declined.code == 1
+        assert "Nothing was done" in declined.err
+        assert "Aborted" not in declined.err
     assert txnctl("transactions", "outcome", txn_id).out.strip() == "UNDECIDED"
+
+
+def test_questions_are_asked_on_standard_error(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    txnctl("subscriptions", "create", name, "s")
+    for asked in (
+        ("topics", "delete", name),
+        ("subscriptions", "delete", name, "s"),
+        ("partitions", "truncate", f"{name}:0", "0", "--reason", "r"),
+    ):
+        ran = txnctl("-o", "json", *asked, stdin="n\n")
+        assert (ran.code, ran.out, "[y/N]" in ran.err) == (1, "", True)
+    assert txnctl("-o", "json", "topics", "delete", name, stdin="y\n").code == 0
 
 
 def test_a_partition_is_operated_on(txnctl: Txnctl, server: Served) -> None:
@@ -132,6 +156,22 @@ def test_subscriptions_show_what_is_held_and_left(txnctl: Txnctl, server: Served
     assert eventually(
         lambda: txnctl("subscriptions", "delete", name, "s", "--yes").code == 0, seconds=20
     )
+
+
+def test_masking_rules_are_added_listed_and_deleted(txnctl: Txnctl, server: Served) -> None:
+    topic = server.topic()
+    added = txnctl("masking", "add", topic, "field", "**.iban", "--effect", "tail")
+    assert "**.iban" in added.out
+    listed = txnctl("-o", "json", "masking", "list", role="viewer").json
+    [rule] = [each for each in listed if each["topics"] == topic]
+    assert (rule["part"], rule["effect"]) == ("field", "tail")
+    assert txnctl("masking", "delete", str(rule["id"]), role="operator").code == 4
+    assert txnctl("masking", "delete", str(rule["id"])).code == 0
+    assert topic not in txnctl("masking", "list").out
+    again = txnctl("masking", "delete", str(rule["id"]))
+    assert (again.code, "MaskingRuleNotFound" in again.err) == (3, True)
+    nameless = txnctl("masking", "add", topic, "field")
+    assert (nameless.code, nameless.err.count("Name the field")) == (2, 1)
 
 
 def test_coordinators_are_listed(txnctl: Txnctl) -> None:

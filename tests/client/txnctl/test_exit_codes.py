@@ -19,6 +19,10 @@ from tests.client.txnctl.conftest import Txnctl
         (("topics", "describe", "flat"), "viewer", 2, "tenant/namespace/topic"),
         (("transactions", "list", "--order", "odd"), "viewer", 2, "order"),
         (("transactions", "fly"), "viewer", 2, "No such command"),
+        (("transactions", "list", "--min-age", "inf"), "viewer", 2, "--min-age"),
+        (("transactions", "slow", "--min-age", "inf"), "viewer", 2, "--min-age"),
+        (("topics", "create", "public/default/x", "--retention", "inf"), "admin", 2, "--retention"),
+        (("subscriptions", "delete", "public/default/x", "..", "--yes"), "admin", 2, "'..' cannot"),
     ],
 )
 def test_refusals_have_their_codes_and_say_why(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from engine.model.topic import MAX_RETENTION_MS
 from txnconsole.api.limits import PAGE_ITEMS, WAIT_MS
 
 #: PostgreSQL's text cannot hold NUL.
@@ -45,7 +46,8 @@ MessageIDText = Annotated[
 ]
 
 Offset = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX // 1000)]
+#: An age or how long something is kept; a century, because PostgreSQL reckons it from now.
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=MAX_RETENTION_MS)]
 TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX // 1000)]
 WaitMs = Annotated[int, msgspec.Meta(ge=0, le=WAIT_MS, description="How long to wait at most.")]
 CoordinatorID = Annotated[int, msgspec.Meta(ge=0, le=65_535)]

@@ -25,6 +25,7 @@ from engine.model.partition import Appended, Fetched
 from engine.model.read_position import ReadPosition
 from engine.model.topic_name import PartitionName
 from txnconsole.access.payloads import EVERYTHING, Sight
+from txnconsole.api.decoding import checked_time
 from txnconsole.api.limits import BATCH_MESSAGES, FETCH_BYTES, FETCH_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
@@ -47,7 +48,7 @@ _Batch = msgspec.Meta(min_length=1, max_length=BATCH_MESSAGES)
 _Properties = Annotated[dict[str, str], msgspec.Meta(max_length=64)]
 
 
-class MessageIn(Body):
+class MessageIn(Body, gc=False):
     payload: str
     payload_encoding: Literal["utf-8", "base64"] = "utf-8"
     key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
@@ -60,7 +61,7 @@ class MessageIn(Body):
         return binascii.a2b_base64(self.payload, strict_mode=True)
 
 
-class PackedMessageIn(Body):
+class PackedMessageIn(Body, gc=False):
     payload: bytes
     payload_encoding: Literal["bytes"] = "bytes"
     key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
@@ -101,6 +102,8 @@ def _new_message(index: int, message: MessageIn | PackedMessageIn) -> NewMessage
         raise _invalid(f"messages[{index}].payload", f"is not base64: {error}") from error
     if message.key is not None and "\0" in message.key:
         raise _invalid(f"messages[{index}].key", "must not hold NUL")
+    if message.event_time is not None:
+        checked_time(f"messages[{index}].event_time", message.event_time)
     properties = message.properties
     if properties and any("\0" in name or "\0" in value for name, value in properties.items()):
         raise _invalid(f"messages[{index}].properties", "must not hold NUL")
@@ -113,7 +116,7 @@ def _new_message(index: int, message: MessageIn | PackedMessageIn) -> NewMessage
 
 
 def _invalid(field: str, problem: str) -> InvalidRequest:
-    return InvalidRequest(f"{field} {problem}.", errors=[{"field": field, "message": problem}])
+    return InvalidRequest(f"{field} {problem}.", field={field: problem})
 
 
 class Produced(Answer):

@@ -14,6 +14,14 @@ class FieldError(msgspec.Struct, kw_only=True):
     message: str
 
 
+class Difference(msgspec.Struct, kw_only=True):
+    """A setting of what exists, and the value that was asked for instead."""
+
+    setting: str
+    has: str | int | bool | None
+    wanted: str | int | bool | None
+
+
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """``code`` is stable and for programs, ``detail`` is for people. Codes may add fields."""
 
@@ -27,5 +35,6 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     errors: list[FieldError] = []
     current_status: str = ""
     conflicts: list[dict[str, Any]] = []
+    differences: list[Difference] = []
     limit_bytes: int = 0
     limit_ms: int = 0

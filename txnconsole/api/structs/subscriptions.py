@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from engine.model.subscription import Subscription as EngineSubscription
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
-from txnconsole.api.decoding import invalid, named
+from txnconsole.api.decoding import checked_time, invalid, named
 from txnconsole.api.limits import ACK_MESSAGES, RECEIVE_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
@@ -44,38 +45,53 @@ from txnconsole.api.structs.topics import AbortedParticipation
 _MessageIDs = Annotated[list[MessageIDText], msgspec.Meta(min_length=1, max_length=ACK_MESSAGES)]
 
 
+def _by_default(value: object, text: str = "") -> msgspec.Meta:
+    return msgspec.Meta(description=f"{text} {value} when it is left out.".strip())
+
+
 class PutSubscription(Body):
-    type: Literal["EXCLUSIVE", "FAILOVER", "SHARED", "KEY_SHARED"] = "SHARED"
-    initial_position: Literal["earliest", "latest"] = "earliest"
-    ack_timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=86_400_000)] = 30_000
+    """Settings of one that exists stay as they are; what is given is held against them."""
+
+    type: Annotated[
+        Literal["EXCLUSIVE", "FAILOVER", "SHARED", "KEY_SHARED"] | msgspec.UnsetType,
+        _by_default("`SHARED`"),
+    ] = msgspec.UNSET
+    initial_position: Annotated[
+        Literal["earliest", "latest"] | msgspec.UnsetType, _by_default("`earliest`")
+    ] = msgspec.UNSET
+    ack_timeout_ms: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=86_400_000)] | msgspec.UnsetType, _by_default(30_000)
+    ] = msgspec.UNSET
     consumer_lease_ms: Annotated[
-        int,
-        msgspec.Meta(
-            ge=100,
-            le=86_400_000,
-            description="How long a consumer is taken to be there after its last call.",
-        ),
-    ] = 30_000
+        Annotated[int, msgspec.Meta(ge=100, le=86_400_000)] | msgspec.UnsetType,
+        _by_default(30_000, "How long a consumer is taken to be there after its last call;"),
+    ] = msgspec.UNSET
     max_redeliveries: Annotated[
-        Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None,
+        Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | msgspec.UnsetType | None,
         msgspec.Meta(
             description="A message that was given back more often goes to `dead_letter_topic`."
         ),
-    ] = None
-    dead_letter_topic: TopicText | None = None
+    ] = msgspec.UNSET
+    dead_letter_topic: TopicText | msgspec.UnsetType | None = msgspec.UNSET
 
-    def settings(self) -> SubscriptionSettings:
-        target = self.dead_letter_topic
-        return SubscriptionSettings(
-            type=SubscriptionType(self.type),
-            initial_position=InitialPosition(self.initial_position),
-            ack_timeout_ms=self.ack_timeout_ms,
-            consumer_lease_ms=self.consumer_lease_ms,
-            max_redeliveries=self.max_redeliveries,
-            dead_letter_topic=None
-            if target is None
-            else named("dead_letter_topic", TopicName.parse, target),
-        )
+    def given(self) -> dict[str, Any]:
+        """The engine's settings, those that are given."""
+        given: dict[str, Any] = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) is not msgspec.UNSET
+        }
+        for name, read in _READ.items():
+            if given.get(name) is not None:
+                given[name] = read(given[name])
+        return given
+
+
+_READ: Mapping[str, Callable[[str], object]] = {
+    "type": SubscriptionType,
+    "initial_position": InitialPosition,
+    "dead_letter_topic": partial(named, "dead_letter_topic", TopicName.parse),
+}
 
 
 class Receive(Body):
@@ -124,6 +140,8 @@ class Seek(Body):
         given += [InitialPosition.EARLIEST] * self.earliest + [InitialPosition.LATEST] * self.latest
         if len(given) != 1:
             raise invalid("offset", "give one of offset, timestamp, earliest and latest")
+        if self.timestamp is not None:
+            checked_time("timestamp", self.timestamp)
         return given[0]
 
 

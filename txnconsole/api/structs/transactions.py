@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from engine.inspect.impact import Impact as EngineImpact
+from engine.model.topic_name import TopicName
 from engine.model.transaction import (
     MetadataOp,
     PartitionParticipant,
@@ -17,6 +18,7 @@ from engine.model.transaction import (
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionLogEntry as EngineLogEntry
 from engine.model.txn_status import EndReason, Outcome, TxnStatus
+from txnconsole.api.decoding import named
 from txnconsole.api.limits import GROUP_TRANSACTIONS
 from txnconsole.api.structs.fields import (
     Answer,
@@ -66,8 +68,15 @@ class FilterTransactions(Query):
     opened_after: Moment | None = None
     opened_before: Moment | None = None
 
-    def filter(self, owner: str | None) -> TransactionFilter:
-        """The engine's filter; ``owner``, when given, replaces the one asked for."""
+    def filter(self, owner: str | None, *, within: str = "") -> TransactionFilter:
+        """The engine's filter; ``owner``, when given, replaces the one asked for. ``within`` is
+        where in the request it stands (``filter.``).
+
+        Raises:
+            InvalidRequest: the topic's name has another form.
+        """
+        if self.topic is not None:
+            named(f"{within}topic", TopicName.parse, self.topic)
         return TransactionFilter(
             statuses=tuple(self.status),
             tc_id=self.coordinator_id,

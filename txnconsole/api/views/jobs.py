@@ -78,7 +78,7 @@ class BulkAborts(Endpoint):
             job = bulk_abort.start_bulk_abort(
                 self.actor(),
                 reason,
-                body.filter.filter(None),
+                body.filter.filter(None, within="filter."),
                 expected_count=body.expected_count,
                 parameters=parameters,
             )

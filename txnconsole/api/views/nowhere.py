@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 
@@ -14,6 +16,10 @@ class Nowhere(Endpoint):
     authentication_classes = ()
     permission_classes = ()
     schema = None
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        # Whatever form is asked for, that it is not there says more than that it has another.
+        return super().perform_content_negotiation(request, force=True)
 
     def initial(self, request: Request, *args: object, **path: object) -> None:
         super().initial(request, *args, **path)

@@ -7,6 +7,7 @@ from rest_framework.exceptions import PermissionDenied
 from engine.model.errors import TransactionConflict
 from engine.model.message import MessageID
 from engine.model.page import decode_cursor, encode_cursor
+from engine.model.subscription import SubscriptionSettings
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import all_named, invalid, named
@@ -84,11 +85,18 @@ class OneSubscription(SubscriptionEndpoint):
         summary="Create a subscription",
     )
     def put(self, call: Call[PutSubscription, NoQuery]) -> Reply:
-        """201 when it was created, 200 when it stands; of another type: 409."""
-        settings = call.body.settings()
+        """201 when it was created, 200 when it stands.
+
+        One that stands keeps its settings; where a setting that is given is another there, 409
+        `SubscriptionConflict`, whose `differences` name it.
+        """
+        given = call.body.given()
+        settings = SubscriptionSettings(**given)
         change = Change(self.actor(), "subscription.put", f"subscription:{self.subscription}")
         with recorded(change) as recording:
-            subscription, created = engine().subscriptions.create(self.subscription, settings)
+            subscription, created = engine().subscriptions.create(
+                self.subscription, settings, held_to=given
+            )
             recording.after = {"created": created, "type": subscription.settings.type}
         status = engine().subscriptions.describe(self.subscription)
         return Reply(Subscription.whole(status), 201 if created else 200)

@@ -13,7 +13,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import all_named, invalid
+from txnconsole.api.decoding import all_named, invalid, named
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.long_poll import place_to_wait
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
@@ -26,6 +26,7 @@ from txnconsole.api.structs.transactions import (
     EndedTransaction,
     EndGroup,
     ExtendTransaction,
+    SubscriptionOfTopic,
     Transaction,
 )
 from txnconsole.audit.chain import Change, recorded
@@ -44,7 +45,7 @@ class PartitionsOfTransaction(TransactionEndpoint):
     )
     def post(self, call: Call[AddPartitions, NoQuery]) -> Transaction:
         """AddPartitionToTxn. Producing in the transaction does it by itself."""
-        partitions = all_named("partitions", PartitionName.parse, call.body.partitions)
+        partitions = all_named("partitions", _writable, call.body.partitions)
         for partition in partitions:
             self.allow_topic(partition.topic)
         return Transaction.of(
@@ -62,13 +63,9 @@ class SubscriptionsOfTransaction(TransactionEndpoint):
     def post(self, call: Call[AddSubscriptions, NoQuery]) -> Transaction:
         """AddSubscriptionToTxn. Acknowledging in the transaction does it by itself."""
         given = call.body.subscriptions
-        topics = all_named("subscriptions", TopicName.parse, (each.topic for each in given))
-        for topic in topics:
-            self.allow_topic(topic)
-        subscriptions = [
-            SubscriptionName(topic, each.subscription)
-            for topic, each in zip(topics, given, strict=True)
-        ]
+        subscriptions = [_subscription(index, each) for index, each in enumerate(given)]
+        for subscription in subscriptions:
+            self.allow_topic(subscription.topic)
         return Transaction.of(
             engine().coordinator.add_subscriptions(
                 self.txn_id, subscriptions, owner=call.principal.name
@@ -185,6 +182,20 @@ class Groups(Endpoint):
             ],
             duplicate=ended.duplicate,
         )
+
+
+def _writable(text: str) -> PartitionName:
+    partition = PartitionName.parse(text)
+    partition.require_writable()
+    return partition
+
+
+def _subscription(index: int, given: SubscriptionOfTopic) -> SubscriptionName:
+    place = f"subscriptions[{index}]"
+    topic = named(f"{place}.topic", TopicName.parse, given.topic)
+    return named(
+        f"{place}.subscription", lambda name: SubscriptionName(topic, name), given.subscription
+    )
 
 
 def _require_owner(transaction: EngineTransaction, principal: Principal) -> None:

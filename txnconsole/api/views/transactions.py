@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from engine.model.page import Page
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnAction, TxnStatus
+from txnconsole.access.addresses import address_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
@@ -22,6 +25,8 @@ from txnconsole.api.structs.transactions import (
     TransactionOutcome,
     TransactionPage,
 )
+from txnconsole.documents.structs import TransactionDocument
+from txnconsole.documents.transaction import transaction_document
 from txnconsole.enginedb.wiring import engine
 
 _UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
@@ -58,9 +63,26 @@ class Transactions(Endpoint):
             timeout_ms=call.body.timeout_ms,
             tc_id=call.body.coordinator_id,
             client=call.body.client,
+            client_host=address_of(call.request),
             properties=call.body.properties,
         )
         return Reply(Transaction.of(opened), 201)
+
+
+class DocumentOfTransaction(TransactionEndpoint):
+    @operation(
+        "getTransactionDocument",
+        Permission.TRANSACTION_READ,
+        Shape(answer=TransactionDocument),
+        summary="Write all that is known of a transaction down",
+    )
+    def get(self, call: Call[None, NoQuery]) -> TransactionDocument:
+        """One document to be kept or handed on: any console shows it (`/transactions/document`).
+        The audit log's part is for those who may read it."""
+        self.visible()
+        may_audit = call.principal.may(Permission.AUDIT_READ)
+        _, told = transaction_document(self.txn_id, audit=may_audit)
+        return msgspec.convert(told, TransactionDocument)
 
 
 class SlowTransactionsOfAll(Endpoint):

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
-from txnconsole.client.txnctl.session import Json, Output, session_of
+from txnconsole.client.txnctl.session import Json, Output, milliseconds, session_of
 
 app = typer.Typer(help="See alerts, acknowledge and silence them.", no_args_is_help=True)
 
 AlertID = Annotated[int, typer.Argument(metavar="ALERT", min=1)]
-_HOUR_MS = 3_600_000
 _UNITS = {"percent": " %", "per_minute": " a minute", "count": ""}
 
 _LIST = (
@@ -89,7 +88,7 @@ def silence(
     body = {
         "objects_matching": objects,
         "reason": reason,
-        "duration_ms": round(hours * _HOUR_MS),
+        "duration_ms": milliseconds("hours", hours * 3600),
         "rule_id": rule,
     }
     session.show(session.send("POST", "/alerts/silences", body), _SILENCE)

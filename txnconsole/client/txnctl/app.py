@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from txnconsole.client.txnctl import (
     bulk_abort,
     coordinators,
     jobs,
+    masking,
     messages,
     partitions,
     subscriptions,
@@ -50,6 +52,7 @@ app.add_typer(coordinators.app, name="coordinators")
 app.add_typer(topics.app, name="topics")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(alerts.app, name="alerts")
+app.add_typer(masking.app, name="masking")
 app.command("produce")(messages.produce)
 app.command("consume")(messages.consume)
 app.command("tail")(messages.tail)
@@ -87,13 +90,17 @@ def connect(
 
 def main() -> None:
     """Run, and turn what went wrong into a message and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # What the terminal cannot show stops nothing.
+            stream.reconfigure(errors="backslashreplace")
     err = Console(stderr=True, highlight=False)
     try:
         app(prog_name="txnctl")
     except TxnConsoleError as error:
         err.print(f"{error.code}: {error}", style="red", markup=False)
         for field in error.data.get("errors") or []:
-            err.print(f"  {field.get('field')}: {field.get('message')}", markup=False)
+            if str(field.get("message")).rstrip(".") not in str(error):
+                err.print(f"  {field.get('field')}: {field.get('message')}", markup=False)
         sys.exit(exit_code(error))
     except BrokenPipeError:  # Whoever read our output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.jobs import ITEMS, follow
-from txnconsole.client.txnctl.session import Json, Output, Session, session_of
+from txnconsole.client.txnctl.session import Json, Output, Session, milliseconds, session_of
 from txnconsole.client.txnctl.transactions import LIST
 
 _PATH = "/transactions/bulk-abort"
@@ -45,7 +45,7 @@ def bulk_abort(
         "owner": owner,
         "client": client,
         "topic": topic,
-        "min_age_ms": None if min_age is None else round(min_age * 1000),
+        "min_age_ms": milliseconds("--min-age", min_age),
         "overdue": overdue or None,
     }
     if not dry_run and not reason.strip():
@@ -57,6 +57,9 @@ def bulk_abort(
         return
     if not counted["within_limit"]:
         raise ValueError(f"More than {counted['limit']} match, the most at once; narrow it down.")
+    if counted["count"] == 0 and not expect and session.output is Output.TABLE:
+        session.say("No transaction matches; there is nothing to abort.")
+        return
     if not yes and session.output is Output.TABLE:
         _ask(session, query, counted["count"] if expect is None else expect)
     body = {
@@ -83,13 +86,13 @@ def _ask(session: Session, query: dict[str, Any], count: int) -> None:
     """Show the first that would be aborted, and ask.
 
     Raises:
-        click.Abort: the answer is no.
+        typer.Exit: the answer is no.
     """
     shown = query | {"status": query["status"] or ["OPEN"], "order": "oldest"}
     session.show_rows(session.pages("/transactions", limit=_SHOWN, **shown), LIST)
     if count > _SHOWN:
         session.say(f"… and {count - _SHOWN} more.")
-    typer.confirm(f"Abort {count} transactions?", abort=True)
+    session.confirm(f"Abort {count} transactions?")
 
 
 def _report(session: Session, job: Json) -> None:

@@ -6,6 +6,7 @@ import base64
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from io import TextIOWrapper
 from itertools import islice
 from queue import Empty, Queue
 from threading import Event, Thread
@@ -21,6 +22,8 @@ from txnconsole.client.txnctl.session import Json, Output, Session, session_of
 
 _LONG_POLL = 5.0
 _BATCH = 500
+#: How bytes that are no UTF-8 pass through a text.
+_AS_THEY_ARE = "surrogateescape"
 
 
 def produce(
@@ -41,7 +44,7 @@ def produce(
 ) -> None:
     """Produce messages; exactly once, also when the connection breaks."""
     session = session_of(context)
-    lines = iter(message) if message else (line.rstrip("\n") for line in sys.stdin)
+    lines = iter(message) if message else _lines()
     with ExitStack() as stack:
         txn = None
         if transaction:
@@ -54,7 +57,9 @@ def produce(
         count = 0
         for line in lines:
             own_key, payload = _split(line, key, key_separator)
-            producer.send(payload.encode(), key=own_key, txn=txn, partition=partition)
+            producer.send(
+                payload.encode("utf-8", _AS_THEY_ARE), key=own_key, txn=txn, partition=partition
+            )
             count += 1
             progress.advance(task)
     answer = {"topic": topic, "messages": count, "txn_id": txn.txn_id if txn else None}
@@ -152,9 +157,18 @@ def _following(readers: list[Reader]) -> Iterator[Message]:
         stopped.set()
 
 
+def _lines() -> Iterator[str]:
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors=_AS_THEY_ARE)
+    for line in sys.stdin:
+        yield line.rstrip("\n")
+
+
 def _split(line: str, key: str | None, separator: str | None) -> tuple[str | None, str]:
     if separator is None:
         return key, line
+    if not separator:
+        raise ValueError("--key-separator is empty.")
     own, found, payload = line.partition(separator)
     if not found:
         raise ValueError(f"The line {line[:60]!r} has no {separator!r} between key and payload.")

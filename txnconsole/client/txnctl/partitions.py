@@ -212,7 +212,7 @@ def truncate(
     """Drop the log from an offset on. There is no way back."""
     session = session_of(context)
     if not yes:
-        typer.confirm(f"Drop everything from offset {offset} on in {partition}?", abort=True)
+        session.confirm(f"Drop everything from offset {offset} on in {partition}?")
     path = f"{partition_path(partition)}/truncate"
     answer = session.send("POST", path, {"offset": offset, "reason": reason})
     session.show(

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
 
 from txnconsole.client.calls import new_key
 from txnconsole.client.client import Client
@@ -20,6 +22,9 @@ from txnconsole.client.wire import JSON, Call, encode
 Json = Any
 _PAGE = 500
 _WIDE = 1000
+#: Columns of a terminal in which a table's columns would be folded letter by letter.
+_NARROW = 60
+_REFUSED = 1
 
 
 class Output(StrEnum):
@@ -38,7 +43,8 @@ class Session:
         self._connect = connect
         self.output = output
         # What goes into a pipe or a file is not folded.
-        self.out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+        folds = sys.stdout is not None and sys.stdout.isatty()
+        self.out = Console(highlight=False, width=None if folds else _WIDE)
         self.err = Console(stderr=True, highlight=False)
 
     @cached_property
@@ -79,12 +85,24 @@ class Session:
             left = None if left is None else left - len(page["items"])
 
     def show_rows(self, rows: Iterable[Json], columns: Sequence[Column]) -> None:
-        """A table for people; one JSON value a line for programs, as they come."""
+        """A table for people, or where it does not fit a narrow terminal a block for each row; one
+        JSON value a line for programs, as they come."""
         if self.output is Output.JSON:
             for row in rows:
                 self.show_json(row)
             return
-        self.out.print(rows_table(rows, columns))
+        found = list(rows)
+        table = rows_table(found, columns)
+        if (
+            self.out.width >= _NARROW
+            or Measurement.get(self.out, self.out.options.update(width=_WIDE), table).maximum
+            <= self.out.width
+        ):
+            self.out.print(table)
+            return
+        fields = [(column.title.lower(), column.path, column.show) for column in columns]
+        for row in found:
+            self.out.print(fields_table(row, fields), "")
 
     def show(self, answer: Json, fields: Fields) -> None:
         """One object."""
@@ -105,6 +123,17 @@ class Session:
             name = each.get("partition") or each.get("broker")
             self.err.print(f"{name} is missing: {each['detail']}", style="yellow", markup=False)
 
+    def confirm(self, question: str) -> None:
+        """Ask on standard error; standard output is for what was asked for.
+
+        Raises:
+            typer.Exit: the answer is no, or there is none.
+        """
+        self.err.print(f"{question} [y/N]: ", end="", markup=False, soft_wrap=True)
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            self.err.print("\nNothing was done.")
+            raise typer.Exit(_REFUSED)
+
     def say(self, text: str) -> None:
         """Tell people something that programs do not need."""
         if self.output is Output.TABLE:
@@ -121,6 +150,19 @@ def _change(method: str, path: str, body: Mapping[str, Any], *, wait_ms: int = 0
         wait_ms=wait_ms,
         idempotency_key=new_key(),
     )
+
+
+def milliseconds(option: str, seconds: float | None) -> int | None:
+    """Seconds that an option gives, or None, as the contract has them.
+
+    Raises:
+        ValueError: they are without end.
+    """
+    if seconds is None:
+        return None
+    if not isfinite(seconds):
+        raise ValueError(f"{option} takes a number, not {seconds}.")
+    return round(seconds * 1000)
 
 
 def session_of(context: typer.Context) -> Session:

@@ -9,7 +9,7 @@ import typer
 from txnconsole.client.calls import topic_path
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument, subscription_path
 from txnconsole.client.txnctl.render import Column, duration, exact, plain
-from txnconsole.client.txnctl.session import Output, session_of
+from txnconsole.client.txnctl.session import Output, milliseconds, session_of
 
 app = typer.Typer(help="See what is acknowledged, held and left.", no_args_is_help=True)
 
@@ -84,17 +84,23 @@ def create(
     topic: TopicArgument,
     subscription: SubscriptionArgument,
     type_: Annotated[
-        str, typer.Option("--type", help="EXCLUSIVE, FAILOVER, SHARED or KEY_SHARED")
-    ] = "SHARED",
-    initial_position: Annotated[str, typer.Option(help="earliest or latest")] = "earliest",
-    ack_timeout: Annotated[float, typer.Option(min=0.001, help="Seconds.")] = 30.0,
+        str | None,
+        typer.Option("--type", help="EXCLUSIVE, FAILOVER, SHARED (if none) or KEY_SHARED."),
+    ] = None,
+    initial_position: Annotated[
+        str | None, typer.Option(help="earliest (if none) or latest.")
+    ] = None,
+    ack_timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds; 30 if none.")
+    ] = None,
 ) -> None:
-    """Create a subscription, or find it as it is."""
+    """Create a subscription, or find it; one that exists keeps its settings, and is refused where
+    another is given here."""
     session = session_of(context)
     body = {
-        "type": type_.upper(),
+        "type": type_ and type_.upper(),
         "initial_position": initial_position,
-        "ack_timeout_ms": round(ack_timeout * 1000),
+        "ack_timeout_ms": milliseconds("--ack-timeout", ack_timeout),
     }
     session.show_rows([session.send("PUT", subscription_path(topic, subscription), body)], _LIST)
 
@@ -109,7 +115,7 @@ def delete(
     """Delete a subscription that no open transaction holds."""
     session = session_of(context)
     if not yes:
-        typer.confirm(f"Delete {subscription} of {topic} with its position?", abort=True)
+        session.confirm(f"Delete {subscription} of {topic} with its position?")
     session.send("DELETE", subscription_path(topic, subscription), {})
     session.say(f"{subscription} is deleted.")
 
@@ -133,7 +139,7 @@ def seek(
     """Go on from another place: what lies before counts as acknowledged, the rest comes again."""
     session = session_of(context)
     if not yes and session.output is Output.TABLE:
-        typer.confirm(f"Move {subscription} of {topic}?", abort=True)
+        session.confirm(f"Move {subscription} of {topic}?")
     body = {
         "offset": offset,
         "timestamp": timestamp,

@@ -9,7 +9,7 @@ import typer
 from txnconsole.client.calls import topic_path
 from txnconsole.client.txnctl.names import TopicArgument
 from txnconsole.client.txnctl.render import Column, duration, exact, plain
-from txnconsole.client.txnctl.session import Output, session_of
+from txnconsole.client.txnctl.session import Output, milliseconds, session_of
 
 app = typer.Typer(help="See, create and delete topics.", no_args_is_help=True)
 
@@ -71,7 +71,7 @@ def create(
     body = {
         "partitions": partitions,
         "buffer": buffer,
-        "retention_ms": None if retention is None else round(retention * 3_600_000),
+        "retention_ms": milliseconds("--retention", retention and retention * 3600),
         "retention_bytes": retention_bytes,
     }
     session.show_rows([session.send("PUT", topic_path(topic), body)], _LIST)
@@ -89,7 +89,7 @@ def delete(
     """Delete a topic with all its messages."""
     session = session_of(context)
     if not yes:
-        typer.confirm(f"Delete {topic} with all its messages and subscriptions?", abort=True)
+        session.confirm(f"Delete {topic} with all its messages and subscriptions?")
     path = topic_path(topic) + ("?force=true" if force else "")
     answer = session.send("DELETE", path, {})
     if session.output is Output.JSON:

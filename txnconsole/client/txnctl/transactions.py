@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
-from txnconsole.client.txnctl.session import Output, session_of
+from txnconsole.client.txnctl.session import Output, milliseconds, session_of
 from txnconsole.client.wire import segments
 
 app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=True)
@@ -116,7 +116,7 @@ def list_them(
         client=client,
         topic=topic,
         coordinator_id=coordinator,
-        min_age_ms=None if min_age is None else round(min_age * 1000),
+        min_age_ms=milliseconds("--min-age", min_age),
         overdue="true" if overdue else None,
         order=order,
     )
@@ -131,7 +131,7 @@ def slow(
 ) -> None:
     """List transactions that have not ended for long, the oldest first."""
     session = session_of(context)
-    age = round(min_age * 1000)
+    age = milliseconds("--min-age", min_age)
     session.show_rows(session.pages("/slow-transactions", limit=limit, min_age_ms=age), LIST)
 
 
@@ -145,7 +145,7 @@ def find_hanging(
 ) -> None:
     """Find what hangs, and what mends it: coordinators, buffers and pending acks cross-checked."""
     session = session_of(context)
-    late_ms = None if late is None else round(late * 1000)
+    late_ms = milliseconds("--late", late)
     answer = session.get("/hanging-transactions", limit=min(limit, 500), late_ms=late_ms)
     found, cursor = list(answer["items"]), answer["next_cursor"]
     unavailable = dict(answer["unavailable"])
@@ -222,7 +222,7 @@ def abort(
     session = session_of(context)
     if not yes and session.output is Output.TABLE:
         impact(context, txn_id, "abort")
-        typer.confirm(f"Abort {txn_id}?", abort=True)
+        session.confirm(f"Abort {txn_id}?")
     _end(context, txn_id, "abort", {"reason": reason}, wait)
 
 

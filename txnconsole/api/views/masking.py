@@ -1,0 +1,62 @@
+"""Masking rules: what viewers do not see of messages. People may read them, to know."""
+
+from __future__ import annotations
+
+from engine.model.page import encode_cursor
+from txnconsole.access.administration import add_masking_rule, delete_masking_rule
+from txnconsole.access.models import MaskingRule as StoredRule
+from txnconsole.access.roles import Permission
+from txnconsole.api.endpoint import AccessEndpoint
+from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.fields import INT64_MAX, PageQuery
+from txnconsole.api.structs.masking import CreateMaskingRule, MaskingRule, MaskingRulePage
+from txnconsole.api.views.alerts import position
+
+
+class MaskingRules(AccessEndpoint):
+    @operation(
+        "listMaskingRules",
+        Permission.OPERATION_READ,
+        Shape(query=PageQuery, answer=MaskingRulePage),
+        summary="List masking rules",
+    )
+    def get(self, call: Call[None, PageQuery]) -> MaskingRulePage:
+        """The oldest first; all that match a topic apply to its messages, in this order."""
+        query = call.query
+        rules = StoredRule.objects.order_by("id")
+        if query.cursor is not None:
+            rules = rules.filter(id__gt=position(query.cursor))
+        found = list(rules[: query.limit + 1])
+        page = found[: query.limit]
+        return MaskingRulePage(
+            items=[MaskingRule.of(each) for each in page],
+            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+        )
+
+    @operation(
+        "createMaskingRule",
+        Permission.ACCESS_MANAGE,
+        Shape(keyed=True, body=CreateMaskingRule, answer=MaskingRule, statuses=(201,)),
+        summary="Mask something for viewers",
+    )
+    def post(self, call: Call[CreateMaskingRule, NoQuery]) -> Reply:
+        """From now on, in every message of the topics, old ones too. What is stored stays as it is;
+        consumers, operators and administrators see all of it."""
+        body = call.body
+        rule = add_masking_rule(
+            self.actor(), topics=body.topics, part=body.part, name=body.name, effect=body.effect
+        )
+        rule.refresh_from_db()
+        return Reply(MaskingRule.of(rule), 201)
+
+
+class OneMaskingRule(AccessEndpoint):
+    @operation(
+        "deleteMaskingRule",
+        Permission.ACCESS_MANAGE,
+        Shape(keyed=True, statuses=(204,)),
+        summary="Delete a masking rule",
+    )
+    def delete(self, call: Call[NoBody, NoQuery]) -> None:
+        """Viewers see again what it has hidden."""
+        delete_masking_rule(self.actor(), min(self.kwargs["rule_id"], INT64_MAX))

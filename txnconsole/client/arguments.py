@@ -1,0 +1,129 @@
+"""What a program gives to the client, looked at before anything is sent. No IO.
+
+Another type is a TypeError, a value that cannot be a ValueError; both name the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from math import isfinite, isnan
+
+#: Of the contract: what fits into 64 bits of microseconds.
+_LONGEST_MS = (2**63 - 1) // 1000
+
+
+def wrong_type(name: str, wanted: str, given: object) -> TypeError:
+    """The error for an argument of another type."""
+    return TypeError(f"{name} is to be {wanted}, not {type(given).__name__}.")
+
+
+def text(name: str, value: object) -> None:
+    """Check a text.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it cannot be written as UTF-8.
+    """
+    if not isinstance(value, str):
+        raise wrong_type(name, "a str", value)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{name} holds half of a character: {error}.") from error
+
+
+def payload(value: object) -> bytes:
+    """A payload as it is now, whatever becomes of the buffer that it was given in.
+
+    Raises:
+        TypeError: it is not of bytes.
+    """
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    raise wrong_type("payload", "bytes", value)
+
+
+def properties(value: object) -> dict[str, str]:
+    """Properties as they are now.
+
+    Raises:
+        TypeError, ValueError: as :func:`text`, of a name or a value.
+    """
+    if not isinstance(value, dict | Mapping):
+        raise wrong_type("properties", "a mapping of str to str", value)
+    for name, content in value.items():
+        if not (type(name) is type(content) is str and name.isascii() and content.isascii()):
+            text("the name of a property in properties", name)
+            text(f"properties[{name!r}]", content)
+    return dict(value)
+
+
+def time(name: str, value: object) -> None:
+    """Check a moment.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it has no time zone.
+    """
+    if not isinstance(value, datetime):
+        raise wrong_type(name, "a datetime with a time zone", value)
+    if value.utcoffset() is None:
+        raise ValueError(f"{name}: the time {value.isoformat()} needs a time zone.")
+
+
+def whole(name: str, value: object, *, least: int) -> None:
+    """Check a whole number.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it is below the least.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{name} is to be a whole number, not {value}.")
+    if not isinstance(value, int):
+        raise wrong_type(name, "an int", value)
+    if value < least:
+        raise ValueError(f"{name} is to be at least {least}, not {value}.")
+
+
+def seconds(name: str, value: object) -> None:
+    """Check how long to wait at most; what is below 0 is no time, infinity is for ever.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not a number (NaN).
+    """
+    if not isinstance(value, int | float):
+        raise wrong_type(name, "a number of seconds", value)
+    if isnan(value):
+        raise ValueError(f"{name} is to be a number of seconds, not {value}.")
+
+
+def delay(name: str, value: object) -> None:
+    """Check a time that is not negative; infinity is for ever.
+
+    Raises:
+        TypeError, ValueError: as :func:`seconds`, or it is below 0.
+    """
+    seconds(name, value)
+    if isinstance(value, int | float) and value < 0:
+        raise ValueError(f"{name} is to be at least 0 seconds, not {value}.")
+
+
+def milliseconds(name: str, value: float) -> int:
+    """A timeout in seconds as the contract has it.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is below a millisecond, or more than can be.
+    """
+    seconds(name, value)
+    if not 0.0005 < value <= _LONGEST_MS / 1000:
+        raise ValueError(
+            f"{name} is to be between 0.001 and {_LONGEST_MS // 1000} seconds, not {value}."
+        )
+    return round(value * 1000)

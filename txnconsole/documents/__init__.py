@@ -1,0 +1,1 @@
+"""What is known of one object as a file, once for the REST API and the console."""
