@@ -1,7 +1,7 @@
 // The charts of what the job `metrics` has computed. They are read once: a run replaces figures
 // every few minutes at most, and a page that is read again shows them.
 
-import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, font, note, onTheme, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { brief, count } from "./format.js";
 import "./shell.js";
@@ -16,15 +16,25 @@ const rank = (column) => column.slice(-3);
 const word = (column) => words[column] ?? rank(column);
 const text = (column, value) => (value === null ? "–" : column in words && column !== "held_ms" ? count(value) : brief(value));
 const ink = (column) => (column in inks ? `${inks[column]}-ink` : ranks[rank(column)]);
+/** Amounts of time are drawn in the largest unit that fits; percentiles in seconds; counts as they are. */
+const UNITS = [[3_600_000, " h"], [60_000, " min"], [1_000, " s"]];
+
+function unitOf(name) {
+  if (name !== "amount") return [1000, " s"];
+  if (columns(name)[0] !== "held_ms") return [1, ""];
+  const most = Math.max(...series.held_ms);
+  return UNITS.find(([size]) => most >= size) ?? UNITS.at(-1);
+}
+
 const columns = (name) => series.figures[name].data.map((trace) => trace.meta);
 // The last point only says where the newest period ends.
 const newest = (column) => series[column].slice(0, -1).findLast((value) => value !== null) ?? null;
 
-function filled(trace) {
+function filled(trace, unit) {
   const column = trace.meta;
   const values = series[column];
   trace.x = series.at.map((at) => shownTime(at));
-  trace.y = values.map((value) => (value === null || column in words ? value : value / 1000));
+  trace.y = values.map((value) => (value === null ? null : value / unit));
   trace.customdata = values.map((value) => `${word(column)} ${text(column, value)}`);
   trace.line.color = colour(ink(column));
   if (trace.marker) trace.marker.color = trace.line.color;
@@ -35,13 +45,20 @@ function filled(trace) {
 async function draw(name) {
   const figure = series.figures[name];
   const layout = dressed(figure.layout);
-  if (name !== "amount") layout.yaxis.ticksuffix = " s";
-  layout.xaxis.tickformat = series.at.at(-1) - series.at[0] > 86_400_000 ? "%b %-d" : "%H:%M";
+  const [unit, suffix] = unitOf(name);
+  layout.yaxis.ticksuffix = suffix;
+  const days = (series.at.at(-1) - series.at[0]) / 86_400_000;
+  layout.xaxis.tickformat = days > 4 ? "%b %-d" : days > 1 ? "%b %-d %H:%M" : "%H:%M";
+  if (days > 1 && days <= 4) layout.xaxis.nticks = 3;
   layout.xaxis.hoverformat = "%Y-%m-%d %H:%M";
   layout.annotations = columns(name).map((column, index, found) => note(`${word(column)}<br>${text(column, newest(column))}`, 0, ink(column), {
     align: "left", yref: "paper", y: (index + 0.5) / found.length,
   }));
-  await Plotly.react(one(`#${name}`), figure.data.map(filled), layout, CONFIG);
+  if (columns(name).every((column) => newest(column) === null)) {
+    layout.annotations = [{ text: "Nothing was measured.", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: font("ink-3") }];
+    layout.yaxis.showticklabels = false;
+  }
+  await Plotly.react(one(`#${name}`), figure.data.map((trace) => filled(trace, unit)), layout, CONFIG);
   one(`#${name}`).removeAttribute("aria-busy");
 }
 

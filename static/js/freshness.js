@@ -3,7 +3,8 @@
 //
 // A part is an element that is read again, or the name of something that is ("updates": the channel).
 // A failure is {status, message, request}; status 0: no answer came.
-// Events: "change", and "signedin" when the server answers again after it had ended the session.
+// Events: "change", and "admitted" when the server answers again after it had ended the session, or
+// refused the part.
 
 const SAYS = {
   0: "The server cannot be reached.",
@@ -27,7 +28,7 @@ class Freshness extends EventTarget {
 
   /** The part was read, or proved to be up to date, by an answer of the server to a question. */
   read(part) {
-    if (this.isSignedOut) this.dispatchEvent(new Event("signedin"));
+    if (this.isRefused(part)) this.dispatchEvent(new Event("admitted"));
     this.heard(part);
   }
 
@@ -53,6 +54,11 @@ class Freshness extends EventTarget {
 
   get isSignedOut() {
     return [...this.#failing.values()].some(({ status }) => status === 401);
+  }
+
+  /** Whether the part is not for who is at the browser: they are signed out, or may not read it. */
+  isRefused(part) {
+    return this.isSignedOut || this.#failing.get(part)?.status === 403;
   }
 
   /** The failure to show, and when (by the page's clock) what is shown was read; null when none is. */

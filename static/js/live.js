@@ -1,6 +1,8 @@
 // The page's live channel: one EventSource a tab, closed while the tab is hidden or updates are paused.
 // While the stream cannot be opened, the page asks every few seconds where the channel stands.
 //
+// A page may be renewed less often than once a second (its pace): what comes in between waits for its turn.
+//
 // Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again),
 // "fault" (detail: {code, message}), "state", "clock" (each second).
 
@@ -11,7 +13,13 @@ const SILENT_MS = 6000;
 const GIVE_UP_MS = 20000;
 const FAILURES_BEFORE_POLLING = 3;
 const MAX_BACKOFF_MS = 30000;
+/** More changes than these are not kept for a page's turn: it reads everything again then. */
+const MOST_WAITING = 16;
+/** How much earlier than its turn a frame may be. */
+const EARLY_MS = 200;
 const UPDATES = "updates";
+/** What a stream's goodbye means, as an answer's status; after any other it is taken up again. */
+const GOODBYES = { "signed out": 401, "not permitted": 403 };
 const WORDS = {
   connecting: "Connecting",
   live: "Live",
@@ -28,23 +36,40 @@ class Live extends EventTarget {
   #failures = 0;
   #poll = 0;
   #reopen = 0;
+  #heard = performance.now();
   #seen = performance.now();
   #position;
+  #pace;
+  /** Frames that wait for the page's turn, the last position told, and when its last turn was. */
+  #waiting = [];
+  #told;
+  #turn = -Infinity;
   state = "connecting";
 
-  constructor(channel, position) {
+  constructor(channel, position, pace) {
     super();
+    this.#pace = pace;
     this.address = `/live?ch=${encodeURIComponent(channel)}`;
     this.#position = position;
     document.addEventListener("visibilitychange", () => this.#visibility());
     addEventListener("pagehide", () => this.#close());
     addEventListener("pageshow", (event) => event.persisted && this.#resume());
-    freshness.addEventListener("change", () => freshness.isSignedOut && this.#source && this.#endStream());
+    freshness.addEventListener("change", () => freshness.isRefused(UPDATES) && this.#source && this.#endStream());
     setInterval(() => this.#check(), 1000);
     this.#open();
   }
 
-  /** Milliseconds since the page last heard from the server. */
+  /** Milliseconds between two renewals of the page. */
+  get pace() {
+    return this.#pace;
+  }
+
+  set pace(milliseconds) {
+    this.#pace = milliseconds;
+    this.#takeTurn();
+  }
+
+  /** Milliseconds since what the page shows was up to date. */
   get age() {
     return performance.now() - this.#seen;
   }
@@ -55,7 +80,7 @@ class Live extends EventTarget {
 
   /** Notes that data came from the server by another way than the stream. */
   seen() {
-    this.#seen = performance.now();
+    this.#seen = this.#heard = performance.now();
   }
 
   /** After a window was read again: the position that it stands for. */
@@ -80,7 +105,7 @@ class Live extends EventTarget {
       this.#close();
       this.#open();
     }
-    this.#emit("resync");
+    this.#resync();
   }
 
   #visibility() {
@@ -96,20 +121,21 @@ class Live extends EventTarget {
 
   #open() {
     if (this.#source || document.hidden) return;
-    if (freshness.isSignedOut) return this.#startPolling(0);
+    if (freshness.isRefused(UPDATES)) return this.#startPolling(0);
     const source = new EventSource(this.address);
     this.#source = source;
     source.addEventListener("hello", (event) => this.#hello(event));
     source.addEventListener("delta", (event) => {
       this.#alive();
-      this.#position = event.lastEventId;
-      this.#emit("delta", JSON.parse(event.data));
+      this.#told = event.lastEventId;
+      this.#waiting.push(JSON.parse(event.data));
+      this.#takeTurn();
     });
     source.addEventListener("tick", () => {
       this.#alive();
-      this.#emit("tick");
+      this.#takeTurn();
     });
-    source.addEventListener("resync", () => this.#emit("resync"));
+    source.addEventListener("resync", () => this.#resync());
     source.addEventListener("fault", (event) => this.#fault(JSON.parse(event.data)));
     source.addEventListener("bye", (event) => this.#bye(JSON.parse(event.data).reason));
     source.addEventListener("error", () => this.#failed());
@@ -120,7 +146,33 @@ class Live extends EventTarget {
     this.#source = null;
   }
 
+  /** What has come since the page's last turn, when it is due; what could not be kept is read again. */
+  #takeTurn() {
+    if (this.state !== "live") return;
+    if (this.#waiting.length > MOST_WAITING) this.#waiting.length = MOST_WAITING + 1;
+    if (performance.now() - this.#turn < this.#pace - EARLY_MS) return;
+    const frames = this.#waiting;
+    if (frames.length > MOST_WAITING) return this.#resync();
+    this.#beginTurn();
+    this.#position = this.#told ?? this.#position;
+    frames.forEach((frame) => this.#emit("delta", frame));
+    if (!frames.length) this.#emit("tick");
+  }
+
+  #beginTurn() {
+    this.#waiting = [];
+    this.#turn = performance.now();
+    this.#seen = this.#heard;
+  }
+
+  #resync() {
+    this.#beginTurn();
+    this.#emit("resync");
+  }
+
   #close() {
+    this.#waiting = [];
+    this.#told = undefined;
     this.#closeStream();
     clearTimeout(this.#poll);
     clearTimeout(this.#reopen);
@@ -137,19 +189,20 @@ class Live extends EventTarget {
     const known = this.#position;
     this.#position = event.lastEventId;
     if (!known) this.#emit("delta", {});
-    else if (known !== this.#position) this.#emit("resync");
+    else if (known !== this.#position) this.#resync();
+    else this.seen();
   }
 
   // The stream lives, and what it reads does not.
   #fault(detail) {
-    this.seen();
+    this.#heard = performance.now();
     freshness.failed(UPDATES, failure(503, detail.message));
     this.#emit("fault", detail);
   }
 
   #bye(reason) {
-    if (reason === "signed out") {
-      freshness.failed(UPDATES, failure(401));
+    if (reason in GOODBYES) {
+      freshness.failed(UPDATES, failure(GOODBYES[reason]));
     } else {
       this.#failures += 1;
       this.#endStream();
@@ -202,21 +255,21 @@ class Live extends EventTarget {
     } catch {
       // The page shows that it is stale; the next turn asks again.
     } finally {
-      if (turn === this.#poll) this.#poll = setTimeout(() => this.#ask(), scattered(POLL_MS));
+      if (turn === this.#poll) this.#poll = setTimeout(() => this.#ask(), scattered(Math.max(POLL_MS, this.#pace)));
     }
   }
 
   #alive() {
-    this.seen();
+    this.#heard = performance.now();
     freshness.heard(UPDATES);
     this.#become("live");
   }
 
   // A connection may be dead without anybody having closed it: after a sleep, behind a lost network.
   #check() {
-    const heard = this.age;
+    const heard = performance.now() - this.#heard;
     if (this.state !== "paused" && !document.hidden && !freshness.isFailing(UPDATES)) {
-      if (heard > SILENT_MS + (this.#poll ? POLL_MS : 0)) {
+      if (heard > SILENT_MS + (this.#poll ? Math.max(POLL_MS, this.#pace) : 0)) {
         freshness.failed(UPDATES, failure(0, "Nothing has been heard from the server."));
       }
     }
@@ -225,6 +278,7 @@ class Live extends EventTarget {
       this.#failed();
       this.#open();
     }
+    if (this.#waiting.length) this.#takeTurn();
     this.#emit("clock");
   }
 
@@ -240,6 +294,7 @@ class Live extends EventTarget {
 }
 
 const { channel, position } = document.body.dataset;
+const { pace } = document.documentElement.dataset;
 
 /** The page's channel; null on a page without one. */
-export const live = channel ? new Live(channel, position) : null;
+export const live = channel ? new Live(channel, position, Number(pace ?? 1) * 1000) : null;

@@ -6,6 +6,7 @@
 import { all } from "./dom.js";
 import { failure, freshness } from "./freshness.js";
 import { live } from "./live.js";
+import { startSteadyRows } from "./steady.js";
 
 const FAILING_MS = 5000;
 const UNANSWERED_MS = 10000;
@@ -85,6 +86,7 @@ export function retry() {
 }
 
 export function startRegions() {
+  startSteadyRows();
   // Not by htmx's own "load": it would ask, and might be refused, before anybody here listens.
   addEventListener("DOMContentLoaded", () => all("[data-region][aria-busy]").forEach(refresh));
   live?.addEventListener("delta", () => {

@@ -12,6 +12,7 @@ const GO = {
   o: "/", t: "/transactions", p: "/topics", s: "/subscriptions", c: "/coordinators", a: "/alerts", l: "/audit", e: "/settings",
 };
 const GO_MS = 1200;
+const PACES = [1, 2, 5, 10, 30, 60];
 
 /* Theme */
 
@@ -40,14 +41,14 @@ function switchTheme(next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length
   }
   showTheme();
   document.dispatchEvent(new Event("theme"));
-  keepTheme(next);
+  keep("theme", next);
 }
 
 /** With the user, so that it holds on every browser; a failure leaves it to this one. */
-function keepTheme(next) {
+function keep(name, value) {
   const headers = JSON.parse(document.body.getAttribute("hx-headers:inherited") ?? "{}");
   if (document.documentElement.dataset.ownTheme === undefined) return;
-  fetch("/settings/theme", { method: "POST", headers, body: new URLSearchParams({ theme: next }) }).catch(() => {});
+  fetch(`/settings/${name}`, { method: "POST", headers, body: new URLSearchParams({ [name]: value }) }).catch(() => {});
 }
 
 /* Live button, and the notice of what could not be read again */
@@ -73,7 +74,7 @@ function ago(milliseconds) {
 function showAge() {
   const button = one("[data-live]");
   const { state, age } = standing();
-  const text = state === "live" && age < 1950 ? "1 s tick" : `${ago(age)} ago`;
+  const text = state === "live" && age < 1950 ? "now" : `${ago(age)} ago`;
   if (button && live) setText(one(".age", button), state === "paused" || state === "connecting" ? "" : text);
   const worst = freshness.worst;
   if (worst) setText(one("[data-notice=age]"), `${clockTime.format(performance.timeOrigin + worst.since)} (${ago(performance.now() - worst.since)} ago)`);
@@ -92,6 +93,14 @@ function showState() {
   setText(label, word);
   if (!(first && state === "live")) announce(`Updates: ${word}`);
   showAge();
+}
+
+function setPace(seconds) {
+  const select = one("[data-pace-switch]");
+  if (!live) return announce("This page has no live updates");
+  select.value = String(seconds);
+  live.pace = seconds * 1000;
+  keep("pace", seconds);
 }
 
 /** Made when it is first needed, so that no page pays for it before. */
@@ -138,12 +147,21 @@ export function showFigures(figures) {
 
 /* Dialogs: the content is loaded into #dialog, which stands outside every live region. */
 
-function openLoaded(event) {
+/** Whether an answer is the dialog's, asked before the swap: it may replace the very form that asked. */
+function noteDialog({ detail: { ctx } }) {
+  if (ctx) ctx.isForDialog = one("#dialog").contains(ctx.target);
+}
+
+/** Opens what was loaded into the dialog. Focus goes to what is to be put right, else to what is to be
+ * filled in, else to the way out: with what it was on it would be gone. */
+function openLoaded({ detail: { ctx } }) {
   const dialog = one("#dialog");
-  const { target, response } = event.detail.ctx ?? {};
-  if (target !== dialog || !response?.raw.ok || !dialog.childElementCount) return;
-  if (!dialog.open) dialog.showModal();
-  one("textarea, input:not([type=hidden])", dialog)?.focus();
+  if (!ctx?.isForDialog || !dialog.childElementCount) return;
+  const isKept = dialog.open && dialog.contains(document.activeElement);
+  if (!dialog.open && ctx.target === dialog && ctx.response?.raw.ok) dialog.showModal();
+  if (!dialog.open || isKept) return;
+  const field = one("[aria-invalid=true]", dialog) ?? one("textarea, input:not([type=hidden])", dialog);
+  (field ?? one("[data-close]", dialog))?.focus();
 }
 
 function closeFrom(event) {
@@ -202,6 +220,7 @@ const COMMANDS = [
   ["Theme: dark", () => switchTheme("dark")],
   ["Theme: as the system", () => switchTheme("system")],
   ["Pause or resume live updates", () => live?.toggle()],
+  ...PACES.map((seconds) => [`Renew pages every ${seconds} s`, () => setPace(seconds)]),
   ["Keyboard shortcuts", openShortcuts],
   ["Sign out", () => one("form[action$='/logout']").requestSubmit()],
 ];
@@ -296,12 +315,14 @@ showTheme();
 startRegions();
 one("[data-theme-switch]").addEventListener("click", () => switchTheme());
 one("[data-live]")?.addEventListener("click", () => live.toggle());
+one("[data-pace-switch]")?.addEventListener("change", ({ target }) => setPace(Number(target.value)));
 live?.addEventListener("state", showState);
 live?.addEventListener("clock", showAge);
 freshness.addEventListener("change", showState);
-freshness.addEventListener("signedin", startAgain);
+freshness.addEventListener("admitted", startAgain);
 live?.addEventListener("delta", ({ detail }) => detail.figures && showFigures(detail.figures));
-document.body.addEventListener("htmx:after:swap", openLoaded);
+document.addEventListener("htmx:before:swap", noteDialog);
+document.addEventListener("htmx:after:swap", openLoaded);  // At the document too, of a form that is gone.
 document.body.addEventListener("htmx:finally:request", refused);
 document.body.addEventListener("aborted", () => {
   one("#dialog").close();

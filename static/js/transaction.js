@@ -1,6 +1,6 @@
 // One transaction: its timeline as a chart, drawn again when it has moved on.
 
-import { colour, CONFIG, dressed, font, onTheme } from "./chart.js";
+import { colour, CONFIG, dressed, font, onTheme, transparent } from "./chart.js";
 import { badge, h, one, setText } from "./dom.js";
 import { askJson, freshness } from "./freshness.js";
 import { live } from "./live.js";
@@ -12,6 +12,8 @@ const GROWING_MS = 10000;
 /** Below so many pixels a lane is named by the last part of its name. */
 const NARROW = 560;
 const chart = one("#timeline");
+const idle = one("[data-idle]");
+const IDLE = "timeline-idle";
 let figure = null;
 let due = 0;
 let revision = 0;
@@ -28,6 +30,12 @@ function draw() {
     layout.xaxis.nticks = 4;
   }
   layout.datarevision = revision += 1;
+  idle.hidden = !figure.idle.length && !idle.control.checked;
+  if (idle.control.checked) {
+    layout.shapes = figure.idle.map(([x0, x1]) => ({ type: "rect", x0, x1, yref: "paper", y0: 0, y1: 1, layer: "above", line: { width: 1, dash: "dot", color: colour("ink-3") }, fillcolor: transparent(colour("surface"), 0.75) }));
+    layout.annotations = figure.idle.map(([x0, x1, took]) => ({ x: (x0 + x1) / 2, yref: "paper", y: 1, yanchor: "bottom", text: `nothing for ${took}`, showarrow: false, font: font("ink-3") }));
+    if (figure.idle.length) layout.margin = { ...layout.margin, t: 24 };
+  }
   for (const trace of figure.data) {
     if (trace.meta === "marks") {
       trace.marker.color = trace.marker.line.color = colour("ink");
@@ -52,7 +60,7 @@ async function read({ now = false } = {}) {
   if (!chart || (!now && performance.now() < due)) return;
   due = performance.now() + EVERY_MS;
   try {
-    figure = await askJson(chart, chart.dataset.figureAt);
+    figure = await askJson(chart, chart.dataset.figureAt + (idle.control.checked ? "?idle=hidden" : ""));
   } catch (error) {
     if (figure) return;
     chart.classList.add("failed");
@@ -69,6 +77,23 @@ async function read({ now = false } = {}) {
   draw();
 }
 
+function chooseIdle() {
+  try {
+    localStorage.setItem(IDLE, idle.control.checked ? "hidden" : "");
+  } catch {
+    // Storage is refused in some private windows: the choice lasts as long as the page.
+  }
+  read({ now: true });
+}
+
+if (idle) {
+  try {
+    idle.control.checked = localStorage.getItem(IDLE) === "hidden";
+  } catch {
+    // As above.
+  }
+  idle.addEventListener("change", chooseIdle);
+}
 read();
 onTheme(draw);
 live?.addEventListener("delta", () => read());

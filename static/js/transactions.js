@@ -11,14 +11,22 @@ import { keepSelected, showSelected } from "./transactions/selection.js";
 
 const EVERY_MS = 3000;
 const body = one("[data-rows]");
-const issued = one("#list").dataset.issued;
+const { issued, opened } = one("#list").dataset;
 let due = 0;
 let reading = false;
 
-function showNewer(figures) {
-  const newer = issued ? figures.issued - Number(issued) : 0;
+/** What everybody has opened is counted; of an owner's own, the newest are told with their moments. */
+function newerThan(frame) {
+  if (issued) return [frame.figures.issued - Number(issued), ""];
+  const told = opened ? (frame.opened ?? []) : [];
+  const newer = told.filter((moment) => moment > Number(opened)).length;
+  return [newer, Number(opened) && newer === told.length ? "+" : ""];
+}
+
+function showNewer(frame) {
+  const [newer, more] = newerThan(frame);
   if (!(newer > 0)) return;
-  setText(one("[data-newer]"), count(newer));
+  setText(one("[data-newer]"), count(newer) + more);
   one("#newer")?.removeAttribute("hidden");
 }
 
@@ -58,7 +66,7 @@ function readNow() {
   readRows();
 }
 
-live?.addEventListener("delta", ({ detail }) => detail.figures && showNewer(detail.figures));
+live?.addEventListener("delta", ({ detail }) => detail.figures && showNewer(detail));
 live?.addEventListener("delta", readRows);
 live?.addEventListener("tick", readRows);
 live?.addEventListener("resync", readNow);

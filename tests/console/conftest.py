@@ -72,9 +72,9 @@ def operator(db: None) -> Client:
     return signed_in("operator")
 
 
-def signed_in(role: str) -> Client:
-    """A client whose user ``a-<role>`` has the role."""
-    user = User.objects.create_user(f"a-{role}", password="correct horse")
+def signed_in(role: str, *, name: str = "") -> Client:
+    """A client whose user, ``a-<role>`` unless it has a name, has the role."""
+    user = User.objects.create_user(name or f"a-{role}", password="correct horse")
     user.groups.add(Group.objects.get_or_create(name=role)[0])
     client = Client()
     client.force_login(user)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import EndReason, TxnStatus
 from txnconsole.console.phases import phases_of, steps
 
 OPENED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,10 +53,10 @@ def test_a_short_phase_can_still_be_seen() -> None:
 
 
 def test_the_branch_that_was_taken_is_told_apart_from_the_other() -> None:
-    one = transaction(TxnStatus.ABORTING, decided=5, ended=None)
-    found = steps(
-        one.status, opened=one.opened_at, decided=one.decided_at, ended=None, now=one.now, why="x"
+    one = replace(
+        transaction(TxnStatus.ABORTING, decided=5, ended=None), end_reason=EndReason.OPERATOR
     )
+    found = steps(one, one.now)
     assert [(step.status, step.taken, step.is_here) for step in found] == [
         (TxnStatus.OPEN, True, False),
         (TxnStatus.COMMITTING, False, False),
@@ -64,4 +65,4 @@ def test_the_branch_that_was_taken_is_told_apart_from_the_other() -> None:
         (TxnStatus.ABORTED, False, False),
     ]
     assert [step.ms for step in found] == [5_000, None, None, 55_000, None]
-    assert [step.why for step in found] == [None, None, None, "x", None]
+    assert [step.why for step in found] == [None, None, None, "operator", None]

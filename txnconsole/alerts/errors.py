@@ -52,7 +52,7 @@ class DeliveryFailed(Exception):
 
 def invalid(field: str, problem: str) -> InvalidRequest:
     """A request whose one field has a value that it cannot have."""
-    return InvalidRequest(f"{field}: {problem}.", errors=[{"field": field, "message": problem}])
+    return InvalidRequest(f"{field}: {problem}.", field={field: problem})
 
 
 @contextmanager

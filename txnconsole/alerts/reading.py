@@ -130,6 +130,12 @@ def as_listed(keys: Sequence[str], since: datetime) -> tuple[list[Firing], int]:
     return [found[key] for key in keys if key in found], newer
 
 
+def unlisted(listed: Sequence[Firing], newer: int) -> int:
+    """How many alerts fire beside those of a list and the ones that are newer than it."""
+    fire = Alert.objects.filter(state=AlertState.FIRING).count() + len(silent_workers())
+    return max(0, fire - newer - sum(one.resolved_at is None for one in listed))
+
+
 def last_evaluation() -> datetime | None:
     """When a worker last went through all rules."""
     return Evaluation.objects.values_list("at", flat=True).first()

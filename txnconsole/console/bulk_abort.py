@@ -86,7 +86,7 @@ def matched(text: str, *, me: str, most: int) -> Selection:
     try:
         query = parse(text, me=me)
     except QueryError as error:
-        raise InvalidRequest(str(error)) from error
+        raise InvalidRequest(str(error), field="query") from error
     ids = list(query.txn_ids) or matching(query.filter, most=most)
     return chosen(ids, most=most, origin={"query": text})
 

@@ -25,7 +25,7 @@ from engine.model.errors import (
     TopicNotFound,
     TransactionNotFound,
 )
-from engine.postgres import deadlines
+from engine.postgres import absences, deadlines
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.errors import (
@@ -87,7 +87,7 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
             request.preferences = preferences_of(user.pk)
             if not principal.may(permission):
                 return forbidden(request, permission)
-            with timezone.override(request.preferences.zone_info):
+            with timezone.override(request.preferences.zone_info), absences.remembered():
                 try:
                     return view(request, *args, **kwargs)
                 except EngineError as error:

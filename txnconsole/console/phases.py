@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from engine.model.transaction import Transaction
 from engine.model.txn_status import DECISION, END, TxnAction, TxnStatus, action_of
@@ -61,16 +62,24 @@ class Step:
     why: str | None = None
 
 
-def steps(
-    status: TxnStatus,
-    *,
-    opened: datetime | None,
-    decided: datetime | None,
-    ended: datetime | None,
-    now: datetime,
-    why: str | None,
-) -> list[Step]:
+class Lived(Protocol):
+    """What a transaction's way through the states is known by."""
+
+    @property
+    def status(self) -> TxnStatus: ...
+    @property
+    def opened_at(self) -> datetime | None: ...
+    @property
+    def decided_at(self) -> datetime | None: ...
+    @property
+    def ended_at(self) -> datetime | None: ...
+    @property
+    def end_reason(self) -> str | None: ...
+
+
+def steps(one: Lived, now: datetime) -> list[Step]:
     """All five states, the branch of the commit before that of the abort."""
+    status, decided, ended = one.status, one.decided_at, one.ended_at
     action = action_of(status)
 
     def lasted(since: datetime | None, until: datetime | None) -> int | None:
@@ -81,8 +90,8 @@ def steps(
             status=TxnStatus.OPEN,
             taken=True,
             is_here=status is TxnStatus.OPEN,
-            at=opened,
-            ms=lasted(opened, decided),
+            at=one.opened_at,
+            ms=lasted(one.opened_at, decided),
         )
     ]
     for branch in (TxnAction.COMMIT, TxnAction.ABORT):
@@ -95,7 +104,7 @@ def steps(
                 is_here=status is DECISION[branch],
                 at=decided if taken else None,
                 ms=lasted(decided, ended) if taken else None,
-                why=why if taken else None,
+                why=str(one.end_reason) if taken and one.end_reason else None,
             ),
             Step(
                 status=END[branch],

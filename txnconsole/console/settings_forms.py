@@ -12,7 +12,7 @@ from txnconsole.access.masking import Effect, Part
 from txnconsole.access.roles import Role
 from txnconsole.access.users import USER_NAME
 from txnconsole.console.confirmation import ReasonForm
-from txnconsole.preferences.models import Density, Theme
+from txnconsole.preferences.models import Density, Pace, Theme
 
 _TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
 _MAX_TOPICS, _MAX_PATTERN = 64, 400
@@ -34,6 +34,7 @@ class PreferencesForm(forms.Form):
     )
     theme = forms.ChoiceField(choices=Theme, widget=forms.RadioSelect)
     density = forms.ChoiceField(choices=Density, widget=forms.RadioSelect)
+    pace = forms.TypedChoiceField(choices=Pace, coerce=int, widget=forms.RadioSelect)
 
     def clean_zone(self) -> str:
         """Accept names of the IANA time zone database."""

@@ -14,6 +14,7 @@ from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission, Role
 from txnconsole.alerts.reading import firing_count
 from txnconsole.console.elsewhere import elsewhere
+from txnconsole.preferences.models import Pace
 
 #: Title, address name, permission; in the order of the navigation.
 _PAGES = (
@@ -91,6 +92,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     return {
         "principal": principal,
         "preferences": getattr(request, "preferences", None),
+        "paces": Pace.choices,
         "role": next((role for role in _RANK if role in principal.roles), None),
         "navigation": [
             (title, links)

@@ -7,6 +7,7 @@ The chart and its table show the same lanes.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -14,6 +15,7 @@ from typing import Any
 
 from engine.inspect.timeline import PARTICIPANTS, PartitionTimes, SubscriptionTimes, Timeline
 from engine.model.txn_status import END, TxnStatus, action_of
+from txnconsole.console.idle_time import without_idle
 from txnconsole.console.log_figures import empty_figure, span_bar
 from txnconsole.console.phases import phases_of
 from txnconsole.console.templatetags.console import duration
@@ -128,32 +130,67 @@ def chart_height(rows: int) -> int:
     return 56 + 30 * min(rows, PARTICIPANTS + 1)
 
 
-def figure(timeline: Timeline, rows: list[Lane]) -> dict[str, Any]:
+def figure(timeline: Timeline, rows: list[Lane], *, hide_idle: bool = False) -> dict[str, Any]:
     """The lanes as a plotly figure: a bar trace for each state, marks as points. Times count from
-    the opening in a unit that suits, so that a transaction of 40 ms can be drawn as well."""
+    the opening in a unit that suits, so that a transaction of 40 ms can be drawn as well.
+
+    ``idle`` has the stretches in which nothing happened, as places on the axis with their lengths;
+    with ``hide_idle`` they are drawn short.
+    """
     txn = timeline.transaction
-    drawn = template()
+    drawn = template() | {"idle": []}
     if txn.opened_at is None:
         return drawn
     opened = txn.opened_at
-    unit, suffix = _unit((txn.ended_at or txn.now) - opened)
+    life = (txn.ended_at or txn.now) - opened
+    unit, suffix = _unit(life)
+    axis = without_idle(_moments(rows, opened), life)
+    place = axis.place if hide_idle else _unchanged
     bars = {trace["meta"]: trace for trace in drawn["data"]}
     for lane in rows:
         for span in lane.spans:
             trace, took = bars[str(span.status)], span.until - span.since
+            since = place(span.since - opened)
             trace["y"].append(lane.name)
-            trace["base"].append(round((span.since - opened) / unit, 4))
-            trace["x"].append(round(took / unit, 4))
+            trace["base"].append(round(since / unit, 4))
+            trace["x"].append(round((place(span.until - opened) - since) / unit, 4))
             trace["customdata"].append(f"{span.what} for {_written(took)}")
         for mark in lane.marks:
             trace = bars["marks"]
             trace["y"].append(lane.name)
-            trace["x"].append(round((mark.at - opened) / unit, 4))
+            trace["x"].append(round(place(mark.at - opened) / unit, 4))
             trace["customdata"].append(f"{mark.what} after {_written(mark.at - opened)}")
     drawn["lanes"] = [lane.name for lane in rows]
     drawn["layout"]["height"] = chart_height(len(rows))
-    drawn["layout"]["xaxis"]["ticksuffix"] = f" {suffix}"
+    drawn["idle"] = [
+        [round(place(since) / unit, 4), round(place(until) / unit, 4), _written(until - since)]
+        for since, until in axis.idle
+    ]
+    if hide_idle and axis.idle:
+        ends = sorted({timedelta(), *(until for _, until in axis.idle), life})
+        drawn["layout"]["xaxis"] |= {
+            "tickvals": [round(place(at) / unit, 4) for at in ends],
+            "ticktext": [_written(at) for at in ends],
+        }
+    else:
+        drawn["layout"]["xaxis"]["ticksuffix"] = f" {suffix}"
     return drawn
+
+
+def _moments(rows: Iterable[Lane], opened: datetime) -> list[timedelta]:
+    """When anything happened, from the opening on."""
+    return [
+        at - opened
+        for lane in rows
+        for at in (
+            *(mark.at for mark in lane.marks),
+            *(moment for span in lane.spans for moment in (span.since, span.until)),
+        )
+    ]
+
+
+def _unchanged(at: timedelta) -> timedelta:
+    return at
 
 
 def _unit(life: timedelta) -> tuple[timedelta, str]:

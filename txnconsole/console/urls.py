@@ -136,6 +136,7 @@ urlpatterns = [
     ),
     path("settings/profile", settings.profile, name="settings-profile"),
     path("settings/theme", settings.theme, name="settings-theme"),
+    path("settings/pace", settings.pace, name="settings-pace"),
     path("settings/limits", settings.effective, name="settings-limits"),
     path("settings/masking", masking.masking, name="settings-masking"),
     path("settings/masking/<int:rule_id>/delete", masking.delete, name="settings-masking-delete"),

@@ -19,6 +19,17 @@ class Density(models.TextChoices):
     COMFORTABLE = "comfortable", "Comfortable"
 
 
+class Pace(models.IntegerChoices):
+    """How often a page that is open renews what it shows, in seconds."""
+
+    SECOND = 1, "1 s"
+    TWO = 2, "2 s"
+    FIVE = 5, "5 s"
+    TEN = 10, "10 s"
+    THIRTY = 30, "30 s"
+    MINUTE = 60, "60 s"
+
+
 class Preferences(models.Model):
     """One user's; ``zone`` is a name of the IANA time zone database."""
 
@@ -28,6 +39,7 @@ class Preferences(models.Model):
     theme = models.CharField(max_length=8, choices=Theme, default=Theme.SYSTEM)
     density = models.CharField(max_length=12, choices=Density, default=Density.COMPACT)
     zone = models.CharField(max_length=64, default="UTC")
+    pace = models.PositiveSmallIntegerField(choices=Pace, default=Pace.SECOND)
 
     def __str__(self) -> str:
         return f"{self.theme}, {self.density}, {self.zone}"

@@ -10,6 +10,10 @@ const MAX_SPANS = 11;
 const SLOW_DRAW_MS = 100;
 const EVERY_MS = 1000;
 const EVERY_MS_SLOW = 5000;
+const YOUNG_MS = 30_000;
+/** With fewer offsets than these each has its own mark on the axis; with fewer rows they are no wider. */
+const FEW = 5;
+const LANES = 6;
 
 function positionsFigure(figure, log) {
   const history = log.history;
@@ -21,7 +25,11 @@ function positionsFigure(figure, log) {
   trace.last.line.color = colour("ink");
   trace.last.fillcolor = transparent(colour("open-fill"), 0.16);
   const layout = dressed(figure.layout);
-  const [, last, stable] = history.at(-1);
+  const [now, last, stable] = history.at(-1);
+  // A young page has little to show, and must not show it enlarged.
+  const since = Math.min(history[0][0], now - YOUNG_MS);
+  layout.xaxis.range = [shownTime(since), shownTime(now)];
+  if (last - history[0][2] < FEW) layout.yaxis.dtick = 1;
   const share = (last - stable) / Math.max(1, last - history[0][2]);
   layout.annotations = [note("Last position", last, "ink"), note("Stable position", stable, "committed-ink", { yshift: share < 0.08 ? -13 : 0 })];
   if (share > 0.3) layout.annotations.push(note(`held back<br>${count(last - stable)}`, (last + stable) / 2, "open-ink", { align: "left" }));
@@ -57,6 +65,8 @@ function spansFigure(figure, log) {
   layout.yaxis.tickfont = { ...font(), family: getComputedStyle(one(".mono")).fontFamily };
   layout.yaxis.categoryorder = "array";
   layout.yaxis.categoryarray = rows.map(([id]) => id);
+  layout.yaxis.range = [rows.length - Math.max(rows.length, LANES) - 0.5, rows.length - 0.5];
+  if (rows.length && last - rows.at(-1)[1][FIRST] < FEW) layout.xaxis.dtick = 1;
   const fence = stable + 0.5;
   layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: fence, x1: fence, y0: 0, y1: 1, line: { color: colour("ink"), width: 1.5 } }];
   layout.annotations = [{ x: fence, xref: "x", y: 1, yref: "paper", yanchor: "bottom", xanchor: "left", xshift: -2, text: `stable ${count(stable)}`, showarrow: false, font: font("ink") }];

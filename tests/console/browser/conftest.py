@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_
 from tests.server import Served
 
 _CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-_FLAGS = (
+FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync"
 )
@@ -67,7 +67,7 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
     """One Chromium for a module's tests; skipped where there is none, but never in CI."""
     if not _CHROMIUM.exists() and os.environ.get("CI") != "true":
         pytest.skip(f"{_CHROMIUM} is missing")
-    browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS.split())
+    browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=FLAGS.split())
     yield browser
     browser.close()
 

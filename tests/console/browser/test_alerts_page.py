@@ -104,3 +104,55 @@ def test_a_webhook_is_made_and_tested_and_its_failure_shown(watched: Watched) ->
         page.get_by_text("Delete this channel").click()
         page.get_by_role("button", name="Delete channel").click()
         page.wait_for_url("**/alerts/channels")
+
+
+@pytest.mark.timeout(240)
+def test_the_rows_of_what_is_about_to_fire_stay_under_the_pointer(
+    watched: Watched, producer: Producer
+) -> None:
+    """What came or went waits until the pointer has left the table; the values do not."""
+    page, server = watched.page, producer.server
+    held = [Producer(server, producer.client, server.topic()) for _ in range(3)]
+    with server.client("admin") as client:
+        rule = {
+            "name": f"About to fire: {producer.topic}",
+            "kind": "held_back",
+            "topics": "public/default/*",
+            "threshold": 0,
+            "for_ms": 3_600_000,
+            "severity": "warning",
+        }
+        made = client.post("/alerts/rules", json=rule).raise_for_status().json()
+    opened = []
+    row = {each.topic: page.locator("#region tr").filter(has_text=each.topic) for each in held}
+    first, second, third = (row[each.topic] for each in held)
+    page.goto("/alerts")
+    for each, its_row in zip(held[:2], (first, second), strict=True):
+        opened.append(each.begin())
+        each.produce("hidden", txn_id=opened[-1])
+        expect(its_row).to_be_visible(timeout=60_000)
+    second.hover()
+    place, age = second.bounding_box(), second.locator("td").last.inner_text()
+    held[0].end(opened[0], "abort")
+    expect(first).to_have_attribute("data-gone", "", timeout=60_000)
+    opened.append(held[2].begin())
+    held[2].produce("hidden", txn_id=opened[-1])
+    expect(page.locator("#waits")).to_contain_text("1 new, 1 gone", timeout=60_000)
+    expect(third).to_have_count(0)
+    assert second.bounding_box() == place
+    expect(second.locator("td").last).not_to_have_text(age, timeout=30_000)
+    keep(watched, "alerts-held-still")
+    page.mouse.move(2, 2)
+    expect(third).to_be_visible(timeout=15_000)
+    expect(first).to_have_count(0)
+    expect(page.locator("#waits")).to_be_hidden()
+    second.get_by_role("link").first.focus()
+    place = second.bounding_box()
+    held[2].end(opened[2], "abort")
+    expect(third).to_have_attribute("data-gone", "", timeout=60_000)
+    assert second.bounding_box() == place
+    page.get_by_role("link", name="Rules").first.focus()
+    expect(third).to_have_count(0, timeout=15_000)
+    held[1].end(opened[1], "abort")
+    with server.client("admin") as client:
+        client.delete(f"/alerts/rules/{made['id']}").raise_for_status()

@@ -208,6 +208,35 @@ def test_updates_pause_and_resume(watched: Watched, producer: Producer) -> None:
     expect(figure(page, "last")).to_have_text("0")
 
 
+def test_a_page_is_renewed_as_often_as_one_has_chosen(watched: Watched, producer: Producer) -> None:
+    """What comes in between waits, the page says how old it is, and nothing is lost."""
+    page = watched.page
+    producer.produce("first")
+    page.goto(producer.log)
+    age, last = page.locator("[data-live] .age"), page.locator('[data-figure="last"]')
+    expect(age).to_have_text("now", timeout=15_000)
+    pace = page.get_by_role("combobox", name="Renew this page every")
+    with page.expect_response("**/settings/pace"):
+        pace.select_option("60")
+    producer.produce("second")
+    expect(age).to_have_text(re.compile("^[4-9] s ago"), timeout=15_000)
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    expect(last).to_have_text("0")
+    page.reload()
+    expect(last).to_have_text("1")
+    expect(pace).to_have_value("60")
+    expect(age).to_have_text("now", timeout=15_000)
+    producer.produce("third")
+    expect(age).to_have_text(re.compile("^[4-9] s ago"), timeout=15_000)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("every 1 s")
+    page.keyboard.press("ArrowDown")
+    with page.expect_response("**/settings/pace"):
+        page.keyboard.press("Enter")
+    expect(pace).to_have_value("1")
+    expect(last).to_have_text("2")
+
+
 def test_the_whole_partition_is_a_line_along_which_keys_move_the_strip(
     watched: Watched, producer: Producer
 ) -> None:

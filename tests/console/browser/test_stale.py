@@ -160,6 +160,32 @@ def test_who_is_signed_out_is_told_and_goes_on_after_signing_in(
     only_the_network_complained(watched)
 
 
+def test_who_has_lost_a_role_is_not_told_to_sign_in(watched: Watched) -> None:
+    """And gets the page anew, with the rights of then, once the server answers them again."""
+    page = watched.page
+    stream = 'retry: 2000\n\nevent: bye\ndata: {"reason": "not permitted"}\n\n'
+    said = '{"code": "Forbidden", "message": "This needs the permission topic.read."}'
+
+    def refuse(route: Route) -> None:
+        if route.request.headers.get("accept") == "text/event-stream":
+            route.fulfill(status=200, content_type="text/event-stream", body=stream)
+        else:
+            route.fulfill(status=403, content_type="application/json", body=said)
+
+    page.route("**/live?*", refuse)
+    page.goto("/")
+    page.evaluate("window.isOld = true")
+    expect(notice(page)).to_contain_text("Not permitted any more", timeout=PATIENCE)
+    expect(notice(page).get_by_role("link", name="Sign in")).to_be_hidden()
+    expect_state(page, "stale")
+    expect(notice(page)).to_contain_text("permission topic.read", timeout=PATIENCE)
+    keep(watched, "stale-not-permitted")
+    page.unroute("**/live?*")
+    expect_state(page, "live")
+    assert page.evaluate("window.isOld") is None
+    only_the_network_complained(watched)
+
+
 def test_a_server_that_is_killed_is_told_and_nothing_is_lost(
     watched: Watched, producer: Producer, server: Served
 ) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.conftest import NO_WORKER, Producer, Watched, sign_in
 from tests.server import Served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -31,7 +33,7 @@ def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: 
     query = page.get_by_role("combobox", name="Query")
     expect(query).to_be_focused()
     query.press_sequentially("sta")
-    expect(page.get_by_role("option")).to_have_count(1)
+    expect(page.locator("[role=option]")).to_have_count(1)
     query.press("ArrowDown")
     query.press("Enter")
     expect(query).to_have_value("state:")
@@ -115,3 +117,74 @@ def test_a_transaction_tells_its_whole_story(
     page.get_by_text("Show as table").click()
     expect(page.locator(".astable")).to_contain_text("Marker")
     picture(page, "transaction-story")
+
+
+@pytest.fixture
+def owner(chromium: Browser, server: Served, options: dict[str, Any]) -> Iterator[Watched]:
+    """A page in which somebody is signed in who may read only their own transactions."""
+    given = {"roles": ["producer"], "password": "correct horse 7"}
+    with server.client("admin") as client:
+        client.put("/users/olga", json=given).raise_for_status()
+    context = chromium.new_context(base_url=server.url, **options)
+    context.add_init_script(NO_WORKER)
+    sign_in(context, "olga", given["password"])
+    yield Watched(context.new_page())
+    context.close()
+
+
+def test_an_owner_watches_their_own_transactions_live(
+    owner: Watched, producer: Producer, server: Served
+) -> None:
+    page, theirs = owner.page, producer
+    with server.client("producer", user="olga") as client:
+        own = Producer(server, client, producer.topic)
+        txn_id = own.begin()
+        own.produce("own", txn_id=txn_id)
+        page.goto("/transactions")
+        live = page.locator("[data-live]")
+        expect(live).to_have_attribute("data-state", "live", timeout=15_000)
+        expect(page.locator('#live-counts [data-figure="open"]')).to_have_text("1")
+        picture(page, "transactions-owner")
+        theirs.begin()
+        second = own.begin()
+        expect(page.locator("#newer")).to_contain_text("1 opened since", timeout=15_000)
+        expect(page.locator('#live-counts [data-figure="open"]')).to_have_text("2")
+        own.end(txn_id, "commit")
+        expect(page.locator(f'tr[data-txn="{txn_id}"]')).to_contain_text(
+            "Committed", timeout=15_000
+        )
+        page.goto(f"/transactions/{second}")
+        expect(live).to_have_attribute("data-state", "live", timeout=15_000)
+        own.end(second, "abort")
+        expect(page.locator("#region")).to_contain_text("Aborted", timeout=15_000)
+    assert owner.complaints == []
+    assert owner.violations() == []
+
+
+def test_the_idle_time_of_a_timeline_is_hidden_and_stays_so(
+    watched: Watched, producer: Producer
+) -> None:
+    """The server's timeline is of a transaction that waited for most of its life."""
+    page = watched.page
+    txn_id = producer.begin()
+    producer.produce("a", txn_id=txn_id)
+
+    def with_a_wait(route: Route) -> None:
+        figure = route.fetch().json()
+        figure["idle"] = [[0.25, 0.5, "1 h 00 min"]]
+        route.fulfill(json=figure)
+
+    page.route("**/timeline*", with_a_wait)
+    page.goto(f"/transactions/{txn_id}")
+    hide = page.get_by_label("Hide idle time")
+    expect(hide).to_be_visible()
+    with page.expect_request("**/timeline?idle=hidden"):
+        hide.check()
+    expect(page.locator("#timeline .annotation")).to_have_text("nothing for 1 h 00 min")
+    picture(page, "transaction-idle")
+    page.reload()
+    expect(hide).to_be_checked()
+    expect(page.locator("#timeline .annotation")).to_have_count(1)
+    with page.expect_request(re.compile(r"/timeline$")):
+        hide.uncheck()
+    expect(page.locator("#timeline .annotation")).to_have_count(0)

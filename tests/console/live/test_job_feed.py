@@ -6,13 +6,16 @@ import pytest
 from django.db import OperationalError, connections
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
-from txnconsole.access.roles import Permission
+from txnconsole.access.principal import Principal
+from txnconsole.access.roles import Permission, Role
 from txnconsole.audit.chain import Actor
 from txnconsole.console.live.channels import channel_named
 from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.jobs import starting
 from txnconsole.jobs.errors import JobNotFound
 from txnconsole.jobs.models import Job
+
+VIEWER = Principal("ann", frozenset({Role.VIEWER}))
 
 
 @pytest.fixture
@@ -45,11 +48,11 @@ def test_a_job_that_is_not_there_fails_and_keeps_no_connection(
 
 
 def test_the_channel_of_a_job_is_for_those_who_may_read_jobs() -> None:
-    channel = channel_named("job:7")
+    channel = channel_named("job:7", VIEWER)
     assert (channel.name, channel.permission) == ("job:7", Permission.JOB_READ)
     for text in ("job:", "job:x", "job:-1", f"job:{'9' * 30}"):
         with pytest.raises(InvalidRequest):
-            channel_named(text)
+            channel_named(text, VIEWER)
 
 
 def test_an_absent_database_is_said_to_be_one(

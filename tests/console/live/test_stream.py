@@ -9,15 +9,16 @@ from contextlib import aclosing
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.db import connections
 from django.http import HttpResponse
 from django.test import AsyncClient, Client
 
 from engine import Engine
 from tests.console.conftest import signed_in
-from txnconsole.access.roles import Permission
-from txnconsole.console.live.channels import Channel
+from txnconsole.access.principal import Principal
+from txnconsole.access.roles import Permission, Role
+from txnconsole.console.live.channels import Channel, channel_named
 from txnconsole.console.live.feed import Reading
 from txnconsole.console.live.hub import Hub
 from txnconsole.console.live.stream import frames
@@ -70,12 +71,19 @@ def test_a_stream_begins_with_the_pause_before_a_retry(session: str) -> None:
     follow(session, scenario)
 
 
+def reason_of(text: str) -> str:
+    """Why a stream says goodbye, in its last frame."""
+    kind, data = text.strip().removeprefix("event: ").split("\ndata: ")
+    assert kind == "bye"
+    return str(json.loads(data)["reason"])
+
+
 def test_a_stream_says_bye_when_its_user_has_signed_out(session: str) -> None:
     async def scenario(stream: AsyncIterator[str], hub: Hub) -> None:
         await anext(stream)
         assert "event: hello" in await anext(stream)
         await asyncio.to_thread(sign_out)
-        assert [text async for text in stream][-1].startswith("event: bye")
+        assert reason_of([text async for text in stream][-1]) == "signed out"
 
     def sign_out() -> None:
         client = Client()
@@ -86,12 +94,19 @@ def test_a_stream_says_bye_when_its_user_has_signed_out(session: str) -> None:
     follow(session, scenario)
 
 
-@pytest.mark.parametrize("change", ["disabled", "demoted", "password"])
-def test_a_stream_ends_when_its_user_may_not_read_any_more(session: str, change: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [("disabled", "signed out"), ("demoted", "not permitted"), ("password", "signed out")],
+)
+def test_a_stream_ends_when_its_user_may_not_read_any_more(
+    session: str, change: str, reason: str
+) -> None:
+    """Who has lost a role is still signed in, and is not told to sign in again."""
+
     async def scenario(stream: AsyncIterator[str], hub: Hub) -> None:
         await anext(stream)
         await asyncio.to_thread(take_away)
-        assert [text async for text in stream][-1].startswith("event: bye")
+        assert reason_of([text async for text in stream][-1]) == reason
 
     def take_away() -> None:
         user = User.objects.get(username="a-viewer")
@@ -133,7 +148,9 @@ def get_live(client: Client | None, query: str, **headers: str) -> HttpResponse:
     ("role", "query", "status"),
     [
         (None, "ch=overview", 401),
-        ("producer", "ch=txns", 403),
+        ("producer", "ch=txns", 200),
+        ("producer", "ch=txn:3:1042", 200),
+        ("producer", "ch=audit", 403),
         ("viewer", "", 400),
         ("viewer", "ch=everything", 400),
         ("viewer", "ch=txn:x", 400),
@@ -177,8 +194,9 @@ def test_who_gets_no_stream_asks_where_the_channel_stands(
     ("role", "query", "status", "says"),
     [
         (None, "ch=txns", 401, ""),
-        ("producer", "ch=txns", 403, "This needs the permission transaction.read_any."),
+        ("producer", "ch=audit", 403, "This needs the permission audit.read."),
         ("viewer", "ch=txn:3:1042", 404, "There is no transaction 3:1042"),
+        ("producer", "ch=txn:3:1042", 404, "There is no transaction 3:1042"),
     ],
 )
 def test_who_asks_in_vain_is_told_why(
@@ -188,3 +206,47 @@ def test_who_asks_in_vain_is_told_why(
     answer = get_live(client, query, Accept="application/json")
     assert answer.status_code == status
     assert says in (json.loads(answer.content)["message"] if says else "")
+
+
+def test_an_owner_listens_to_their_own_and_to_nobody_else_s(engine: Engine) -> None:
+    """Neither the list's channel nor a transaction's tells of another's, however it is asked."""
+    own = engine.coordinator.open(owner="alice", tc_id=3).txn_id
+    other = engine.coordinator.open(owner="bob", tc_id=3).txn_id
+    alice = signed_in("producer", name="alice")
+
+    def asked(channel: str) -> HttpResponse:
+        return get_live(alice, f"ch={channel}", Accept="application/json")
+
+    assert json.loads(asked("txns").content)["change"]["figures"] == {"open": 1}
+    assert json.loads(asked(f"txn:{own}").content)["change"] == {"status": "OPEN"}
+    another, none = asked(f"txn:{other}"), asked("txn:3:1042")
+    assert another.status_code == none.status_code == 404
+    assert another.content.decode() == none.content.decode().replace("3:1042", str(other))
+    owner = Principal("alice", frozenset({Role.PRODUCER}))
+    everybody = Principal("vera", frozenset({Role.VIEWER}))
+    for text in ("txns", f"txn:{other}"):
+        theirs, all_of_them = channel_named(text, owner), channel_named(text, everybody)
+        assert theirs.name != all_of_them.name  # The hub shares what has one name.
+        assert not all_of_them.may_be_heard_by(owner)
+        assert not theirs.may_be_heard_by(Principal("bob", frozenset({Role.PRODUCER})))
+
+
+def test_who_is_left_with_their_own_transactions_stops_hearing_of_all(session: str) -> None:
+    """A viewer who becomes a producer listens on as one who may read less."""
+    everybody = Principal("a-viewer", frozenset({Role.VIEWER}))
+    channel = channel_named("txns", everybody)
+
+    async def run() -> list[str]:
+        hub = Hub(interval=0.01)
+        stream = frames(channel, session, get_hub=lambda: hub, recheck_seconds=0)
+        async with asyncio.timeout(20), aclosing(stream):  # type: ignore[type-var]
+            await anext(stream)
+            await asyncio.to_thread(demote)
+            return [text async for text in stream]
+
+    def demote() -> None:
+        user = User.objects.get(username="a-viewer")
+        user.groups.set([Group.objects.get_or_create(name="producer")[0]])
+        connections.close_all()
+
+    assert reason_of(async_to_sync(run)()[-1]) == "not permitted"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
+import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.model.errors import TransactionNotFound
 from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
-from tests.console.conftest import TOPIC, Orders, finish, produce
-from txnconsole.console.live.transaction_feeds import TransactionFeed
+from tests.console.conftest import TOPIC, Orders, begin, finish, produce, signed_in
+from txnconsole.console.live.feed import Reading
+from txnconsole.console.live.transaction_feeds import OwnTransactionsFeed, TransactionFeed
 
 
 def test_what_it_writes_and_acknowledges_is_told_once(orders: Orders, engine: Engine) -> None:
@@ -29,8 +33,47 @@ def test_what_it_writes_and_acknowledges_is_told_once(orders: Orders, engine: En
     assert feed.read().change is None
 
 
-def test_the_page_stands_where_the_feed_does(orders: Orders, viewer: Client) -> None:
-    page = viewer.get(f"/transactions/{orders.open}").content.decode()
-    found = re.search(r'data-position="(\w+)"', page)
+def position_of(client: Client, address: str) -> str:
+    """Where a page says that its channel stood."""
+    found = re.search(r'data-position="(\w+)"', client.get(address).content.decode())
     assert found is not None
-    assert found[1] == TransactionFeed(orders.open).read().position
+    return found[1]
+
+
+def test_the_page_stands_where_the_feed_does(orders: Orders, viewer: Client) -> None:
+    page = position_of(viewer, f"/transactions/{orders.open}")
+    assert page == TransactionFeed(orders.open).read().position
+
+
+def test_an_owner_s_page_stands_where_the_owner_s_feed_does(orders: Orders, db: None) -> None:
+    alice = signed_in("producer", name="alice")
+    page = position_of(alice, f"/transactions/{orders.open}")
+    assert page == TransactionFeed(orders.open, "alice").read().position
+    assert position_of(alice, "/transactions") == OwnTransactionsFeed("alice").read().position
+
+
+def test_to_another_owner_a_transaction_s_feed_has_none(orders: Orders) -> None:
+    with pytest.raises(TransactionNotFound, match=f"There is no transaction {orders.open}"):
+        TransactionFeed(orders.open, "bob").read()
+
+
+def test_an_owner_s_feed_tells_of_their_own_and_of_nothing_else(
+    orders: Orders, engine: Engine
+) -> None:
+    feed = OwnTransactionsFeed("alice")
+    first = feed.read()
+    assert first.change is not None
+    assert first.change["figures"] == {"open": 1}
+    assert len(cast("list[int]", first.change["opened"])) == 3
+    other = engine.coordinator.open(owner="bob", tc_id=3, timeout_ms=60_000)
+    engine.coordinator.end(other.txn_id, TxnAction.COMMIT)
+    assert feed.read() == Reading(first.position, None)
+    begin(engine)
+    opened = feed.read().change
+    assert opened is not None
+    assert opened["figures"] == {"open": 2}
+    finish(engine, orders.open, TxnAction.ABORT)
+    ended = feed.read().change
+    assert ended is not None
+    assert ended["opened"] == opened["opened"]
+    assert feed.read().change is None

@@ -36,6 +36,7 @@ def test_durations_have_the_two_units_that_matter(milliseconds: int | None, text
 
 def test_counts_are_grouped_and_unknown_is_a_dash() -> None:
     assert (count(18546), count(0), count(None)) == ("18,546", "0", "\N{EN DASH}")
+    assert count("") == "\N{EN DASH}"  # What a template makes of an unknown thing's attribute.
 
 
 def test_sizes_are_decimal() -> None:

@@ -18,6 +18,7 @@ from tests.console.conftest import signed_in
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Rule, Silence
+from txnconsole.alerts.states import AlertState
 
 PAGES = ("alerts", "alert-history", "alert-silences", "alert-rules")
 HTMX = {"HTTP_HX_REQUEST": "true"}
@@ -290,3 +291,18 @@ def test_every_page_says_in_the_navigation_how_many_alerts_fire(
     assert 'class="count num"' not in body(viewer.get("/topics"))
     fired(engine)
     assert '<b class="count num">1<' in body(viewer.get("/topics"))
+
+
+def test_a_list_of_many_stays_within_a_page_and_tells_of_the_rest(
+    engine: Engine, operator: Client
+) -> None:
+    alert = fired(engine)
+    fields = {field.attname: getattr(alert, field.attname) for field in Alert._meta.concrete_fields}
+    for state, many in ((AlertState.FIRING, 80), (AlertState.PENDING, 30)):
+        Alert.objects.bulk_create(
+            Alert(**fields | {"id": None, "state": state, "object": f"{state}:{number}"})
+            for number in range(many)
+        )
+    text = body(operator.get(reverse("console:alerts")))
+    assert '<span class="num">57</span> more fire,' in text
+    assert len(re.findall("<[a-z]", text)) <= 1000

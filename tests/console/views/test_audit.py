@@ -14,6 +14,7 @@ from django.db import connections
 from django.test import Client
 
 from tests.console.conftest import signed_in
+from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.audit.models import AuditEntry
@@ -131,4 +132,4 @@ def test_the_channel_says_that_entries_were_added_and_keeps_no_connection(
     record(Change(Actor("ann"), ABORTED, "transaction:3:3"))
     assert feed.read().change == {}
     assert len(closed) == 3
-    assert channel_named("audit").permission is Permission.AUDIT_READ
+    assert channel_named("audit", Principal("ann", frozenset())).permission is Permission.AUDIT_READ

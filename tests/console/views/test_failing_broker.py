@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
+from psycopg_pool import ConnectionPool
 
 from engine import Engine
 from engine.log.partition_log import PartitionLogs
@@ -11,7 +14,9 @@ from engine.model.errors import PartitionUnavailable
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
 from engine.postgres import deadlines
+from tests.console.browser.pages import PAGES
 from tests.console.conftest import TOPIC, Orders, signed_in
+from tests.engine.support import unreachable
 
 DOWN = "broker-2 does not answer."
 
@@ -86,3 +91,32 @@ def test_the_overview_names_the_broker(
     assert "broker-2 cannot be reached" in text
     assert str(orders.partition) in text
     assert "Nothing holds readers back" not in text
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_page_waits_once_for_a_broker_that_is_away_and_none_fails(
+    orders: Orders, engine: Engine, db: None, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Each of a page's parts asks the broker; the first waits until it is known to be away."""
+    names = {"topic": TOPIC, "txn": orders.open, "subscription": orders.subscription.name}
+    away, admin = engine.topics.get(TOPIC).brokers[number], signed_in("admin")
+    wrong = {}
+    for row in PAGES:
+        if row.name == "settings-user":
+            continue  # Of a user that the tests of the browser make.
+        with unreachable(engine, away):
+            waited = counted(monkeypatch, engine._brokers.get(away)._pool)
+            answer = admin.get(row.address.format(**names))
+        if answer.status_code not in {row.status, 503} or len(waited) > 1:
+            wrong[row.name] = (answer.status_code, len(waited))
+        if answer.status_code == 503:
+            assert away in answer.content.decode()
+    assert wrong == {}
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, pool: ConnectionPool[Any]) -> list[object]:
+    """Grows whenever somebody asks the pool for a connection."""
+    waits: list[object] = []
+    connect = pool.getconn
+    monkeypatch.setattr(pool, "getconn", lambda *a, **k: (waits.append(a), connect(*a, **k))[1])
+    return waits

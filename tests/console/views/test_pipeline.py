@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django.test import Client
 
 from engine import Engine
 from txnconsole.audit.models import AuditEntry
+from txnconsole.preferences.models import Preferences
 from txnconsole.runs.models import Figure, PipelineRun, RunState
 
 pytestmark = pytest.mark.usefixtures("valkey_url")
@@ -141,7 +143,9 @@ def test_runs_that_come_while_one_reads_wait_behind_a_count(engine: Engine, view
 
 
 def test_figures_are_shown_by_what_they_are_about(engine: Engine, viewer: Client) -> None:
-    assert "No figures" in viewer.get("/pipeline/figures").content.decode()
+    empty = viewer.get("/pipeline/figures").content.decode()
+    assert "No figures" in empty
+    assert "js/shell.js" in empty  # Theme, search and palette are there without figures too.
     sums = {"messages": 0, "batches": 0, "bytes": 0, "committed": 3, "aborted": 1}
     for name, held in (("ann", 61_000), ("<b>eve", 1_000)):
         given = {"dimension": "owner", "name": name, "held_ms": held, "resolution": "hour"}
@@ -149,6 +153,13 @@ def test_figures_are_shown_by_what_they_are_about(engine: Engine, viewer: Client
     page = viewer.get("/pipeline/figures?by=owner&per=hour").content.decode()
     assert "&lt;b&gt;eve" in page
     assert "1 min 01 s" in page
+    assert "Hour (UTC)" in page
+    Preferences.objects.update_or_create(
+        user=User.objects.get(username="a-viewer"), defaults={"zone": "Asia/Kolkata"}
+    )
+    elsewhere = viewer.get("/pipeline/figures?by=owner&per=hour").content.decode()
+    assert "Hour (Asia/Kolkata)" in elsewhere
+    assert ">2026-01-31 17:30:00<" in elsewhere
     assert "25.0 %" in page
     assert 'value="100"' in page
     assert "ann" not in viewer.get("/pipeline/figures?by=owner&name=eve").content.decode()

@@ -18,7 +18,7 @@ from txnconsole.access.tokens import issue, recognise
 from txnconsole.audit.models import AuditEntry
 from txnconsole.preferences.models import Preferences
 
-PROFILE = {"theme": "dark", "density": "comfortable", "zone": "Asia/Kolkata"}
+PROFILE = {"theme": "dark", "density": "comfortable", "zone": "Asia/Kolkata", "pace": "10"}
 REASON = {"reason": "left the team today"}
 TABS = ["profile", "tokens", "users", "limits"]
 
@@ -57,6 +57,8 @@ def test_preferences_hold_on_every_page(engine: Engine, viewer: Client) -> None:
     assert 'data-theme="dark"' in text
     assert 'data-density="comfortable"' in text
     assert 'data-zone="Asia/Kolkata"' in text
+    assert 'data-pace="10"' in text
+    assert '<option value="10" selected>every 10 s</option>' in text
 
 
 def test_moments_are_written_in_the_users_zone(
@@ -79,6 +81,14 @@ def test_what_cannot_be_preferred_is_422(
 ) -> None:
     assert viewer.post("/settings/profile", PROFILE | change).status_code == 422
     assert not Preferences.objects.exists()
+
+
+def test_the_pace_of_the_top_bar_is_kept(engine: Engine, viewer: Client) -> None:
+    assert 'data-pace="1"' in viewer.get("/").content.decode()
+    assert viewer.post("/settings/pace", {"pace": "30"}).status_code == 204
+    assert viewer.post("/settings/pace", {"pace": "7"}).status_code == 400
+    assert viewer.post("/settings/pace", {}).status_code == 400
+    assert 'data-pace="30"' in viewer.get("/").content.decode()
 
 
 def test_the_theme_button_keeps_the_theme(engine: Engine, viewer: Client) -> None:

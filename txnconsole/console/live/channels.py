@@ -1,5 +1,9 @@
 """The names of channels: ``overview``, ``pipeline``, ``txns``, ``txn:<id>``, ``part:<name>``,
-``job:<number>``, ``alerts``, ``audit``."""
+``job:<number>``, ``alerts``, ``audit``.
+
+Who may read only their own transactions gets ``txns`` and ``txn:<id>`` as channels of their own,
+which read no others (semantics §2).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from dataclasses import dataclass
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
+from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.console.live.alerts_feed import AlertsFeed
 from txnconsole.console.live.audit_feed import AuditFeed
@@ -17,18 +22,31 @@ from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.console.live.overview_feed import OverviewFeed
 from txnconsole.console.live.partition_feed import PartitionFeed
 from txnconsole.console.live.pipeline_feed import PipelineFeed
-from txnconsole.console.live.transaction_feeds import TransactionFeed, TransactionsFeed
+from txnconsole.console.live.transaction_feeds import (
+    OwnTransactionsFeed,
+    TransactionFeed,
+    TransactionsFeed,
+)
 
 _MAX_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel by its canonical name, who may listen to it, and what reads it."""
+    """A channel by its canonical name, who may listen to it, and what reads it.
+
+    Attributes:
+        owner: whose transactions alone it tells of; None where that is not restricted.
+    """
 
     name: str
     permission: Permission
     make_feed: Callable[[], Feed]
+    owner: str | None = None
+
+    def may_be_heard_by(self, principal: Principal) -> bool:
+        """Whether the principal may listen now; its roles may change while it does."""
+        return principal.may(self.permission) and self.owner in {None, principal.name}
 
 
 #: Channels of which there is one.
@@ -37,28 +55,42 @@ _SINGLE: Mapping[str, tuple[Permission, Callable[[], Feed]]] = {
     "pipeline": (Permission.JOB_READ, PipelineFeed),
     "alerts": (Permission.ALERT_READ, AlertsFeed),
     "audit": (Permission.AUDIT_READ, AuditFeed),
-    "txns": (Permission.TRANSACTION_READ_ANY, TransactionsFeed),
 }
 
 
-def channel_named(text: str) -> Channel:
-    """Find a channel.
+def channel_named(text: str, principal: Principal) -> Channel:
+    """Find a channel, as the principal may hear it.
 
     Raises:
         InvalidRequest: the text names none.
     """
     kind, _, rest = text.partition(":")
+    if text == "txns" or kind == "txn":
+        return _of_transactions(text, principal)
     if text in _SINGLE:
         return Channel(text, *_SINGLE[text])
-    if kind == "txn":
-        txn_id = TxnID.parse(rest)
-        return Channel(
-            f"txn:{txn_id}", Permission.TRANSACTION_READ_ANY, lambda: TransactionFeed(txn_id)
-        )
     if kind == "part":
         partition = PartitionName.parse(rest)
         return Channel(f"part:{partition}", Permission.TOPIC_READ, lambda: PartitionFeed(partition))
     if kind == "job" and rest.isascii() and rest.isdigit() and len(rest) < _MAX_DIGITS:
         job_id = int(rest)
         return Channel(f"job:{job_id}", Permission.JOB_READ, lambda: JobFeed(job_id))
-    raise InvalidRequest(f"{text[:80]!r} is not a channel.")
+    raise InvalidRequest(f"{text[:80]!r} is not a channel.", field="channel")
+
+
+def _of_transactions(text: str, principal: Principal) -> Channel:
+    """Of everybody's, or of the principal's own; never one channel for both."""
+    owner = principal.owner_filter
+    permission, suffix = (
+        (Permission.TRANSACTION_READ_ANY, "")
+        if owner is None
+        else (Permission.TRANSACTION_READ, f" of {owner}")
+    )
+    if text != "txns":
+        txn_id = TxnID.parse(text.removeprefix("txn:"))
+        return Channel(
+            f"txn:{txn_id}{suffix}", permission, lambda: TransactionFeed(txn_id, owner), owner
+        )
+    if owner is None:
+        return Channel(text, permission, TransactionsFeed)
+    return Channel(f"{text}{suffix}", permission, lambda: OwnTransactionsFeed(owner), owner)

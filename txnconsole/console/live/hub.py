@@ -10,6 +10,7 @@ import structlog
 from django.db import connections
 
 from engine.model.errors import EngineError
+from engine.postgres import absences
 from txnconsole.console.live.feed import Feed, Reading
 from txnconsole.console.live.frames import frame
 
@@ -143,9 +144,10 @@ class Hub:
 
 
 def look(feed: Feed) -> Reading:
-    """Read in this thread, and let go of what Django opened for it."""
+    """Read in this thread, wait for no database twice, and let go of what Django opened for it."""
     try:
-        return feed.read()
+        with absences.remembered():
+            return feed.read()
     finally:
         connections.close_all()
 

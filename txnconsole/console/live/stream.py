@@ -30,7 +30,7 @@ async def frames(
     get_hub: Callable[[], Hub] = hub,
     recheck_seconds: float = RECHECK_SECONDS,
 ) -> AsyncIterator[str]:
-    """Yield the channel's frames until the browser goes away or its session ends.
+    """Yield the channel's frames until the browser goes away, or its session or permission ends.
 
     The channel is joined by the first step and left by the last, so that a stream that was never
     started holds no place.
@@ -48,8 +48,9 @@ async def frames(
         while True:
             text = await listener.next(HEARTBEAT_SECONDS)
             if clock() - checked >= recheck_seconds:
-                if not await sync_to_async(_may_listen)(session_key, channel):
-                    yield frame("bye", {"reason": "signed out"})
+                goodbye = await sync_to_async(_goodbye)(session_key, channel)
+                if goodbye is not None:
+                    yield frame("bye", {"reason": goodbye})
                     return
                 checked = clock()
             yield HEARTBEAT if text is None else text
@@ -57,12 +58,17 @@ async def frames(
         source.leave(channel.name, listener)
 
 
-def _may_listen(session_key: str, channel: Channel) -> bool:
-    """Whether the session is still signed in and permitted; leaves no connection open."""
+def _goodbye(session_key: str, channel: Channel) -> str | None:
+    """Why the session may not listen any more; None while it may. Leaves no connection open.
+
+    Who has lost a role is still signed in: signing in again would give them nothing.
+    """
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     try:
         principal = principal_of(get_user(request))
     finally:
         connections.close_all()
-    return principal is not None and principal.may(channel.permission)
+    if principal is None:
+        return "signed out"
+    return None if channel.may_be_heard_by(principal) else "not permitted"

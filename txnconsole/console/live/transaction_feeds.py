@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 from engine.inspect.shares import Share
-from engine.model.transaction import Transaction
+from engine.model.transaction import Transaction, TransactionFilter
 from engine.model.txn_id import TxnID
 from txnconsole.console.live.feed import Reading, digest
 from txnconsole.console.summary import issued
 from txnconsole.enginedb.wiring import engine
+
+#: So many of an owner's newest transactions are told of, and so many open ones counted.
+NEWEST = 40
+MOST_OPEN = 10_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TransactionsFeed:
@@ -33,22 +42,73 @@ class TransactionsFeed:
         return Reading(position, {"figures": figures} if changed else None)
 
 
-class TransactionFeed:
-    """Tells when a transaction or one of its participants has moved on, or has written or
-    acknowledged more."""
+class OwnTransactionsFeed:
+    """Sends how many of an owner's transactions are open, and when the newest were opened; knows
+    nothing of anybody else's."""
 
-    def __init__(self, txn_id: TxnID) -> None:
-        self._txn_id = txn_id
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
         self._position = ""
 
     def read(self) -> Reading:
         """Look once.
 
         Raises:
-            TransactionNotFound: its records are gone.
             CoordinatorUnavailable: the coordinators' database cannot be read.
         """
-        transaction = engine().coordinator.get(self._txn_id)
+        standing = own_standing(self._owner)
+        changed = standing.position != self._position
+        self._position = standing.position
+        return Reading(standing.position, standing.told if changed else None)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStanding:
+    """How an owner's transactions stand: ``opened`` has the moments of the newest, in µs of the
+    epoch, the newest first."""
+
+    position: str
+    figures: dict[str, int]
+    opened: list[int]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return {"figures": self.figures, "opened": self.opened}
+
+
+def own_standing(owner: str) -> OwnStanding:
+    """Look once at the owner's newest transactions, and count the open ones.
+
+    Raises:
+        CoordinatorUnavailable: the coordinators' database cannot be read.
+    """
+    coordinator = engine().coordinator
+    newest = coordinator.list(TransactionFilter(owner=owner), limit=NEWEST).items
+    figures = {"open": coordinator.count_open(owner, MOST_OPEN)}
+    statuses = [[str(one.txn_id), one.status] for one in newest]
+    opened = [
+        (one.opened_at - _EPOCH) // timedelta(microseconds=1) for one in newest if one.opened_at
+    ]
+    return OwnStanding(digest(figures, statuses), figures, opened)
+
+
+class TransactionFeed:
+    """Tells when a transaction or one of its participants has moved on, or has written or
+    acknowledged more. To a listener who is not its ``owner``, there is none."""
+
+    def __init__(self, txn_id: TxnID, owner: str | None = None) -> None:
+        self._txn_id = txn_id
+        self._owner = owner
+        self._position = ""
+
+    def read(self) -> Reading:
+        """Look once.
+
+        Raises:
+            TransactionNotFound: its records are gone, or it is another owner's.
+            CoordinatorUnavailable: the coordinators' database cannot be read.
+        """
+        transaction = engine().coordinator.get(self._txn_id, owner=self._owner)
         share = None if transaction.ended_at else _share_of(self._txn_id)
         position = transaction_position(transaction, share)
         changed = position != self._position

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Literal
 
 from django import template
 from django.templatetags.static import static
@@ -53,9 +54,9 @@ _READING = {
 
 
 @register.filter
-def count(value: int | None) -> str:
-    """``18546`` as ``18,546``; nothing known is a dash."""
-    return _DASH if value is None else f"{value:,}"
+def count(value: int | Literal[""] | None) -> str:
+    """``18546`` as ``18,546``; nothing known, or of something unknown, is a dash."""
+    return _DASH if value is None or value == "" else f"{value:,}"
 
 
 @register.filter

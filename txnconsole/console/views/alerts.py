@@ -28,7 +28,9 @@ from txnconsole.console.newer import MOST, Newer, number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 
 PAGE_ROWS = 50
-_PENDING_ROWS = 20
+#: A row of these is large: more would pass the elements that a page may have.
+_FIRING_ROWS = 24
+_PENDING_ROWS = 10
 
 
 @require_GET
@@ -43,7 +45,7 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
     if keys and since is not None:
         firing, newer = reading.as_listed(keys, since)
     else:
-        firing, newer, since = reading.firing(PAGE_ROWS), 0, now
+        firing, newer, since = reading.firing(_FIRING_ROWS), 0, now
     kept = urlencode({"listed": ",".join(one.key for one in firing), "since": since.isoformat()})
     pending = Alert.objects.filter(state=AlertState.PENDING).order_by("id")
     resolved = Alert.objects.filter(state=AlertState.RESOLVED)
@@ -55,6 +57,7 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
         # Nothing that is listed can move when nothing is.
         "region": f"{here}?{kept}" if firing else here,
         "loud": reading.firing_count(),
+        "unlisted": reading.unlisted(firing, newer),
         "pending": pending[:_PENDING_ROWS],
         "last": resolved.first() if not firing else None,
         "evaluated_at": reading.last_evaluation(),
@@ -107,7 +110,7 @@ def resolved_since(request: ConsoleRequest) -> HttpResponse:
     resolved, _, _ = _resolved(request)
     since = parse_datetime(request.GET.get("since", ""))
     if since is None or is_naive(since):
-        raise InvalidRequest("Say since which moment, with its zone.")
+        raise InvalidRequest("Say since which moment, with its zone.", field="since")
     query = request.GET.copy()
     query.pop("since")
     address = reverse("console:alert-history") + (f"?{query.urlencode()}" if query else "")

@@ -50,7 +50,9 @@ def added(request: ConsoleRequest) -> HttpResponse:
     form = AuditForm(request.GET)
     than = number_of(request.GET.get("above", ""))
     if than is None or not form.is_valid():
-        raise InvalidRequest("Say above which number, and by a filter of the audit log's page.")
+        raise InvalidRequest(
+            "Say above which number, and by a filter of the audit log's page.", field="above"
+        )
     query = request.GET.copy()
     query.pop("above")
     address = reverse("console:audit") + (f"?{query.urlencode()}" if query else "")
@@ -70,7 +72,8 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
     filled = AuditForm(request.GET)
     if not filled.is_valid():
         raise InvalidRequest(
-            " ".join(f"{name}: {found[0]}" for name, found in filled.errors.items())
+            " ".join(f"{name}: {found[0]}" for name, found in filled.errors.items()),
+            field={name: str(found[0]) for name, found in filled.errors.items()},
         )
     response = streamed(exported(filled.wanted(), form), f"{_KINDS[form]}; charset=utf-8")
     name = f"audit-{database_now():%Y%m%d-%H%M%S}.{form}"

@@ -110,15 +110,18 @@ def _place(where: str, message: str) -> dict[str, object]:
     """The partition and the offset that a topic or partition and a message name."""
     if message.isascii() and message.isdigit():
         if int(message) > MAX_OFFSET:
-            raise InvalidRequest(f"{message} is not an offset: no log is as long.")
+            raise InvalidRequest(f"{message} is not an offset: no log is as long.", field="message")
         if ":" not in where:
-            raise InvalidRequest(f"An offset needs its partition: write {where or 'topic'}:0.")
+            raise InvalidRequest(
+                f"An offset needs its partition: write {where or 'topic'}:0.", field="where"
+            )
         return {"place": PartitionName.parse(where), "offset": int(message)}
     message_id = MessageID.parse(message)
     topic = TopicName.parse(where.rpartition(":")[0] or where)
     place = PartitionName(topic, message_id.partition)
     if ":" in where and PartitionName.parse(where) != place:
         raise InvalidRequest(
-            f"Message {message_id} is in partition {message_id.partition}, not in {where}."
+            f"Message {message_id} is in partition {message_id.partition}, not in {where}.",
+            field="where",
         )
     return {"place": place, "offset": message_id.offset}

@@ -40,7 +40,9 @@ def held_back(request: ConsoleRequest) -> HttpResponse:
         return show(request, "console/partials/held_history.html", past)
     order = request.GET.get("sort", "most")
     if order not in ORDERS:
-        raise InvalidRequest(f"{order[:20]!r} is no order; take one of {', '.join(ORDERS)}.")
+        raise InvalidRequest(
+            f"{order[:20]!r} is no order; take one of {', '.join(ORDERS)}.", field="sort"
+        )
     text = request.GET.get("from", "")
     lower = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
     found = region(lambda: engine().inspect.held_back(KNOWN))

@@ -20,11 +20,11 @@ from txnconsole.enginedb.wiring import engine
 
 #: How far back the page can look; samples are kept for two days.
 RANGES = {
-    "15m": ("15 minutes", timedelta(minutes=15)),
-    "1h": ("1 hour", timedelta(hours=1)),
-    "6h": ("6 hours", timedelta(hours=6)),
-    "1d": ("1 day", timedelta(days=1)),
-    "2d": ("2 days", timedelta(days=2)),
+    "15m": ("15m", timedelta(minutes=15)),
+    "1h": ("1h", timedelta(hours=1)),
+    "6h": ("6h", timedelta(hours=6)),
+    "1d": ("24h", timedelta(days=1)),
+    "2d": ("2d", timedelta(days=2)),
 }
 _DEFAULT = "1h"
 _POINTS = 400
@@ -89,7 +89,9 @@ def _moment(request: ConsoleRequest) -> datetime | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and int(text) <= _MAX_MS):
-        raise InvalidRequest(f"{text[:30]!r} is no moment; give milliseconds since 1970.")
+        raise InvalidRequest(
+            f"{text[:30]!r} is no moment; give milliseconds since 1970.", field="at"
+        )
     return datetime.fromtimestamp(int(text) / 1000, UTC)
 
 

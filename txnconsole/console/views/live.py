@@ -25,10 +25,10 @@ async def live(request: HttpRequest) -> HttpResponseBase:
     if principal is None:
         return HttpResponse("Signed out.", status=401)
     try:
-        channel = channel_named(request.GET.get("ch", ""))
+        channel = channel_named(request.GET.get("ch", ""), principal)
     except InvalidRequest as error:
         return HttpResponse(error.message, status=400, content_type="text/plain")
-    if not principal.may(channel.permission):
+    if not channel.may_be_heard_by(principal):
         return _refused(403, "Forbidden", f"This needs the permission {channel.permission}.")
     if wants_json(request):
         return await _look_once(channel)

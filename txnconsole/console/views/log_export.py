@@ -58,12 +58,14 @@ def _range(request: ConsoleRequest, status: PartitionStatus) -> tuple[int, int]:
     """The offsets asked for, as far as the log has them now."""
     first, last = (number_of(request.GET.get(name, "").replace(",", "")) for name in ("from", "to"))
     if first is None or last is None:
-        raise InvalidRequest("Say from which offset to which, both in whole numbers.")
+        raise InvalidRequest("Say from which offset to which, both in whole numbers.", field="from")
     if last < first:
-        raise InvalidRequest("The range ends before it begins.")
+        raise InvalidRequest("The range ends before it begins.", field="to")
     first, last = max(first, status.log_start_offset), min(last, status.last_offset)
     if last - first >= MAX_OFFSETS:
-        raise InvalidRequest(f"A file has at most {MAX_OFFSETS:,} offsets; narrow the range.")
+        raise InvalidRequest(
+            f"A file has at most {MAX_OFFSETS:,} offsets; narrow the range.", field="to"
+        )
     return first, last
 
 

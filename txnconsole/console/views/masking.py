@@ -78,7 +78,7 @@ def delete(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     )
 
     def change(form: ReasonForm) -> Outcome:
-        delete_masking_rule(actor_of(request), rule, form.cleaned_data["reason"])
+        delete_masking_rule(actor_of(request), rule_id, form.cleaned_data["reason"])
         return Outcome(title="The rule is deleted", goes_to=confirmation.back)
 
     return ask(request, confirmation, ReasonForm, change)

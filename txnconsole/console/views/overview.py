@@ -95,5 +95,7 @@ def _rest(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
 def _range(request: ConsoleRequest) -> str:
     name = request.GET.get("range", _DEFAULT_RANGE)
     if name not in RANGES:
-        raise InvalidRequest(f"{name[:20]!r} is not a range; take one of {', '.join(RANGES)}.")
+        raise InvalidRequest(
+            f"{name[:20]!r} is not a range; take one of {', '.join(RANGES)}.", field="range"
+        )
     return name

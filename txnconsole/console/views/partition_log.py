@@ -160,6 +160,6 @@ def _offset(request: HttpRequest) -> int | None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > _MAX_OFFSET_DIGITS:
         raise InvalidRequest(
-            f"{text[:30]!r} is neither an offset nor a moment such as 2026-11-22 14:03."
+            f"{text[:30]!r} is neither an offset nor a moment such as 2026-11-22 14:03.", field="at"
         )
     return int(text)

@@ -12,7 +12,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.effective_limits import limits, retention
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.settings_forms import PreferencesForm
-from txnconsole.preferences.models import Preferences, Theme
+from txnconsole.preferences.models import Pace, Preferences, Theme
 
 #: Title, address name, permission.
 TABS = (
@@ -39,14 +39,18 @@ def settings_page(
 @require_http_methods(["GET", "POST"])
 @page(Permission.SELF_READ)
 def profile(request: ConsoleRequest) -> HttpResponse:
-    """Who one is, and theme, density and time zone, kept with the user."""
+    """Who one is, and theme, density, time zone and pace, kept with the user."""
     chosen = request.preferences
-    kept = {"theme": chosen.theme, "density": chosen.density, "zone": chosen.zone}
+    kept = {name: getattr(chosen, name) for name in PreferencesForm.base_fields}
     form = PreferencesForm(request.POST or None, initial=kept)
     if request.method == "POST" and form.is_valid():
         Preferences.objects.update_or_create(user_id=chosen.pk, defaults=form.cleaned_data)
         return HttpResponseRedirect(f"{reverse('console:settings-profile')}?saved=1")
-    context = {"form": form, "saved": request.GET.get("saved") == "1"}
+    context = {
+        "form": form,
+        "saved": request.GET.get("saved") == "1",
+        "permissions": sorted(request.principal.permissions),
+    }
     status = 422 if form.errors else 200
     return settings_page(
         request, "console/settings/profile.html", "settings-profile", context, status=status
@@ -61,6 +65,19 @@ def theme(request: ConsoleRequest) -> HttpResponse:
     if chosen not in Theme.values:
         return HttpResponse("No such theme.", status=400)
     Preferences.objects.update_or_create(user_id=request.preferences.pk, defaults={"theme": chosen})
+    return HttpResponse(status=204)
+
+
+@require_POST
+@page(Permission.SELF_READ)
+def pace(request: ConsoleRequest) -> HttpResponse:
+    """Keep how often open pages are to be renewed, as the top bar has it."""
+    chosen = request.POST.get("pace", "")
+    if chosen not in map(str, Pace.values):
+        return HttpResponse("No such pace.", status=400)
+    Preferences.objects.update_or_create(
+        user_id=request.preferences.pk, defaults={"pace": int(chosen)}
+    )
     return HttpResponse(status=204)
 
 

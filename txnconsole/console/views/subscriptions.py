@@ -177,7 +177,9 @@ def seek(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
     def change(form: SeekForm) -> Outcome:
         data = form.cleaned_data
         if data["force"] and not may_force:
-            raise InvalidRequest("Aborting transactions of others needs transaction.abort_any.")
+            raise InvalidRequest(
+                "Aborting transactions of others needs transaction.abort_any.", field="force"
+            )
         ended = operations.seek(
             actor,
             full_name,

@@ -146,7 +146,7 @@ def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     def change(form: DeleteForm) -> Outcome:
         data = form.cleaned_data
         if data["name"].strip() != str(topic):
-            raise InvalidRequest(f"The name to write is {topic}.")
+            raise InvalidRequest(f"The name to write is {topic}.", field="name")
         operations.delete(actor, topic, force=data["force"], reason=data["reason"])
         return Outcome(title=f"{topic} is deleted", goes_to=reverse("console:topics"))
 

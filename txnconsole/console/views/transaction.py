@@ -68,17 +68,10 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "share": share,
         "is_final": is_final,
         # A transaction that has ended changes no more.
-        "channel": None if is_final or request.principal.owner_filter else f"txn:{txn_id}",
+        "channel": None if is_final else f"txn:{txn_id}",
         "position": transaction_position(found, None if is_final else share),
         "phases": phases_of(found),
-        "steps": steps(
-            found.status,
-            opened=found.opened_at,
-            decided=found.decided_at,
-            ended=found.ended_at,
-            now=found.now,
-            why=found.end_reason and str(found.end_reason),
-        ),
+        "steps": steps(found, found.now),
         "log": records,
         "records": slice_of(records.value or (), request.GET.get("records", ""), _ROWS),
         "parts": parts,
@@ -169,7 +162,7 @@ def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     if request.headers.get("Accept") == "application/json":
         phases = phases_of(found.transaction)
         return JsonResponse(
-            figure(found, rows)
+            figure(found, rows, hide_idle=request.GET.get("idle") == "hidden")
             | {"phases": [[each.status, duration(each.duration_ms)] for each in phases]}
         )
     context = {"transaction": found.transaction, "timeline": found, "lanes": rows}
@@ -233,7 +226,7 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     partition = PartitionName.parse(wanted) if wanted else next(iter(names), None)
     part = next((one for one in found.partitions if one.partition == partition), None)
     if partition is not None and part is None:
-        raise InvalidRequest(f"{txn_id} has not written to {partition}.")
+        raise InvalidRequest(f"{txn_id} has not written to {partition}.", field="partition")
     place = names.index(partition) // _CHOICES * _CHOICES if partition else 0
     start = _offset(request.GET.get("from", ""))
     shown = region(lambda: _contents(part, txn_id, start))

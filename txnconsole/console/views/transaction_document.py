@@ -9,7 +9,8 @@ from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.phases import steps
-from txnconsole.console.transaction_document import MAX_BYTES, TOO_LARGE, Document, read_document
+from txnconsole.console.transaction_document import MAX_BYTES, TOO_LARGE, read_document
+from txnconsole.documents.structs import TransactionDocument
 
 #: Rows of each table; a page has 1,000 elements at most.
 ROWS = 20
@@ -32,21 +33,16 @@ def read_file(request: ConsoleRequest) -> HttpResponse:
         return _shown(request, None, error.message)
 
 
-def _shown(request: ConsoleRequest, document: Document | None, error: str = "") -> HttpResponse:
+def _shown(
+    request: ConsoleRequest, document: TransactionDocument | None, error: str = ""
+) -> HttpResponse:
     context: dict[str, object] = {"document": document, "error": error, "mib": MAX_BYTES // _MIB}
     if document is not None:
         one = document.transaction
         context |= {
             "txn": one,
             "rows": f":{ROWS}",
-            "steps": steps(
-                one.status,
-                opened=one.opened_at,
-                decided=one.decided_at,
-                ended=one.ended_at,
-                now=document.as_of,
-                why=one.end_reason and str(one.end_reason),
-            ),
+            "steps": steps(one, document.as_of),
             "more": {
                 name: max(0, len(getattr(document, name) or ()) - ROWS)
                 for name in ("partitions", "subscriptions", "log", "audit", "acknowledgements")

@@ -15,21 +15,18 @@ from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
-from txnconsole.console.audit_log import audit_page
 from txnconsole.console.own_transactions import narrowed, transaction_page
 from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.spreadsheet import csv_lines
-from txnconsole.console.transaction_bundle import bundle as make_bundle
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
+from txnconsole.documents.transaction import transaction_document
 from txnconsole.enginedb.wiring import engine
 from txnconsole.streamed import streamed
 
 #: Transactions of one file; one that is cut says so at its end.
 MAX_ROWS = 10_000
 _STEP = 500
-#: Audit entries of one transaction's document, the newest.
-_AUDIT_ROWS = 500
 _COLUMNS = (
     *("txn_id", "status", "owner", "client", "opened_at", "age_ms", "timeout_ms", "deadline"),
     *("decided_at", "ended_at", "end_reason", "end_detail"),
@@ -50,7 +47,7 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
     try:
         query = narrowed(parse(listing.text, me=request.principal.name), request.principal)
     except QueryError as error:
-        raise InvalidRequest(str(error)) from error
+        raise InvalidRequest(str(error), field="q") from error
     pages = _pages(listing, query)
     first = next(pages, ())  # What cannot be read at all is an error page, not half a file.
     found = chain([first], pages)
@@ -65,22 +62,11 @@ def export(request: ConsoleRequest, form: str) -> HttpResponse:
 @transaction_page
 def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """All that is known of one transaction as one JSON document, without payloads."""
-    inspect = engine().inspect
-    found = inspect.transaction(txn_id)
-    log = engine().coordinator.log(txn_id)
-    acknowledged = inspect.transactions.acknowledged(found)
-    cut = ["acknowledgements"] if acknowledged.cut else []
-    audit = None
-    if request.principal.may(Permission.AUDIT_READ):
-        about = f"transaction:{txn_id}"
-        entries = audit_page(before=None, about=about, people=False, limit=_AUDIT_ROWS)
-        audit = entries.entries
-        cut += ["audit"] if entries.below is not None else []
-    told = make_bundle(found, log, inspect.participants(txn_id), acknowledged, audit=audit, cut=cut)
+    now, told = transaction_document(txn_id, audit=request.principal.may(Permission.AUDIT_READ))
     response = HttpResponse(
         msgspec.json.format(msgspec.json.encode(told), indent=2), content_type="application/json"
     )
-    name = f"transaction-{txn_id.tc_id}-{txn_id.sequence}-{found.now:%Y%m%d-%H%M%S}.json"
+    name = f"transaction-{txn_id.tc_id}-{txn_id.sequence}-{now:%Y%m%d-%H%M%S}.json"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 

@@ -16,10 +16,10 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.bulk_limits import most_at_once
 from txnconsole.console.finding import LOOK_THROUGH
 from txnconsole.console.live.feed import digest
-from txnconsole.console.live.transaction_feeds import live_figures
+from txnconsole.console.live.transaction_feeds import live_figures, own_standing
 from txnconsole.console.own_transactions import narrowed
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.reads import Region, region
+from txnconsole.console.reads import region
 from txnconsole.console.transaction_list import Listing, chips, with_shares
 from txnconsole.console.transaction_query import (
     QUALIFIERS,
@@ -46,8 +46,9 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
     transaction.
     """
     listing = Listing.of(request.GET)
-    sees_all = request.principal.owner_filter is None
-    figures: Region[dict[str, int]] = region(live_figures) if sees_all else Region()
+    owner = request.principal.owner_filter
+    standing = region(lambda: _standing(owner))
+    figures, position, opened = standing.value or ({}, "", None)
     error = None
     query = TransactionQuery()
     try:
@@ -57,15 +58,17 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
     if len(query.txn_ids) == 1:
         return HttpResponseRedirect(reverse("console:transaction", args=[query.txn_ids[0]]))
     context: dict[str, Any] = {
-        "channel": "txns" if sees_all else None,
-        "sees_all": sees_all,
-        "position": digest(figures.value),
+        "channel": "txns",
+        "sees_all": owner is None,
+        "position": position,
         "listing": listing,
         "query": query,
         "query_error": error,
-        "chips": chips(listing, query, figures.value or {}),
+        "chips": chips(listing, query, figures),
         "qualifiers": [(one.name, one.takes, one.values) for one in QUALIFIERS.values()],
+        "standing": standing,
         "figures": figures,
+        "opened": opened,
         "awaits_newer": listing.order is TransactionOrder.NEWEST
         and not listing.cursor
         and not query.txn_ids,
@@ -79,6 +82,15 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
     return show(
         request, "console/transactions.html", context, status=400 if error is not None else 200
     )
+
+
+def _standing(owner: str | None) -> tuple[dict[str, int], str, int | None]:
+    """The figures, where the channel stands, and when the newest of an owner's own was opened."""
+    if owner is None:
+        figures = live_figures()
+        return figures, digest(figures), None
+    own = own_standing(owner)
+    return own.figures, own.position, next(iter(own.opened), 0)
 
 
 def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:

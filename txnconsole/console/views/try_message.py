@@ -52,9 +52,9 @@ class MessageForm(ReasonForm):
 def send(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """Ask which message, and for a reason; on POST, append it."""
     if topic.is_system:
-        raise InvalidRequest(f"{topic} is the engine's own; it can only be read.")
+        raise InvalidRequest(f"{topic} is the engine's own; it can only be read.", field="topic")
     if not request.principal.may_use(topic):
-        raise InvalidRequest(f"Your role may not write to {topic}.")
+        raise InvalidRequest(f"Your role may not write to {topic}.", field="topic")
     partition = PartitionName(topic, number)
     status = engine().log.status(partition)
     effects = [
