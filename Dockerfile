@@ -18,9 +18,11 @@ COPY engine engine
 COPY txnconsole txnconsole
 COPY templates templates
 COPY static static
-RUN printf '#!/bin/sh\nPYTHONPATH=/app exec /app/.venv/bin/python -m txnconsole.client.txnctl "$@"\n' \
+RUN printf '#!/bin/sh\nexec /app/.venv/bin/python -m txnconsole.client.txnctl "$@"\n' \
     > .venv/bin/txnctl && chmod +x .venv/bin/txnctl
+# Spark's executors run elsewhere than here, and import the jobs all the same.
 ENV PATH=/app/.venv/bin:$PATH \
+    PYTHONPATH=/app \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     TXNCONSOLE_DATA=/data \

@@ -13,12 +13,14 @@ PIP_AUDIT_VERSION := 2.10.1
 # Where the home directory cannot be written, the checkout can.
 export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || echo "$(CURDIR)/.cache/uv")
 export UV_LINK_MODE ?= copy
-FAST := not served and not browser and not spark and not acceptance and not crash and not deep and not checker
+# Images for containers often set it; here every process would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+FAST := not (served or programs or browser or spark or acceptance or crash or plans or deep or checker)
 # They have both processors for themselves.
 WHOLE := spark or acceptance
 
-.PHONY: help setup lock audit-dependencies run serve test test-fast soak chromium lint types imports format bench \
-	bench-engine bench-http bench-archive bench-console bench-pipeline docs screenshots clean
+.PHONY: help setup lock audit-dependencies run serve test test-fast soak kills chromium lint types imports format bench \
+	bench-engine bench-http bench-archive bench-console bench-browser bench-pipeline docs screenshots clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
@@ -34,8 +36,9 @@ $(STAMP): requirements.lock
 	@$(VENV)/bin/uv --version 2>/dev/null | grep -q '^uv $(UV_VERSION)' || \
 		$(PY) -m pip install -qq --disable-pip-version-check uv==$(UV_VERSION)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip sync --quiet --require-hashes requirements.lock
-	@printf '#!/bin/sh\nPYTHONPATH="%s" exec "%s/$(PY)" -m txnconsole.client.txnctl "$$@"\n' \
-		"$(CURDIR)" "$(CURDIR)" > $(VENV)/bin/txnctl && chmod +x $(VENV)/bin/txnctl
+	@echo "$(CURDIR)" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/txnconsole.pth"
+	@printf '#!/bin/sh\nexec "%s/$(PY)" -m txnconsole.client.txnctl "$$@"\n' \
+		"$(CURDIR)" > $(VENV)/bin/txnctl && chmod +x $(VENV)/bin/txnctl
 	@touch $(STAMP)
 
 lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew
@@ -60,8 +63,8 @@ test: setup chromium lint types imports ## Run all checks and all tests
 	@$(PY) -m pytest -q -n 2 -m "not ($(WHOLE))"; others=$$?; \
 	$(PY) -m pytest -q -m "$(WHOLE)" && exit $$others
 
-test-fast: setup ## Run the tests that need no browser, no JVM and no whole product
-	@exec $(PY) -m pytest -q -n 2 -m "$(FAST)"
+test-fast: setup ## Run the tests that start no program and fill no large table, but tests/pipeline
+	@exec $(PY) -m pytest -q -n 2 -m "$(FAST)" --ignore=tests/pipeline
 
 # Browser tests drive Debian's Chromium. Outside CI they are skipped where it cannot be installed.
 chromium:
@@ -89,7 +92,10 @@ format: setup ## Format the code
 soak: setup ## Run clients and faults for MINUTES (10), and check every answer
 	@$(PY) -m tests.checker.soak $(or $(MINUTES),10) $(SEED)
 
-bench: bench-engine bench-http bench-archive bench-console bench-pipeline ## Run all benchmarks (minutes)
+kills: setup ## Kill PostgreSQL KILLS (200) times under load; what is rebuilt is what the log says
+	@TXNCONSOLE_KILLS=$(or $(KILLS),200) $(PY) -m pytest -q -n 2 -rA tests/engine/crash/test_kill.py
+
+bench: bench-engine bench-http bench-archive bench-console bench-browser bench-pipeline ## Run all benchmarks (minutes)
 
 bench-engine: setup ## The engine beside pgmq, INSERT and COPY
 	@$(PY) -m benchmarks.engine
@@ -102,6 +108,9 @@ bench-archive: setup ## The archive of ended transactions at 10^6 of each kind
 
 bench-console: setup ## Each page of the console over 10^6 transactions and 10^4 partitions
 	@$(PY) -m benchmarks.console
+
+bench-browser: setup chromium ## The same pages in Chromium: first paint, long tasks, bytes, layout shift
+	@$(PY) -m benchmarks.console --browser
 
 bench-pipeline: setup ## Spark beside COPY out of PostgreSQL and the engine's own produce
 	@$(PY) -m benchmarks.pipeline

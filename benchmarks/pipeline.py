@@ -1,12 +1,13 @@
 """The pipeline beside what it stands on: ``make bench-pipeline`` (design/pipeline.md, its goals).
 
 Reading: one Spark task slot, straight from the brokers, every column of every message laid out,
-beside COPY of the same entries out of PostgreSQL by one process that looks at nothing. Writing: a
+beside COPY out of PostgreSQL by one process that looks at nothing: of the same entries, by the
+bytes that are stored, compressed; and of a table with a row for each message. Writing: a
 DataFrame into a topic, exactly once, over HTTP, beside the engine's own produce in one process, in
 batches as large as the sink's. Auditing: a log of which one open transaction holds half, on two
 cores, beside one of a quarter of the length, which tells whether it grows linearly.
 
-``python -m benchmarks.pipeline audit`` measures auditing alone.
+``python -m benchmarks.pipeline audit`` measures one of the three alone; so do ``read``, ``write``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.report import Row, alternate, at_least, report
@@ -31,47 +33,79 @@ from tests.server import served
 from txnconsole.local.postgres import EmbeddedPostgres
 from txnconsole.pipeline.audit.log_copy import LogCopy
 from txnconsole.pipeline.audit.report import audit
+from txnconsole.pipeline.outgoing import BATCH_MESSAGES
 from txnconsole.pipeline.session import build_session, stop_session
 
 _TOPIC = TopicName("public", "default", "bench")
 _OUTPUT = "public/default/bench-output"
-_BATCHES, _IN_BATCH = 1200, 500
+_BATCHES, _IN_BATCH = 3000, 500
 _WRITTEN = 200_000
 _ROUNDS = 3
-_SINK_BATCH = 1000
 _TURNS = 250_000
+_LAID_OUT = "bench_message"
+_CREATE_ROWS = """
+CREATE UNLOGGED TABLE bench_message (
+    message_id text, "offset" bigint, partition integer, kind text, txn_id text, key text,
+    payload bytea, properties jsonb, event_time timestamptz, publish_time timestamptz,
+    producer_name text, sequence_id bigint, topic text, readable_at bigint
+)
+"""
+_INSERT_ROWS = """
+INSERT INTO bench_message
+SELECT
+    '1:' || n / 500 * 500 || ':0:' || n %% 500, n, 0, 'DATA', NULL, n %% 40,
+    convert_to(
+        '{"carrier":"UA","flight":' || n %% 500 || ',"dep_delay":' || n / 500 %% 97
+        || ',"arr_delay":' || n %% 61 || ',"note":"' || repeat(left(md5(n::text), 16), 5) || '"}',
+        'UTF8'
+    ),
+    '{}', NULL, now(), NULL, NULL, %(topic)s, NULL
+FROM generate_series(0, %(messages)s - 1) n
+"""
 
 
 def main(only: list[str]) -> None:
+    wanted = only or ["read", "write", "audit"]
     load = os.getloadavg()[0]
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="txnconsole-bench-") as directory:
         root = Path(directory)
-        if only == ["audit"]:
-            report("pipeline-audit", [_auditing(root)], load=(load, os.getloadavg()[0]))
-            return
-        (root / "run").mkdir()
-        postgres = EmbeddedPostgres(
-            root,
-            sockets=root / "run",
-            password="bench",  # noqa: S106 - of a server that lives for minutes, on a socket
-            log=root / "postgres.log",
-        )
-        postgres.start([])
-        try:
-            with served(postgres, root) as product:
-                urls = product.environment["BROKER_DATABASE_URLS"].split(",")
-                brokers = {f"broker-{number}": url for number, url in enumerate(urls, 1)}
-                engine = Engine(product.environment["DATABASE_URL"], brokers)
+        if wanted != ["audit"]:
+            rows += _topics(root, wanted)
+        if "audit" in wanted:
+            rows.append(_auditing(root))
+    name = "-".join(["pipeline", *only])
+    report(name, rows, load=(load, os.getloadavg()[0]))
+
+
+def _topics(root: Path, wanted: list[str]) -> list[Row]:
+    """Reading and writing topics of a product that runs."""
+    (root / "run").mkdir()
+    postgres = EmbeddedPostgres(
+        root,
+        sockets=root / "run",
+        password="bench",  # noqa: S106 - of a server that lives for minutes, on a socket
+        log=root / "postgres.log",
+    )
+    postgres.start([])
+    rows: list[Row] = []
+    try:
+        with served(postgres, root) as product:
+            urls = product.environment["BROKER_DATABASE_URLS"].split(",")
+            brokers = {f"broker-{number}": url for number, url in enumerate(urls, 1)}
+            engine = Engine(product.environment["DATABASE_URL"], brokers)
+            spark = build_session("bench", master="local[1]", short_job=False)
+            if "read" in wanted:
                 _fill(engine)
-                spark = build_session("bench", master="local[1]", short_job=False)
+                rows += _reading(spark, urls)
+            if "write" in wanted:
                 connection = {"url": product.url, "token": product.token("admin")}
-                rows = [_reading(spark, urls), _writing(spark, engine, connection)]
-                stop_session(spark)
-                engine.close()
-        finally:
-            postgres.stop()
-        rows.append(_auditing(root))
-    report("pipeline", rows, load=(load, os.getloadavg()[0]))
+                rows.append(_writing(spark, engine, connection))
+            stop_session(spark)
+            engine.close()
+    finally:
+        postgres.stop()
+    return rows
 
 
 def _fill(engine: Engine) -> None:
@@ -91,38 +125,59 @@ def _messages(seed: int) -> list[NewMessage]:
     ]
 
 
-def _reading(spark: SparkSession, urls: list[str]) -> Row:
+def _reading(spark: SparkSession, urls: list[str]) -> list[Row]:
     frame = (
         spark.read.format("txnconsole").options(brokers=",".join(urls), topic=str(_TOPIC)).load()
     )
     assert frame.count() == _BATCHES * _IN_BATCH  # And everything is warm.
+    entries = [(url, "broker.entry") for url in urls]
+    _lay_out(urls[0])
 
-    def copied() -> float:
+    def seconds_to_copy(*tables: tuple[str, str]) -> float:
         started = time.perf_counter()
-        return _stored(urls) / (time.perf_counter() - started) / 1e6
-
-    stored = _stored(urls)
+        for url, table in tables:
+            _copied(url, table)
+        return time.perf_counter() - started
 
     def read() -> float:
         started = time.perf_counter()
         frame.write.format("noop").mode("overwrite").save()
-        return stored / (time.perf_counter() - started) / 1e6
+        return 1 / (time.perf_counter() - started)
 
-    by_spark, by_copy = alternate(read, copied, rounds=_ROUNDS)
-    return at_least("stored MB a second read, one slot, beside COPY", by_spark, by_copy, 0.9)
+    by_spark, by_copy, by_row = alternate(
+        read,
+        lambda: 1 / seconds_to_copy(*entries),
+        lambda: 1 / seconds_to_copy((urls[0], _LAID_OUT)),
+        rounds=_ROUNDS,
+    )
+    megabytes = sum(_copied(url, table) for url, table in entries) / 1e6
+    what = "read, one slot, beside COPY of"
+    messages = _BATCHES * _IN_BATCH
+    return [
+        at_least(
+            f"MB a second {what} what is stored", megabytes * by_spark, megabytes * by_copy, 0.9
+        ),
+        at_least(f"messages a second {what} rows", messages * by_spark, messages * by_row, 0.9),
+    ]
 
 
-def _stored(urls: list[str]) -> int:
-    """How many bytes COPY gives of all entries."""
-    size = 0
-    for url in urls:
-        with (
-            psycopg.connect(url) as connection,
-            connection.cursor() as cursor,
-            cursor.copy("COPY broker.entry TO STDOUT (FORMAT binary)") as copy,
-        ):
-            size += sum(len(part) for part in copy)
-    return size
+def _lay_out(url: str) -> None:
+    """Write as many messages down as rows of a table, with the columns that a read gives."""
+    with psycopg.connect(url) as connection:
+        connection.execute(_CREATE_ROWS)
+        connection.execute(_INSERT_ROWS, {"topic": str(_TOPIC), "messages": _BATCHES * _IN_BATCH})
+
+
+def _copied(url: str, table: str) -> int:
+    """How many bytes COPY gives of a table, all looked at by nobody."""
+    with (
+        psycopg.connect(url) as connection,
+        connection.cursor() as cursor,
+        cursor.copy(
+            sql.SQL("COPY {} TO STDOUT (FORMAT binary)").format(sql.Identifier(*table.split(".")))
+        ) as copy,
+    ):
+        return sum(len(part) for part in copy)
 
 
 def _writing(spark: SparkSession, engine: Engine, connection: dict[str, str]) -> Row:
@@ -142,9 +197,9 @@ def _writing(spark: SparkSession, engine: Engine, connection: dict[str, str]) ->
     def produced() -> float:
         started = time.perf_counter()
         transaction = engine.coordinator.open(owner="bench")
-        for lower in range(0, _WRITTEN, _SINK_BATCH):
-            partition = PartitionName(TopicName(*_OUTPUT.split("/")), lower // _SINK_BATCH % 2)
-            part = messages[lower : lower + _SINK_BATCH]
+        for lower in range(0, _WRITTEN, BATCH_MESSAGES):
+            partition = PartitionName(TopicName(*_OUTPUT.split("/")), lower // BATCH_MESSAGES % 2)
+            part = messages[lower : lower + BATCH_MESSAGES]
             engine.produce(partition, part, txn_id=transaction.txn_id)
         engine.coordinator.end(transaction.txn_id, TxnAction.COMMIT)
         return _WRITTEN / (time.perf_counter() - started)

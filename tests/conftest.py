@@ -20,6 +20,7 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
 from tests.support.databases import NAMES, Databases
+from tests.support.kept_pool import KeptPool
 from txnconsole.celery import app
 from txnconsole.environment import django_database
 from txnconsole.local.postgres import EmbeddedPostgres
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from engine import Engine
 
 #: Ordinary tests may trade durability for speed; tests marked ``crash`` start servers of their own.
-_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _NOWHERE = "/nonexistent"
 
 #: How long a machine takes that others work on too says nothing about the code.
@@ -49,7 +50,7 @@ def pytest_configure() -> None:
     settings.REDIS_URL = f"unix://{_NOWHERE}/valkey.sock"
     settings.OFFLOAD_DIR = ""
     settings.SECURE_SSL_REDIRECT = False
-    settings.UNSAFE_DATABASES = True  # see _FAST
+    settings.UNSAFE_DATABASES = True  # see FAST
     settings.STATIC_ROOT = settings.BASE_DIR / "static"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.STORAGES = settings.STORAGES | {
@@ -86,7 +87,7 @@ def postgres(server_directory: Path) -> Iterator[EmbeddedPostgres]:
         sockets=server_directory / "run",
         password=secrets.token_urlsafe(12),
         log=server_directory / "postgres.log",
-        settings=_FAST,
+        settings=FAST,
     )
     server.start(NAMES)
     yield server
@@ -104,7 +105,9 @@ def databases(postgres: EmbeddedPostgres) -> Iterator[Databases]:
     _use_database(found.coordinator_url)
     wiring.engine().migrate()
     found.keep_seeds()
-    yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.postgres.database.ConnectionPool", KeptPool)
+        yield found
     wiring.close()
 
 

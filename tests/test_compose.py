@@ -134,11 +134,14 @@ def test_the_jobs_that_are_started_find_the_server_the_cluster_and_its_files(
     settings = services["runs"]["environment"]
     assert settings["TXNCONSOLE_URL"] == "http://web:8000"
     master = services["spark-master"]["command"]
-    assert (
-        f"spark://{master[2].partition('=')[2]}:{master[3].partition('=')[2]}"
-        == (settings["TXNCONSOLE_SPARK_MASTER"])
-    )
+    given = dict(zip(master[2::2], master[3::2], strict=True))
+    assert f"spark://{given['--host']}:{given['--port']}" == settings["TXNCONSOLE_SPARK_MASTER"]
     assert services["spark-worker"]["command"][-1] == settings["TXNCONSOLE_SPARK_MASTER"]
+    # Executors run in a directory of their own, which the libraries' owner keeps to himself.
+    assert services["spark-worker"]["command"][4:6] == ["--work-dir", "/tmp/spark"]  # noqa: S108
+    assert "PYTHONPATH=/app" in (ROOT / "Dockerfile").read_text()
+    for name in ("spark-master", "spark-worker"):  # Spark's parser knows no --name=value.
+        assert not [each for each in services[name]["command"] if re.match("--.*=", each)], name
     # Everyone who is there without being asked for may be needed by a run.
     assert not services["spark-master"].get("profiles")
     assert not services["spark-worker"].get("profiles")

@@ -14,6 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from txnconsole.environment import Environment, django_database, left_by_runner
 from txnconsole.local.process import BASE_DIR
 
+pytestmark = pytest.mark.programs
+
 
 def test_what_is_given_goes_before_what_a_run_left_and_that_before_the_default() -> None:
     env = Environment({"A": "given", "EMPTY": ""}, {"A": "left", "B": "left", "EMPTY": "left"})

@@ -1,4 +1,5 @@
-"""``make bench-console``; names of pages as arguments choose among them."""
+"""``make bench-console``; with ``--browser``, ``make bench-browser``. Names of pages as arguments
+choose among them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from txnconsole.local.valkey import EmbeddedValkey
 _NAMES = ("coordinator", "broker_1", "broker_2")
 
 
-def main(wanted: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    browser = arguments[:1] == ["--browser"]
+    wanted = arguments[1:] if browser else arguments
     with tempfile.TemporaryDirectory(prefix="txnconsole-bench-") as directory:
         root = Path(directory)
         sockets = root / "run"
@@ -41,23 +44,26 @@ def main(wanted: list[str]) -> None:
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
         }
         try:
-            _measure(wanted)
+            _measure(wanted, browser=browser)
         finally:
             queue.stop()
             server.stop()
 
 
-def _measure(wanted: list[str]) -> None:
+def _measure(wanted: list[str], *, browser: bool) -> None:
     django.setup()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    from benchmarks.console.measuring import rows  # noqa: PLC0415  # After django.setup().
+    # All of it after django.setup().
+    from benchmarks.console import browsing, measuring  # noqa: PLC0415
     from benchmarks.console.seed import seeded  # noqa: PLC0415
     from txnconsole.enginedb import wiring  # noqa: PLC0415
 
     try:
         names = seeded()
         load = os.getloadavg()[0]
-        report("console", rows(names, wanted), load=(load, os.getloadavg()[0]), keep=not wanted)
+        rows = (browsing if browser else measuring).rows(names, wanted)
+        name = "browser" if browser else "console"
+        report(name, rows, load=(load, os.getloadavg()[0]), keep=not wanted)
     finally:
         wiring.close()
 

@@ -54,6 +54,8 @@ def _isolation(engine: Engine, partition: PartitionName) -> Row:
             offset = fetched.next_offset
 
     committed, uncommitted = alternate(
-        lambda: scan(Isolation.READ_COMMITTED), lambda: scan(Isolation.READ_UNCOMMITTED)
+        lambda: scan(Isolation.READ_COMMITTED),
+        lambda: scan(Isolation.READ_UNCOMMITTED),
+        rounds=9,
     )
     return at_least("READ_COMMITTED beside READ_UNCOMMITTED", committed, uncommitted, 0.98)

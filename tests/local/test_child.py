@@ -15,6 +15,8 @@ import pytest
 from txnconsole.local import child as child_module
 from txnconsole.local.child import Child, Program
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:

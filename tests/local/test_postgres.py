@@ -15,6 +15,8 @@ import pytest
 from txnconsole.local.errors import CannotStart
 from txnconsole.local.postgres import READER, EmbeddedPostgres, assert_durable
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def directory() -> Iterator[Path]:

@@ -11,6 +11,8 @@ import redis
 from txnconsole.local.errors import CannotStart
 from txnconsole.local.valkey import EmbeddedValkey
 
+pytestmark = pytest.mark.programs
+
 
 def test_it_answers_on_a_socket_that_only_its_owner_can_open(valkey: EmbeddedValkey) -> None:
     with redis.Redis.from_url(valkey.url) as client:

@@ -12,7 +12,7 @@ from celery import current_app
 from django.conf import settings
 
 from txnconsole.queue import wakeup
-from txnconsole.queue.wakeup import claim, wake_finalizer, woken
+from txnconsole.queue.wakeup import leave, take, wake_finalizer
 
 
 @pytest.fixture
@@ -33,39 +33,64 @@ def test_a_thousand_ends_queue_one_task(queue: redis.Redis) -> None:
     assert queued(queue) == 1
 
 
-def test_each_coordinator_is_woken_by_itself(queue: redis.Redis) -> None:
-    wake_finalizer(0)
-    wake_finalizer(1)
-    assert queued(queue) == 2
-
-
-def test_an_end_after_the_worker_was_done_wakes_it_again(queue: redis.Redis) -> None:
-    wake_finalizer(0)
-    woken(0)
-    wake_finalizer(0)
-    assert queued(queue) == 2
-
-
-def test_what_a_worker_has_claimed_wakes_no_other_until_it_is_done(queue: redis.Redis) -> None:
-    assert claim(0)
-    wake_finalizer(0)
-    assert queued(queue) == 0
-    woken(0)
-    wake_finalizer(0)
+def test_one_worker_takes_all_that_were_woken_each_once(queue: redis.Redis) -> None:
+    for tc_id in (7, 0, 7, 12):
+        wake_finalizer(tc_id)
     assert queued(queue) == 1
+    assert take() == (0, 7, 12)
+    assert take() == ()
 
 
-def test_a_worker_leaves_to_another_what_that_one_has_been_woken_for(queue: redis.Redis) -> None:
+def test_who_comes_while_a_worker_is_at_it_sends_no_message(queue: redis.Redis) -> None:
+    assert take() == ()
+    wake_finalizer(3)
+    assert queued(queue) == 0
+    assert take() == (3,)
+
+
+def test_a_worker_that_waits_is_woken_by_the_first_who_comes(queue: redis.Redis) -> None:
+    take()
+    with ThreadPoolExecutor(1) as worker:
+        waiting = worker.submit(take, wait=0.9)
+        for _ in iter(lambda: queue.info("clients")["blocked_clients"], 1):
+            pass
+        wake_finalizer(3)
+        assert waiting.result() == (3,)
+    assert queued(queue) == 0
+
+
+def test_who_comes_after_a_worker_has_left_sends_a_message(queue: redis.Redis) -> None:
     wake_finalizer(0)
-    assert not claim(0)
+    take()
+    assert leave()
+    wake_finalizer(0)
+    assert queued(queue) == 2
+
+
+def test_a_worker_does_not_leave_those_behind_who_came_at_the_last_moment(
+    queue: redis.Redis,
+) -> None:
+    assert take() == ()
+    wake_finalizer(4)
+    assert not leave()
+    assert take() == (4,)
+    assert leave()
 
 
 def test_a_wake_up_lost_with_the_queue_stands_in_the_way_for_seconds_only(
     queue: redis.Redis,
 ) -> None:
     wake_finalizer(0)
-    remaining = int(queue.ttl("txnconsole:wake:0"))
+    remaining = int(queue.ttl("txnconsole:wake:finalizer"))
     assert 0 < remaining <= 5
+
+
+def test_a_worker_without_a_queue_has_nothing_to_take_and_may_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
+    assert take(wait=0.1) == ()
+    assert leave()
 
 
 def test_a_queue_that_is_gone_never_fails_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

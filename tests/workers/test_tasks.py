@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import redis
@@ -10,7 +11,7 @@ from django.db.models.functions import Now
 
 from engine import Engine
 from engine.coordinator.finalization import Finalized, Finalizer
-from engine.model.errors import CoordinatorUnavailable
+from engine.model.errors import CoordinatorUnavailable, TimeLimitExceeded
 from engine.model.message import EntryKind, NewMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
@@ -46,39 +47,41 @@ def markers(engine: Engine, partition: PartitionName) -> int:
     return sum(message.kind is not EntryKind.DATA for message in found)
 
 
-def test_finalize_carries_a_commit_to_every_partition(engine: Engine) -> None:
+def test_finalize_carries_a_commit_to_every_partition(engine: Engine, valkey_url: str) -> None:
     decided = ended_transaction(engine)
     assert decided.status is TxnStatus.COMMITTING
 
-    tasks.finalize(0)
+    wake_finalizer(0)
+    tasks.finalize()
 
     assert engine.coordinator.get(decided.txn_id).status is TxnStatus.COMMITTED
     for partition in PARTITIONS:
         assert [m.payload for m in engine.log.fetch(partition).messages] == [b"x"]
 
 
-def test_an_end_that_comes_while_its_coordinator_is_finalized_needs_no_message(
+def test_an_end_that_comes_while_others_are_carried_out_needs_no_message(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str
 ) -> None:
     first = ended_transaction(engine)
     late: list[Transaction] = []
     carry_out = Finalizer.finalize
 
-    def overtaken(
-        self: Finalizer, tc_id: int, limit: int = 1000, *, worker: str | None = None
-    ) -> Finalized:
-        done = carry_out(self, tc_id, limit, worker=worker)
-        if not late:  # Decided after the worker looked, and before it says that it is done.
-            late.append(ended_transaction(engine))
-            wake_finalizer(0)
+    def overtaken(self: Finalizer, *tc_ids: int, limit: int, worker: str | None) -> Finalized:
+        done = carry_out(self, *tc_ids, limit=limit, worker=worker)
+        for tc_id in range(
+            2
+        ):  # Decided after the worker looked, and before it says that it is done.
+            if len(late) <= tc_id:
+                late.append(ended_transaction(engine, tc_id=tc_id))
+                wake_finalizer(tc_id)
         return done
 
     wake_finalizer(0)  # The message that brought the worker.
     monkeypatch.setattr(Finalizer, "finalize", overtaken)
-    tasks.finalize(0)
+    tasks.finalize()
 
     statuses = [engine.coordinator.get(each.txn_id).status for each in (first, *late)]
-    assert statuses == [TxnStatus.COMMITTED] * 2
+    assert statuses == [TxnStatus.COMMITTED] * 3
     with redis.Redis.from_url(valkey_url) as queue:
         assert queue.llen("celery") == 1
 
@@ -92,9 +95,69 @@ def test_a_finalization_that_fails_stands_in_nobodys_way(
     wake_finalizer(0)
     monkeypatch.setattr(Finalizer, "finalize", failing)
     with pytest.raises(CoordinatorUnavailable):
-        tasks.finalize(0)
+        tasks.finalize()
     with redis.Redis.from_url(valkey_url) as queue:
-        assert not queue.exists("txnconsole:wake:0")
+        assert not queue.exists("txnconsole:wake:finalizer")
+
+
+@pytest.mark.parametrize("limit", ["_PATIENCE_SECONDS", "_STINT_SECONDS"])
+def test_who_has_been_at_it_for_long_lets_others_have_their_turn(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str, limit: str
+) -> None:
+    runs = []
+
+    def followed(self: Finalizer, *tc_ids: int, **_: object) -> Finalized:
+        runs.append(tc_ids)
+        wake_finalizer(tc_ids[0] + 1)
+        return Finalized(ended=1, waiting=0)
+
+    monkeypatch.setattr(Finalizer, "finalize", followed)
+    monkeypatch.setattr(tasks, limit, 0.0)
+    wake_finalizer(0)
+    with redis.Redis.from_url(valkey_url) as queue:
+        for messages in (2, 3):  # The one that brought it, and its successors'.
+            tasks.finalize()
+            assert queue.llen("celery") == messages
+    assert runs == [(0,), (1,)]
+
+
+def test_who_finds_nobody_waiting_goes_on(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str
+) -> None:
+    runs = []
+
+    def followed(self: Finalizer, *tc_ids: int, **_: object) -> Finalized:
+        runs.append(tc_ids)
+        if len(runs) < 5:
+            wake_finalizer(0)
+        return Finalized(ended=1, waiting=0)
+
+    monkeypatch.setattr(Finalizer, "finalize", followed)
+    monkeypatch.setattr(tasks, "_PATIENCE_SECONDS", 1e-9)
+    with redis.Redis.from_url(valkey_url) as queue:
+        wake_finalizer(0)
+        queue.delete("celery")  # The worker has taken the message.
+        tasks.finalize()
+        assert (len(runs), queue.llen("celery")) == (5, 0)
+
+
+def test_all_coordinators_that_were_woken_are_served_in_one_run(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str
+) -> None:
+    decided = [ended_transaction(engine, tc_id=tc_id) for tc_id in (3, 1, 1, 2)]
+    runs = []
+    carry_out = Finalizer.finalize
+
+    def noted(self: Finalizer, *tc_ids: int, **how: Any) -> Finalized:
+        runs.append(tc_ids)
+        return carry_out(self, *tc_ids, **how)
+
+    monkeypatch.setattr(Finalizer, "finalize", noted)
+    for transaction in decided:
+        wake_finalizer(transaction.txn_id.tc_id)
+    tasks.finalize()
+    assert runs == [(1, 2, 3)]
+    assert {engine.coordinator.get(each.txn_id).status for each in decided} == {TxnStatus.COMMITTED}
 
 
 def test_sweep_finds_ends_of_every_coordinator_without_any_wake_up(engine: Engine) -> None:
@@ -115,12 +178,10 @@ def test_one_coordinators_trouble_does_not_hold_up_the_others(
     waiting, free = ended_transaction(engine, tc_id=0), ended_transaction(engine, tc_id=1)
     carry_out = Finalizer.finalize
 
-    def failing_for_the_first(
-        self: Finalizer, tc_id: int, limit: int = 1000, *, worker: str | None = None
-    ) -> Finalized:
-        if tc_id == 0:
-            raise CoordinatorUnavailable
-        return carry_out(self, tc_id, limit, worker=worker)
+    def failing_for_the_first(self: Finalizer, *tc_ids: int, **how: Any) -> Finalized:
+        if 0 in tc_ids:
+            raise TimeLimitExceeded("one of them takes too long")
+        return carry_out(self, *tc_ids, **how)
 
     with monkeypatch.context() as patched:
         patched.setattr(Finalizer, "finalize", failing_for_the_first)
@@ -136,7 +197,7 @@ def test_several_workers_on_one_coordinator_write_each_marker_once(engine: Engin
     decided = [ended_transaction(engine) for _ in range(40)]
 
     with ThreadPoolExecutor(4) as workers:
-        for done in [workers.submit(tasks.finalize, 0) for _ in range(8)]:
+        for done in [workers.submit(tasks.sweep) for _ in range(8)]:
             done.result()
     tasks.sweep()
 
@@ -146,10 +207,11 @@ def test_several_workers_on_one_coordinator_write_each_marker_once(engine: Engin
         assert markers(engine, partition) == len(decided)
 
 
-def test_a_task_that_comes_twice_changes_nothing(engine: Engine) -> None:
+def test_a_task_that_comes_twice_changes_nothing(engine: Engine, valkey_url: str) -> None:
     ended_transaction(engine)
-    tasks.finalize(0)
-    tasks.finalize(0)
+    for _ in range(2):
+        wake_finalizer(0)
+        tasks.finalize()
     assert [markers(engine, partition) for partition in PARTITIONS] == [1, 1]
 
 
@@ -169,14 +231,14 @@ def test_expire_aborts_what_is_overdue_and_wakes_its_coordinator(
     assert expired.end_reason is EndReason.TIMEOUT
     assert engine.coordinator.get(living.txn_id).status is TxnStatus.OPEN
     with redis.Redis.from_url(valkey_url) as client:
-        assert client.exists("txnconsole:wake:2") == 1
-    tasks.finalize(2)
+        assert client.zrange("txnconsole:woken", 0, -1) == [b"2"]
+    tasks.finalize()
     assert engine.coordinator.get(overdue.txn_id).status is TxnStatus.ABORTED
 
 
 def test_samples_and_snapshots_are_taken_and_may_be_asked_for_at_any_time(engine: Engine) -> None:
     ended_transaction(engine)
-    tasks.finalize(0)
+    tasks.sweep()
     for _ in range(2):
         tasks.sample_positions()
         tasks.take_snapshots()

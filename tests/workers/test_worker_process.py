@@ -29,6 +29,8 @@ from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.programs import serving
 from txnconsole.queue import heartbeat, wakeup
 
+pytestmark = pytest.mark.programs
+
 PARTITION = PartitionName(TopicName.parse("public/default/orders"), 0)
 SECONDS = 20
 

@@ -1,4 +1,6 @@
-"""Wakes workers: to finalize a coordinator's ended transactions, to go on with jobs."""
+"""Wakes workers: to finalize coordinators' ended transactions, to go on with jobs.
+
+A wake-up is a hint that may be lost with the queue: the sweeps find the same work."""
 
 from __future__ import annotations
 
@@ -19,6 +21,11 @@ TRACEPARENT = "traceparent"
 FINALIZE = "txnconsole.finalize"
 DRIVE_JOBS = "txnconsole.drive_jobs"
 _JOBS = "jobs"
+_LANE = "finalizer"
+#: The coordinators that have been woken and that no worker has taken, each once.
+_WOKEN = "txnconsole:woken"
+_ALL = 100_000
+_UNREACHABLE = (redis.RedisError, OperationalError, OSError)
 _log = structlog.get_logger(__name__)
 #: A wake-up that was lost with the queue stands in the way of the next for this long at most.
 _PENDING_SECONDS = 5
@@ -33,11 +40,64 @@ class _Pause:
 def wake_finalizer(tc_id: int) -> None:
     """Have a worker finalize the coordinator's due transactions soon; never fails.
 
-    Wake-ups coalesce: while one waits in the queue, or its worker is at work, others add nothing.
-    The worker calls :func:`woken` and then looks once more, so an end that found a wake-up standing
-    is seen by it.
+    The coordinator is put on a list, once however often it is woken. One worker at a time takes all
+    of them (:func:`take`), and goes on until nobody has been woken for a while: only who finds no
+    worker at it sends one a message.
     """
-    _wake(str(tc_id), FINALIZE, tc_id)
+    if time.monotonic() < _Pause.until:
+        return
+    try:
+        with connection().pipeline(transaction=True) as together:
+            together.zadd(_WOKEN, {str(tc_id): 0})
+            together.set(_key(_LANE), 1, nx=True, ex=_PENDING_SECONDS)
+            _, free = together.execute()
+        if free:
+            _send(_LANE, FINALIZE)
+    except _UNREACHABLE as error:
+        _paused(_LANE, error)
+
+
+def take(*, wait: float = 0.0) -> tuple[int, ...]:
+    """The coordinators that have been woken since, ascending, for a worker that is at it: who comes
+    from now on sends no message. Waits so many seconds for the first. None: the queue is empty, or
+    does not say.
+    """
+    client = connection()
+    try:
+        with client.pipeline(transaction=True) as together:
+            together.set(_key(_LANE), 1, ex=_PENDING_SECONDS)
+            together.zpopmin(_WOKEN, _ALL)
+            _, found = together.execute()
+        if not found and wait:
+            first = client.bzpopmin(_WOKEN, timeout=wait)
+            found = [first[1:], *client.zpopmin(_WOKEN, _ALL)] if first else []
+    except redis.RedisError as error:
+        _log.warning("wake-ups not read", error=type(error).__name__)
+        return ()
+    return tuple(sorted(int(tc_id) for tc_id, _ in found))
+
+
+def leave() -> bool:
+    """The worker is done: who comes from now on sends one a message. Answers whether it may go;
+    False: somebody has come meanwhile, and it is to go on."""
+    client = connection()
+    try:
+        client.delete(_key(_LANE))
+        if not client.zcard(_WOKEN):
+            return True
+        return not client.set(_key(_LANE), 1, nx=True, ex=_PENDING_SECONDS)
+    except redis.RedisError as error:
+        _log.warning("wake-up not cleared", whom=_LANE, error=type(error).__name__)
+        return True
+
+
+def hand_over() -> None:
+    """The worker has been at it for long: another goes on, when those before it in the queue have
+    had their turn; never fails."""
+    try:
+        _send(_LANE, FINALIZE)
+    except _UNREACHABLE as error:
+        _paused(_LANE, error)
 
 
 def wake_jobs() -> None:
@@ -45,37 +105,29 @@ def wake_jobs() -> None:
     _wake(_JOBS, DRIVE_JOBS)
 
 
-def woken(tc_id: int) -> None:
-    """The worker has done what it saw: whoever comes from now on must wake one again."""
-    _forget(str(tc_id))
-
-
-def claim(tc_id: int) -> bool:
-    """Whether the worker that found more to do is the one to do it: nobody has been woken for it
-    meanwhile, and until :func:`woken` nobody is. True as well when the queue does not say."""
-    try:
-        return bool(connection().set(_key(str(tc_id)), 1, nx=True, ex=_PENDING_SECONDS))
-    except redis.RedisError as error:
-        _log.warning("wake-up not claimed", whom=str(tc_id), error=type(error).__name__)
-        return True
-
-
 def woken_for_jobs() -> None:
     """The worker is about to look for jobs: whoever comes from now on must wake it again."""
     _forget(_JOBS)
 
 
-def _wake(whom: str, task: str, *arguments: int) -> None:
+def _wake(whom: str, task: str) -> None:
     if time.monotonic() < _Pause.until:
         return
     try:
         if connection().set(_key(whom), 1, nx=True, ex=_PENDING_SECONDS):
-            with tracing.span("wake", Kind.PRODUCER, task=task, whom=whom):
-                headers = _whence()
-                app.send_task(task, args=arguments, headers=headers, retry=False, expires=60)
-    except (redis.RedisError, OperationalError, OSError) as error:
-        _Pause.until = time.monotonic() + _PAUSE_SECONDS
-        _log.warning("wake-up failed", whom=whom, error=type(error).__name__)
+            _send(whom, task)
+    except _UNREACHABLE as error:
+        _paused(whom, error)
+
+
+def _send(whom: str, task: str) -> None:
+    with tracing.span("wake", Kind.PRODUCER, task=task, whom=whom):
+        app.send_task(task, headers=_whence(), retry=False, expires=60)
+
+
+def _paused(whom: str, error: Exception) -> None:
+    _Pause.until = time.monotonic() + _PAUSE_SECONDS
+    _log.warning("wake-up failed", whom=whom, error=type(error).__name__)
 
 
 def _whence() -> dict[str, str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
+
 import structlog
 from celery import Task, current_task
 from celery.signals import worker_ready
 from django.conf import settings
 from kombu.exceptions import OperationalError
 
-from engine.model.errors import EngineError
+from engine.model.errors import CoordinatorUnavailable, EngineError
 from txnconsole.alerts import bundling, delivering, evaluating, trimming
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
 from txnconsole.jobs import driving, retention
 from txnconsole.queue import heartbeat, wakeup
+from txnconsole.queue.connection import queued
 from txnconsole.runs import launching
 from txnconsole.trends import sampling
 
@@ -22,6 +26,16 @@ _log = structlog.get_logger(__name__)
 _BATCH = 1000
 #: Batches per task; what is left then is the next sweep's, so that no task runs for ever.
 _ROUNDS = 20
+#: How long a finalizer waits for the next wake-up before it lets its process go: a message costs
+#: more than a run.
+_LINGER_SECONDS = 0.1
+#: It gives way when other tasks have waited for so long, which no other process then takes, and
+#: at the latest after so long, because a worker that is told to stop waits for it. Whoever gives
+#: way holds up all ends until the queue is empty.
+_PATIENCE_SECONDS = 1.5
+_STINT_SECONDS = 10.0
+#: What a step of the invariants may take of the processor every five seconds.
+_CHECK_SECONDS = 0.5
 
 
 @worker_ready.connect
@@ -47,29 +61,50 @@ def recover() -> None:
 
 
 @app.task(name=wakeup.FINALIZE)
-def finalize(tc_id: int) -> None:
-    """Carry out the ends that are due at one coordinator, and those that come meanwhile: under load
-    one message serves many of them, and two workers do not carry out the same ones."""
-    finalizer = engine().finalizer
-    for number in range(_ROUNDS):
-        if number and not (finalizer.is_due(tc_id) and wakeup.claim(tc_id)):
+def finalize() -> None:
+    """Carry out the ends that are due at the coordinators that have been woken, and those that come
+    meanwhile: one worker serves all of them, under one message, in as few runs as it takes."""
+    started = alone_at = time.monotonic()
+    while True:
+        woken = wakeup.take(wait=_LINGER_SECONDS)
+        if woken:
+            try:
+                _finalize(woken)
+            except BaseException:
+                wakeup.leave()  # The sweep does what this run has taken.
+                raise
+        elif wakeup.leave():
             return
-        try:
-            finalizer.finalize(tc_id, limit=_BATCH, worker=_worker())
-        finally:
-            wakeup.woken(tc_id)
-    wakeup.wake_finalizer(tc_id)
+        now = time.monotonic()
+        if not queued():
+            alone_at = now
+        if now - alone_at >= _PATIENCE_SECONDS or now - started >= _STINT_SECONDS:
+            wakeup.hand_over()
+            return
+
+
+def _finalize(tc_ids: Collection[int]) -> None:
+    """What stops the run of one coordinator must not stop those of the others; the next sweep tries
+    that one again."""
+    try:
+        for _ in range(_ROUNDS):
+            done = engine().finalizer.finalize(*tc_ids, limit=_BATCH, worker=_worker())
+            if done.ended < _BATCH:
+                return
+    except CoordinatorUnavailable:
+        raise
+    except EngineError as error:
+        if len(tc_ids) > 1:
+            for tc_id in tc_ids:
+                _finalize((tc_id,))
+        else:
+            _log.warning("finalize failed", tc_ids=tc_ids, code=error.code, error=error.message)
 
 
 @app.task(name="txnconsole.sweep")
 def sweep() -> None:
     """Finalize what no wake-up has brought: lost ones, retries, coordinators after a restart."""
-    for tc_id in engine().finalizer.due():
-        try:
-            finalize(tc_id)
-        except EngineError as error:
-            # One coordinator's trouble must not hold up the others; the next sweep tries again.
-            _log.warning("finalize failed", tc_id=tc_id, code=error.code, error=error.message)
+    _finalize(engine().finalizer.due())
 
 
 @app.task(name="txnconsole.expire")
@@ -161,7 +196,7 @@ def sample_trends() -> None:
 @app.task(name="txnconsole.check_invariants")
 def check_invariants() -> None:
     """Check the next part of everything for its invariants; the engine remembers where it was."""
-    broken = engine().inspect.check_invariants()
+    broken = engine().inspect.check_invariants(seconds=_CHECK_SECONDS)
     if broken:
         _log.error("invariants broken", checks=broken)
 
