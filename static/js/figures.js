@@ -26,18 +26,22 @@ function unitOf(name) {
   return UNITS.find(([size]) => most >= size) ?? UNITS.at(-1);
 }
 
-const columns = (name) => series.figures[name].data.map((trace) => trace.meta);
+const columns = (name) => [...new Set(series.figures[name].data.map((trace) => trace.meta))];
 // The last point only says where the newest period ends.
 const newest = (column) => series[column].slice(0, -1).findLast((value) => value !== null) ?? null;
 
+/** The values after which nothing is known, where a line ends. */
+const ends = (values) => values.map((value, index) => ((values[index + 1] ?? null) === null ? value : null));
+
 function filled(trace, unit) {
   const column = trace.meta;
-  const values = series[column];
+  const points = trace.mode === "markers";
+  const values = points ? ends(series[column]) : series[column];
   trace.x = series.at.map((at) => shownTime(at));
   trace.y = values.map((value) => (value === null ? null : value / unit));
   trace.customdata = values.map((value) => `${word(column)} ${text(column, value)}`);
-  trace.line.color = colour(ink(column));
-  if (trace.marker) trace.marker.color = trace.line.color;
+  if (points) trace.marker.color = colour(ink(column));
+  else trace.line.color = colour(ink(column));
   if (column in inks) trace.fillcolor = transparent(colour(`${inks[column]}-fill`), 0.5);
   return trace;
 }

@@ -94,12 +94,17 @@ def figure_templates(amounts: tuple[str, ...]) -> dict[str, Any]:
     for latency in _LATENCIES:
         # Told apart without colours, too.
         for rank, dash in zip(_PERCENTILES, ("dot", "dash", "solid"), strict=True):
+            hover = "%{customdata}<extra></extra>"
             drawn[latency].add_scatter(
                 meta=f"{latency}_{rank}",
-                mode="lines+markers",  # A period between two without a commit is a point.
-                marker={"size": 4},
+                mode="lines",
                 line={"width": 1.5, "shape": "hv", "dash": dash},
-                hovertemplate="%{customdata}<extra></extra>",
+                hovertemplate=hover,
+            )
+            # The page puts a point where a line ends: a line of one period is nothing else. One
+            # at every period would be a thousand elements of a page.
+            drawn[latency].add_scatter(
+                meta=f"{latency}_{rank}", mode="markers", marker={"size": 4}, hoverinfo="skip"
             )
     return {name: json.loads(each.to_json()) for name, each in drawn.items()}
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from django.db.models import Q
 
 from txnconsole.runs.models import Figure
 
-PAGE_ROWS = 60
+#: With the charts above them, as many as a page's budget of elements has room for.
+PAGE_ROWS = 24
 DIMENSIONS = ("topic", "coordinator", "client", "owner")
 RESOLUTIONS = ("hour", "minute")
 
@@ -30,25 +35,54 @@ class FigureRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page of the list ends: its last figure's period and name, as an address has them."""
+
+    at: datetime
+    name: str
+
+    def __str__(self) -> str:
+        return f"{int(self.at.timestamp())}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """None for what names no place."""
+        seconds, colon, name = text.partition(":")
+        # Eleven digits reach beyond the year 5000, and stay within what a datetime can hold.
+        if not (colon and seconds.isascii() and seconds.isdecimal() and len(seconds) < 12):
+            return None
+        return cls(datetime.fromtimestamp(int(seconds), UTC), name)
+
+
+@dataclass(frozen=True, slots=True)
 class FigureList:
-    """The newest figures first; ``more``: there are older ones that are not shown."""
+    """The newest figures first; ``older``: where the next page begins, None on the last one."""
 
     rows: Sequence[FigureRow]
-    more: bool
+    older: Place | None
 
 
-def read_figures(*, dimension: str, resolution: str, name: str) -> FigureList:
-    """Figures of one dimension, of one name or of all for an empty text. Bars compare messages of
-    topics, time held of owners, and ended transactions of the others."""
+def read_figures(
+    *, dimension: str, resolution: str, name: str, before: Place | None = None
+) -> FigureList:
+    """Figures of one dimension, of one name or of all for an empty text, after ``before`` in the
+    list's order. Bars compare messages of topics, time held of owners, and ended transactions of
+    the others."""
     figures = Figure.objects.filter(dimension=dimension, resolution=resolution)
     if name:
         figures = figures.filter(name=name)
+    if before is not None:
+        # The first condition follows from the second; an index can answer it.
+        figures = figures.filter(at__lte=before.at).filter(
+            Q(at__lt=before.at) | Q(name__gt=before.name)
+        )
     columns = figures.defer("begin_commit", "commit_visible").order_by("-at", "name")
     found = list(columns[: PAGE_ROWS + 1])
     shown = found[:PAGE_ROWS]
     largest = max((_weight(each) for each in shown), default=0)
     rows = [FigureRow(each, round(100 * _weight(each) / max(1, largest))) for each in shown]
-    return FigureList(rows, len(found) > PAGE_ROWS)
+    last = shown[-1] if len(found) > PAGE_ROWS else None
+    return FigureList(rows, Place(last.at, last.name) if last else None)
 
 
 def _weight(figure: Figure) -> int:

@@ -35,6 +35,44 @@ if (navigator.serviceWorker) navigator.serviceWorker.register = () => new Promis
 """
 
 
+#: Thirty hours of three topics, the last of which wrote nothing for a while, and of two owners.
+_FIGURES = """
+from datetime import UTC, datetime, timedelta
+from txnconsole.runs.models import Figure
+
+rows = []
+for hour in range(30):
+    at = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=hour)
+    for n, name in enumerate(["public/default/flights", "public/default/delays", "x/y/rare"]):
+        if n == 2 and hour % 7:
+            continue
+        messages = (9_000 - 2_500 * n) * (2 + hour % 5)
+        rows.append(Figure(at=at, dimension="topic", resolution="hour", name=name,
+            messages=messages, batches=messages // 10, bytes=messages * 120,
+            committed=messages // 20, aborted=messages // 400 * (hour % 3), held_ms=0,
+            begin_commit_p50=40 + hour, begin_commit_p95=900 + 20 * hour, begin_commit_p99=4_000,
+            commit_visible_p50=5, commit_visible_p95=30 + n, commit_visible_p99=90 + hour))
+    for n, name in enumerate(["flights-feed", "delays"]):
+        rows.append(Figure(at=at, dimension="owner", resolution="hour", name=name, messages=0,
+            batches=0, bytes=0, committed=300, aborted=7, held_ms=(n + 1) * 61_000 * (hour % 4)))
+Figure.objects.bulk_create(rows)
+"""
+#: A finished audit that found more than its page lists.
+_RUN = """
+from django.db.models.functions import Now
+from txnconsole.runs.models import PipelineRun
+
+finding = {"rule": "gap", "topic": "public/default/orders", "partition": 3, "log": "marker",
+    "offset": 17, "txn_id": "3:42", "evidence": {"begins_at": 17, "previous_ends_at": 15}}
+offsets = {f"public/default/orders:{n}": {"from": 5, "to": 90, "stable": 89} for n in range(400)}
+print(PipelineRun.objects.create(kind="audit", parameters={}, origin="console", who="eve",
+    state="done", found=True, started_at=Now(), ended_at=Now(), stage_done=3, stage_total=3,
+    figures={"rows_in": 12345, "rows_out": 1000, "offsets": offsets},
+    result={"holds": False, "found": {"gap": 1000}, "rules": {"gap": "An entry that is missing."},
+        "findings": [finding | {"offset": n} for n in range(1000)]}).pk)
+"""
+
+
 class Watched:
     """A page, and everything it complained about."""
 
@@ -149,3 +187,29 @@ def producer(server: Served) -> Iterator[Producer]:
     topic = server.topic()
     with server.client("producer", user="flights-feed") as client:
         yield Producer(server, client, topic)
+
+
+@pytest.fixture(scope="session")
+def figures(server: Served) -> None:
+    """What the job ``metrics`` has computed; the page of figures is full of it from here on."""
+    server.manage("shell", "-c", _FIGURES)
+
+
+@pytest.fixture(scope="session")
+def jobs(server: Served) -> dict[str, str]:
+    """The numbers of a pipeline run and of a bulk abort that have ended."""
+    topic = server.topic()
+    with server.client("producer", user="of-the-jobs") as client:
+        writer = Producer(server, client, topic)
+        opened = len([writer.begin() for _ in range(120)])
+    with server.client("operator") as client:
+        answer = client.post(
+            "/transactions/bulk-abort",
+            json={
+                "filter": {"owner": "of-the-jobs"},
+                "reason": "Left behind.",
+                "expected_count": opened,
+            },
+        )
+        job = answer.raise_for_status().json()
+    return {"run": server.manage("shell", "-c", _RUN).split()[-1], "job": str(job["id"])}

@@ -96,10 +96,16 @@ PAGES = (
     PageRow(name="coordinators", address="/coordinators"),
     PageRow(name="coordinator", address="/coordinators/0"),
     PageRow(name="pipeline", address="/pipeline"),
-    PageRow(name="figures", address="/pipeline/figures?by=owner"),
+    PageRow(
+        name="figures",
+        address="/pipeline/figures?by=topic",
+        ready="#charts .main-svg, .empty",  # Without figures there is nothing to draw.
+        charts=True,
+    ),
     PageRow(name="run-audit", address="/pipeline/start/audit"),
     PageRow(name="alerts", address="/alerts"),
     PageRow(name="alert-history", address="/alerts/history"),
+    PageRow(name="alert-silences", address="/alerts/silences"),
     PageRow(name="alert-silence", address="/alerts/silence", ready="#dialog-title"),
     PageRow(name="alert-rules", address="/alerts/rules"),
     PageRow(name="alert-rule", address="/alerts/rules/new?kind=held_back"),
@@ -114,6 +120,12 @@ PAGES = (
     PageRow(name="settings-limits", address="/settings/limits"),
     PageRow(name="search", address="/search"),
     PageRow(name="not-found", address="/transactions/0:999999999", status=404),
+)
+
+#: Of jobs, ``{run}`` and ``{job}``, which are only where somebody has started some.
+PAGES_OF_JOBS = (
+    PageRow(name="run", address="/pipeline/{run}"),
+    PageRow(name="bulk-job", address="/transactions/bulk/{job}"),
 )
 
 #: What the scripts of pages ask for.

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.console.browser.conftest import Producer, Watched
-from tests.console.browser.pages import DOCUMENT, PAGES, PageRow
+from tests.console.browser.pages import DOCUMENT, PAGES, PAGES_OF_JOBS, PageRow
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -68,8 +68,8 @@ async ([from, to]) => {
 
 
 @pytest.fixture
-def addresses(producer: Producer) -> dict[str, str]:
-    """Names for the addresses of :data:`PAGES`, of things that exist; more than a page lists."""
+def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[str, str]:
+    """Names for the addresses of all pages, of things that exist; more than a page lists."""
     producer.topic = producer.server.topic(partitions=60)
     txn_id = producer.begin()
     producer.produce("hidden", txn_id=txn_id)
@@ -81,7 +81,7 @@ def addresses(producer: Producer) -> dict[str, str]:
         elsewhere = Producer(producer.server, producer.client, producer.server.topic())
         elsewhere.produce("hidden", txn_id=txn_id)
     producer.subscribe("reader")
-    return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"}
+    return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
 
 
 def axe(page: Page, only: dict[str, Any]) -> list[str]:
@@ -129,7 +129,7 @@ def test_pages_keep_their_budgets_and_are_accessible(
     watched: Watched, addresses: dict[str, str], options: dict[str, Any]
 ) -> None:
     wrong = {}
-    for row in PAGES:
+    for row in PAGES + PAGES_OF_JOBS:
         look(watched, row, addresses, "light")
         found = spent(watched.page, row)
         found += axe(watched.page, {"type": "tag", "values": _LEVELS})
@@ -142,7 +142,7 @@ def test_pages_have_contrast_in_the_dark_too(
     watched: Watched, addresses: dict[str, str], options: dict[str, Any]
 ) -> None:
     wrong = {}
-    for row in PAGES:
+    for row in PAGES + PAGES_OF_JOBS:
         look(watched, row, addresses, "dark")
         found = axe(watched.page, {"type": "rule", "values": ["color-contrast"]})
         wrong[row.name] = found + complaints(watched, row)
@@ -155,7 +155,7 @@ def test_no_page_scrolls_sideways_however_narrow_or_wide_the_screen(
 ) -> None:
     """Each page is loaded narrow and widened; wide it is looked at in forced colours too."""
     page, wrong = watched.page, {}
-    for row in PAGES:
+    for row in PAGES + PAGES_OF_JOBS:
         page.set_viewport_size({"width": 320, "height": 700})
         page.emulate_media(forced_colors="none")
         look(watched, row, addresses, "narrow", ready="main")  # Charts below the fold wait.

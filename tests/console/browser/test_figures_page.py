@@ -12,41 +12,14 @@ from tests.console.browser.conftest import NO_WORKER, Watched, sign_in
 from tests.console.browser.test_budgets import SCREENS, axe
 from tests.server import Served
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240), pytest.mark.usefixtures("figures")]
 
 _AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
-#: Thirty hours of three topics, the last of which wrote nothing for a while, and of two owners.
-_FIGURES = """
-from datetime import UTC, datetime, timedelta
-from txnconsole.runs.models import Figure
-
-rows = []
-for hour in range(30):
-    at = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=hour)
-    for n, name in enumerate(["public/default/flights", "public/default/delays", "x/y/rare"]):
-        if n == 2 and hour % 7:
-            continue
-        messages = (9_000 - 2_500 * n) * (2 + hour % 5)
-        rows.append(Figure(at=at, dimension="topic", resolution="hour", name=name,
-            messages=messages, batches=messages // 10, bytes=messages * 120,
-            committed=messages // 20, aborted=messages // 400 * (hour % 3), held_ms=0,
-            begin_commit_p50=40 + hour, begin_commit_p95=900 + 20 * hour, begin_commit_p99=4_000,
-            commit_visible_p50=5, commit_visible_p95=30 + n, commit_visible_p99=90 + hour))
-    for n, name in enumerate(["flights-feed", "delays"]):
-        rows.append(Figure(at=at, dimension="owner", resolution="hour", name=name, messages=0,
-            batches=0, bytes=0, committed=300, aborted=7, held_ms=(n + 1) * 61_000 * (hour % 4)))
-Figure.objects.bulk_create(rows)
-"""
-
-
-@pytest.fixture(scope="module")
-def figures(server: Served) -> None:
-    server.manage("shell", "-c", _FIGURES)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_figures_are_drawn_told_and_tabulated(
-    figures: None, chromium: Browser, server: Served, scheme: Any
+    chromium: Browser, server: Served, scheme: Any
 ) -> None:
     """By topic and by owner, wide and narrow; nothing is cut, and nothing complained of."""
     context = chromium.new_context(
@@ -72,7 +45,7 @@ def test_the_figures_are_drawn_told_and_tabulated(
     context.close()
 
 
-def test_a_chart_s_values_are_words_and_a_table_too(figures: None, watched: Watched) -> None:
+def test_a_chart_s_values_are_words_and_a_table_too(watched: Watched) -> None:
     page = watched.page
     page.goto("/pipeline/figures?by=topic&per=hour&name=x/y/rare")
     chart = page.get_by_role("img", name="Messages")
@@ -87,7 +60,7 @@ def test_a_chart_s_values_are_words_and_a_table_too(figures: None, watched: Watc
 
 
 def test_time_that_readers_were_held_back_has_a_unit_and_what_is_not_known_says_so(
-    figures: None, watched: Watched
+    watched: Watched,
 ) -> None:
     page = watched.page
     page.goto("/pipeline/figures?by=owner&per=hour")

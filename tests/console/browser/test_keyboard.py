@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.browser.conftest import Producer, Watched
-from tests.console.browser.pages import PAGES
+from tests.console.browser.pages import PAGES, PAGES_OF_JOBS
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 _WALKED = {
     *("bulk-abort", "bulk-aborts", "hanging", "timeouts", "snapshots-of", "explain", "invariants"),
     *("alert-rules", "alert-rule", "alert-silence", "settings-tokens", "settings-users"),
-    *("pipeline", "run-audit", "seek"),
+    *("pipeline", "run-audit", "seek", "figures", "alert-silences", "run", "bulk-job"),
 }
 #: Notes each control as it is focused, and what is wrong with it then; null at the end of the page.
 #: Of a group of radio buttons one is a stop. A ring may stand around what a control is drawn by.
@@ -82,14 +82,14 @@ def walk(page: Page, key: str) -> list[str]:
 
 
 @pytest.fixture
-def names(producer: Producer) -> Iterator[dict[str, str]]:
+def names(producer: Producer, figures: None, jobs: dict[str, str]) -> Iterator[dict[str, str]]:
     """Of things that the pages tell of, one of them hanging."""
     producer.topic = producer.server.topic(partitions=30)
     txn_id = producer.begin()
     producer.produce("hidden", txn_id=txn_id)
     producer.subscribe("reader")
     producer.server.token("viewer", user="of-the-keyboard")
-    yield {"topic": producer.topic, "txn": txn_id, "subscription": "reader"}
+    yield {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
     producer.end(txn_id, "abort")
 
 
@@ -102,7 +102,7 @@ def test_every_control_is_reached_and_seen(
     watched: Watched, names: dict[str, str], options: dict[str, Any]
 ) -> None:
     page, found = watched.page, []
-    for row in PAGES:
+    for row in PAGES + PAGES_OF_JOBS:
         if row.name not in _WALKED:
             continue
         page.goto(row.address.format(**names))

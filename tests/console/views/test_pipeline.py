@@ -114,6 +114,34 @@ def test_an_audit_with_findings_is_shown_with_its_evidence(engine: Engine, viewe
     assert '<b class="num">1</b> contradiction to what the engine says' in overview
 
 
+def test_a_run_s_partitions_and_findings_are_told_a_page_at_a_time(
+    engine: Engine, viewer: Client
+) -> None:
+    place = {"rule": "gap", "topic": "public/default/orders", "partition": 3, "log": "marker"}
+    findings = [place | {"offset": n, "txn_id": None, "evidence": {"is": n}} for n in range(70)]
+    read = {"from": 0, "to": 1, "stable": 1}
+    run = _run(
+        state=RunState.DONE,
+        ended_at=Now(),
+        figures={"offsets": {f"public/default/orders:{n}": read for n in range(40)}},
+        result={"found": {"gap": 70}, "findings": findings},
+    )
+
+    def shown(query: str) -> tuple[list[int], list[int], str]:
+        page = html.unescape(viewer.get(f"/pipeline/{run.pk}{query}").content.decode())
+        partitions = [int(n) for n in re.findall(r">public/default/orders:(\d+)</th>", page)]
+        return partitions, [int(n) for n in re.findall(r'"is": (\d+)', page)], page
+
+    partitions, found, page = shown("")
+    assert (partitions, found) == (list(range(30)), list(range(30)))
+    assert "1–30 of 70 findings" in page
+    assert 'href="?offsets=30#h-offsets"' in page
+    partitions, found, page = shown("?offsets=30&findings=60")
+    assert (partitions, found) == (list(range(30, 40)), list(range(60, 70)))
+    assert 'href="?offsets=30&findings=30#h-findings"' in page
+    assert f'hx-get="/pipeline/{run.pk}?offsets=30&findings=60"' in page
+
+
 def test_runs_are_filtered_and_paged(engine: Engine, viewer: Client) -> None:
     runs = [_run() for _ in range(32)]
     _run(state=RunState.FAILED, error="the disk is full", ended_at=Now())
@@ -164,6 +192,41 @@ def test_figures_are_shown_by_what_they_are_about(engine: Engine, viewer: Client
     assert 'value="100"' in page
     assert "ann" not in viewer.get("/pipeline/figures?by=owner&name=eve").content.decode()
     assert viewer.get("/pipeline/figures?by=nonsense&per=x").status_code == 200
+
+
+def test_older_figures_are_a_page_away(
+    engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.figures.PAGE_ROWS", 3)
+    sums = {"messages": 1, "batches": 1, "bytes": 1, "committed": 3, "aborted": 1, "held_ms": 0}
+    for hour in (12, 13):
+        at = datetime(2026, 1, 31, hour, tzinfo=UTC)
+        for name in ("a/b/c", "a/b/d:x", "a/b/e"):
+            Figure.objects.create(at=at, dimension="topic", resolution="hour", name=name, **sums)
+            Figure.objects.create(at=at, dimension="owner", resolution="hour", name=name, **sums)
+
+    def shown(address: str) -> tuple[list[str], list[str]]:
+        page = html.unescape(viewer.get(address).content.decode())
+        rows = re.findall(r">2026-01-31 (\d\d):00:00<.*?>(a/b/\S+)<", page)
+        return [f"{hour} {name}" for hour, name in rows], re.findall(
+            r'rel="next" href="(.*?)"', page
+        )
+
+    first = "/pipeline/figures?by=topic&per=hour"
+    rows, older = shown(first)
+    assert rows == ["13 a/b/c", "13 a/b/d:x", "13 a/b/e"]
+    monkeypatch.setattr("txnconsole.console.figures.PAGE_ROWS", 2)
+    rows, older = shown(first)
+    assert rows == ["13 a/b/c", "13 a/b/d:x"]
+    rows, older = shown(f"/pipeline/figures{older[0]}")
+    assert rows == ["13 a/b/e", "12 a/b/c"]
+    rows, older = shown(f"/pipeline/figures{older[0]}")
+    assert (rows, older) == (["12 a/b/d:x", "12 a/b/e"], [])
+    end = viewer.get(f"{first}&before=0:a").content.decode()
+    assert "No older figures" in end
+    assert "js/shell.js" in end
+    for nonsense in ("x", "-1:a", "99999999999999:a", "²:a"):
+        assert shown(f"{first}&before={nonsense}")[0] == ["13 a/b/c", "13 a/b/d:x"]
 
 
 def test_the_charts_sum_amounts_over_names_and_take_percentiles_of_the_slowest(

@@ -10,7 +10,7 @@ from engine.model.errors import EngineError
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor
 from txnconsole.console.figure_charts import read_charts
-from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, read_figures
+from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, Place, read_figures
 from txnconsole.console.newer import Newer, number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.pipeline_page import (
@@ -19,11 +19,14 @@ from txnconsole.console.pipeline_page import (
     read_position,
     read_runs,
 )
+from txnconsole.console.slices import slice_of
 from txnconsole.runs import operating, starting
 from txnconsole.runs.kinds import KINDS, kind_named
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
 
 _REASON = 500
+#: Of a run's partitions and of its findings on one page.
+_ROWS = 30
 
 
 @require_GET
@@ -77,13 +80,15 @@ def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
 def figures(request: ConsoleRequest) -> HttpResponse:
     """What the job ``metrics`` has computed, by one dimension."""
     by, per, name = _asked_figures(request)
+    before = Place.parse(request.GET.get("before", ""))
     context = {
         "by": by,
         "per": per,
         "name": name,
         "dimensions": DIMENSIONS,
         "resolutions": RESOLUTIONS,
-        "figures": read_figures(dimension=by, resolution=per, name=name),
+        "figures": read_figures(dimension=by, resolution=per, name=name, before=before),
+        "first": before is None,
     }
     return show(request, "console/figures.html", context)
 
@@ -158,16 +163,17 @@ def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
 def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
     found = starting.find(run_id)
     figures = {name: value for name, value in found.figures.items() if name != "offsets"}
+    offsets = sorted(found.figures.get("offsets", {}).items(), key=_by_partition)
     result = dict(found.result or {})
+    findings = slice_of(result.get("findings", []), request.GET.get("findings", ""), _ROWS)
     return {
         "run": found,
         "job": KINDS.get(found.kind),
         "unfinished": found.state in UNFINISHED,
         "figures": figures,
-        "offsets": found.figures.get("offsets", {}),
-        "findings": [
-            each | {"evidence": pretty(each["evidence"])} for each in result.get("findings", [])
-        ],
+        "offsets": slice_of(offsets, request.GET.get("offsets", ""), _ROWS),
+        "findings": findings,
+        "evidence": [(each, pretty(each["evidence"])) for each in findings.rows],
         "rules": [
             (rule, count, result.get("rules", {}).get(rule, ""))
             for rule, count in sorted(result.get("found", {}).items())
@@ -176,6 +182,12 @@ def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
         "may_start": request.principal.may(Permission.JOB_START),
         "may_cancel": request.principal.may(Permission.JOB_CANCEL),
     }
+
+
+def _by_partition(item: tuple[str, object]) -> tuple[str, int]:
+    """By topic, then by number: ``orders:10`` comes after ``orders:9``."""
+    topic, _, number = item[0].rpartition(":")
+    return topic, int(number)
 
 
 def _actor(request: ConsoleRequest) -> Actor:
