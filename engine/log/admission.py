@@ -19,8 +19,6 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.settings import EngineSettings
 
-#: A batch's share of the row and the request beside its payload.
-_MESSAGE_OVERHEAD_BYTES = 64
 _MAX_SEQUENCE_ID = 2**63 - 1
 
 
@@ -51,22 +49,34 @@ def check(
         raise PayloadTooLarge(
             f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}."
         )
-    total = 0
-    for message in messages:
-        size = len(message.payload) + len(message.key or "") + _MESSAGE_OVERHEAD_BYTES
-        if message.properties:
-            size += sum(len(name) + len(value) for name, value in message.properties.items())
-        if size > settings.max_message_bytes:
-            raise PayloadTooLarge(
-                f"A message has {size} bytes; the limit is {settings.max_message_bytes}.",
-                limit_bytes=settings.max_message_bytes,
-            )
-        total += size
+    _check_sizes(settings, [len(message.payload) for message in messages], "payload")
+    beside = [_beside(message) for message in messages if message.key or message.properties]
+    _check_sizes(settings, beside, "key and properties")
+
+
+def _check_sizes(settings: EngineSettings, sizes: Sequence[int], of_what: str) -> None:
+    """What stands beside payloads has limits of its own, as high: a payload may have its limit."""
+    largest, total = max(sizes, default=0), sum(sizes)
+    if largest > settings.max_message_bytes:
+        raise PayloadTooLarge(
+            f"A message's {of_what} have {largest} bytes; the limit is"
+            f" {settings.max_message_bytes}.",
+            limit_bytes=settings.max_message_bytes,
+        )
     if total > settings.max_batch_bytes:
         raise PayloadTooLarge(
-            f"The batch has {total} bytes; the limit is {settings.max_batch_bytes}.",
+            f"The batch's {of_what} have {total} bytes; the limit is {settings.max_batch_bytes}.",
             limit_bytes=settings.max_batch_bytes,
         )
+
+
+def _beside(message: NewMessage) -> int:
+    size = len(message.key.encode()) if message.key else 0
+    if message.properties:
+        size += sum(
+            len(name.encode()) + len(value.encode()) for name, value in message.properties.items()
+        )
+    return size
 
 
 def refusal(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> EngineError:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
@@ -246,17 +247,33 @@ def test_the_engines_own_topics_can_be_read_and_not_written(program: Caller, top
 def test_a_message_a_batch_and_a_body_above_their_limits_are_413_and_name_them(
     program: Caller, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    too_long = {"messages": [{"payload": b"x" * (limits.MESSAGE_BYTES + 1)}]}
+    longest = b"x" * limits.MESSAGE_BYTES
+    too_long = {"messages": [{"payload": longest + b"x"}]}
     answer = _pack(program, too_long)
     assert answer.is_problem(413, "PayloadTooLarge")
     assert answer.json["limit_bytes"] == limits.MESSAGE_BYTES
-    answer = _pack(program, {"messages": [{"payload": b"x" * limits.MESSAGE_BYTES}] * 4})
+    full = [{"payload": longest}] * 3 + [{"payload": b"x" * limits.MEBIBYTE}]
+    answer = _pack(program, {"messages": [*full, {"payload": b"x"}]})
     assert answer.is_problem(413, "PayloadTooLarge")
     assert answer.json["limit_bytes"] == limits.BATCH_BYTES
     answer = program.send("POST", MESSAGES, b" " * (limits.PRODUCE_BODY_BYTES + 1))
     assert answer.is_problem(413, "PayloadTooLarge")
     assert answer.json["limit_bytes"] == limits.PRODUCE_BODY_BYTES
     assert program.get(f"/topics/{TOPIC}/partitions/0").json["last_offset"] == -1
+
+
+def test_a_message_and_a_batch_of_just_their_limits_are_stored_packed_and_in_base64(
+    program: Caller, topic: str
+) -> None:
+    longest = b"x" * limits.MESSAGE_BYTES
+    full = [longest] * 3 + [b"x" * limits.MEBIBYTE]
+    assert sum(map(len, full)) == limits.BATCH_BYTES
+    assert _pack(program, {"messages": [{"payload": longest, "key": "k"}]}).status == 201
+    assert _pack(program, {"messages": [{"payload": each} for each in full]}).status == 201
+    in_base64 = [
+        {"payload": base64.b64encode(each).decode(), "payload_encoding": "base64"} for each in full
+    ]
+    assert program.post(MESSAGES, {"messages": in_base64}).json["last_offset"] == 8
 
 
 def test_more_messages_than_a_batch_takes_are_400(program: Caller, topic: str) -> None:

@@ -34,6 +34,9 @@ from tests.engine.support import (
     unreachable,
 )
 
+MEBIBYTE = 1024 * 1024
+#: As large as a batch may be.
+FULL_BATCH = [NewMessage(payload=b"x" * 4 * MEBIBYTE)] * 4
 
 def test_offsets_are_dense_and_a_batch_takes_as_many_as_it_has_messages(engine: Engine) -> None:
     make_topic(engine)
@@ -125,8 +128,15 @@ def test_a_transactions_messages_do_not_move_the_plain_sequence(engine: Engine) 
         (batch("a"), {"producer_name": "p", "sequence_id": -1}, InvalidRequest),
         (batch("a"), {"producer_name": "p", "sequence_id": 2**63}, InvalidRequest),
         (batch("a"), {"producer_name": "p\0", "sequence_id": 1}, InvalidRequest),
-        ([NewMessage(payload=b"x" * 5_300_000)], {}, PayloadTooLarge),
-        ([NewMessage(payload=b"x" * 4_500_000)] * 4, {}, PayloadTooLarge),
+        ([NewMessage(payload=b"x" * (5 * MEBIBYTE + 1))], {}, PayloadTooLarge),
+        ([*FULL_BATCH, NewMessage(payload=b"x")], {}, PayloadTooLarge),
+        ([NewMessage(payload=b"", key="é" * (5 * MEBIBYTE // 2 + 1))], {}, PayloadTooLarge),
+        (
+            [NewMessage(payload=b"", properties={"n": "é" * (5 * MEBIBYTE // 2)})],
+            {},
+            PayloadTooLarge,
+        ),
+        ([NewMessage(payload=b"", properties={"n": "v" * 4_500_000})] * 4, {}, PayloadTooLarge),
         ([NewMessage(payload=b"")] * 65_537, {}, PayloadTooLarge),
     ],
 )
@@ -140,6 +150,16 @@ def test_a_batch_that_cannot_be_stored_leaves_nothing(
     with pytest.raises(error):
         engine.produce(P0, messages, **arguments)  # type: ignore[arg-type]
     assert engine.log.status(P0).last_offset == -1
+
+
+def test_payloads_of_just_the_limits_are_stored_whatever_stands_beside_them(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    engine.produce(
+        P0, [NewMessage(payload=b"x" * 5 * MEBIBYTE, key="k", properties={"name": "value"})]
+    )
+    assert engine.produce(P0, FULL_BATCH).last_offset == len(FULL_BATCH)
 
 
 def test_users_write_to_no_system_topic_in_a_transaction_or_outside(engine: Engine) -> None:
