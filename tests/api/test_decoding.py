@@ -89,6 +89,35 @@ def test_a_malformed_body_is_400_and_names_the_field(program: Caller, topic: str
     assert program.get(f"/topics/{TOPIC}/partitions/0").json["last_offset"] == -1
 
 
+def test_every_field_that_is_wrong_is_named(program: Caller, topic: str) -> None:
+    answer = program.post(
+        "/transactions", {"timeout_ms": -1, "client": 5, "foo": 1, "bar": 2, "properties": {}}
+    )
+    assert _named(answer) == {"timeout_ms", "client", "foo", "bar"}
+    assert all(name in answer.json["detail"] for name in _named(answer))
+    answer = program.post(
+        MESSAGES, {"txn_id": "x", "messages": [{"payload": "a"}, {"key": 1}], "extra": None}
+    )
+    assert _named(answer) == {"txn_id", "messages[1].key", "extra"}
+    answer = program.get("/transactions?limit=0&order=x&status=OPEN&status=CLOSED&foo=1")
+    assert _named(answer) == {"limit", "order", "status[1]", "foo"}
+    [order] = [each for each in answer.json["errors"] if each["field"] == "order"]
+    assert order["message"].endswith("it takes newest, oldest, overdue")
+    packed = msgspec.msgpack.encode({"sequence_id": -1, "messages": [{"payload": "text"}]})
+    answer = program.send("POST", MESSAGES, packed, content_type="application/msgpack")
+    assert _named(answer) == {"sequence_id", "messages[0].payload"}
+
+
+def test_of_very_many_fields_that_are_wrong_some_are_named(program: Caller, topic: str) -> None:
+    answer = program.post("/transactions", {f"f{number}": 1 for number in range(10_000)})
+    assert len(_named(answer)) == 20
+
+
+def _named(answer: Answer) -> set[str]:
+    assert answer.is_problem(400, "InvalidRequest")
+    return {each["field"] for each in answer.json["errors"]}
+
+
 #: JSON with objects as lists of members, which may have a name twice.
 _STRINGS = st.text(st.sampled_from('ab ,:"\\\u00e9'), max_size=4)
 _TREES: st.SearchStrategy[Any] = st.recursive(

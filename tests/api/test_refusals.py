@@ -270,7 +270,7 @@ def test_every_operation_with_a_body_names_the_body_when_it_is_none(admin: Calle
             continue
         for raw in (b"{", b"[]", b'{"a": 1, "a": 2}', b'"\\ud800"'):
             found = _named(admin.send(method, _somewhere(path), raw))
-            if found not in ([""], ["a"]):
+            if found[:1] not in ([""], ["a"]):
                 wrong[name, raw] = found
     assert wrong == {}
 

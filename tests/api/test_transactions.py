@@ -153,6 +153,33 @@ def test_a_commit_waits_no_longer_than_asked(program: Caller) -> None:
     )
 
 
+def test_a_subscription_of_partitions_on_two_brokers_takes_part_once(
+    program: Caller, topic: str, finalize: Callable[[], None]
+) -> None:
+    program.put(f"/topics/{TOPIC}/subscriptions/s")
+    for number in (0, 1):
+        message = {"messages": [{"payload": "x"}]}
+        program.post(f"/topics/{TOPIC}/partitions/{number}/messages", message)
+    received = program.post(f"/topics/{TOPIC}/subscriptions/s/receive", {"consumer": "c"}).json
+    txn_id = program.open()
+    ids = [each["message_id"] for each in received["messages"]]
+    body = {"consumer": "c", "txn_id": txn_id, "message_ids": ids}
+    assert len(program.post(f"/topics/{TOPIC}/subscriptions/s/ack", body).json["pending"]) == 2
+    [before] = program.get(f"/transactions/{txn_id}").json["subscriptions"]
+    assert (before["state"], before["acked_messages"]) == ("pending", None)
+    program.post(f"/transactions/{txn_id}/commit")
+    finalize()
+    [after] = program.get(f"/transactions/{txn_id}").json["subscriptions"]
+    assert after == {
+        "topic": TOPIC,
+        "subscription": "s",
+        "acked_messages": 2,
+        "state": "committed",
+        "attempts": 1,
+        "last_error": None,
+    }
+
+
 def test_participants_are_added_once_and_only_while_it_is_open(
     program: Caller, topic: str, finalize: Callable[[], None]
 ) -> None:
@@ -164,7 +191,10 @@ def test_participants_are_added_once_and_only_while_it_is_open(
         assert [each["partition"] for each in answer.json["partitions"]] == both["partitions"]
     body = {"subscriptions": [{"topic": TOPIC, "subscription": "s"}]}
     answer = program.post(f"/transactions/{txn_id}/subscriptions", body)
-    assert {each["subscription"] for each in answer.json["subscriptions"]} == {"s"}
+    assert [each["subscription"] for each in answer.json["subscriptions"]] == ["s"]
+    unknown = {"subscriptions": [*body["subscriptions"], {"topic": TOPIC, "subscription": "u"}]}
+    answer = program.post(f"/transactions/{txn_id}/subscriptions", unknown)
+    assert answer.is_problem(404, "SubscriptionNotFound")
     program.post(f"/transactions/{txn_id}/commit")
     finalize()
     after = program.get(f"/transactions/{txn_id}").json

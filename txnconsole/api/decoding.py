@@ -18,26 +18,20 @@ from django.http import HttpRequest, QueryDict
 from rest_framework.exceptions import UnsupportedMediaType
 
 from engine.model.errors import InvalidRequest, PayloadTooLarge
-from txnconsole.api.choices import choices
+from txnconsole.api.field_errors import errors_of
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
 
 T = TypeVar("T")
-V = TypeVar("V")
 R = TypeVar("R")
 
 _ANYTHING = msgspec.json.Decoder()
 _WRITTEN = msgspec.json.Encoder()
-#: How msgspec ends a message: where in the body it went wrong.
-_WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
-_UNKNOWN = re.compile(r"unknown field `(.*?)`")
 #: Of years in which a zone, or the hours before, lead to no other that Python does not know.
 _TIME = re.compile(r"(?!000[01]|9999)\d{4}-\d\d-\d\d")
 _YEARS = range(2, 9999)
 _NO_TIME = "is not a time as RFC 3339 writes it, of the years 2 to 9998"
-_LONGEST_TOLD = 100
-_MISSING = re.compile(r"missing required field `(.*?)`")
 
 
 class BodyDecoder(Generic[T]):
@@ -67,14 +61,17 @@ class BodyDecoder(Generic[T]):
                 media_type or "", "Send the body without a Content-Encoding."
             )
         if not body:
-            return _guarded(self._json.decode, b"{}", kind=self._kind)
+            body, media_type = b"{}", JSON
         if media_type == MSGPACK and self._msgpack is not None:
-            packed: T = _guarded(self._msgpack.decode, body, kind=self._msgpack.type)
+            decode, plain = self._msgpack.decode, msgspec.msgpack.decode
+            packed: T = _checked(lambda: decode(body), self._msgpack.type, lambda: plain(body))
             return packed
         if media_type != JSON:
             raise UnsupportedMediaType(media_type or "without Content-Type")
-        decoded = _guarded(self._json.decode, body, kind=self._kind)
-        _guarded(_refuse_duplicates, body)
+        decoded = _checked(
+            lambda: self._json.decode(body), self._kind, lambda: _ANYTHING.decode(body)
+        )
+        _readable(lambda: _refuse_duplicates(body))
         return decoded
 
     def _read(self, request: HttpRequest) -> bytes:
@@ -124,10 +121,12 @@ class QueryDecoder(Generic[T]):
                 raise invalid(name, _NO_TIME)  # Seconds would pass.
             else:
                 values[name] = given[0]
-        return _guarded(self._convert, values, kind=self._kind)
-
-    def _convert(self, values: object) -> T:
-        return msgspec.convert(values, self._kind, strict=False)
+        return _checked(
+            lambda: msgspec.convert(values, self._kind, strict=False),
+            self._kind,
+            lambda: values,
+            strict=False,
+        )
 
 
 def invalid(field: str, message: str) -> InvalidRequest:
@@ -164,35 +163,27 @@ def all_named(field: str, parse: Callable[[str], R], texts: Iterable[str]) -> li
     return [named(f"{field}[{index}]", parse, text) for index, text in enumerate(texts)]
 
 
-def _guarded(decode: Callable[[V], R], value: V, *, kind: object = None) -> R:
+def _checked(
+    decode: Callable[[], R], kind: object, again: Callable[[], object], *, strict: bool = True
+) -> R:
+    """What ``decode`` gives; a refusal names each field that is wrong."""
     try:
-        return decode(value)
+        return _readable(decode)
     except msgspec.ValidationError as error:
-        raise _located(str(error), kind) from error
+        wrong = errors_of(error, kind, again, strict=strict)
+        parts = (f"{field}: {problem}" if field else problem for field, problem in wrong.items())
+        raise InvalidRequest(f"{'; '.join(parts)}.", field=wrong) from error
+
+
+def _readable(decode: Callable[[], R]) -> R:
+    try:
+        return decode()
+    except msgspec.ValidationError:
+        raise
     except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
         raise invalid("", f"The body cannot be read: {error}") from error
     except RecursionError as error:
         raise invalid("", "The body is nested too deep") from error
-
-
-def _located(text: str, kind: object) -> InvalidRequest:
-    """Take msgspec's message apart: the field it is about, and what is wrong with it; a field that
-    takes certain values only is told them."""
-    found = _WHERE.search(text)
-    path = "" if found is None else found[1]
-    message = text if found is None else text[: found.start()]
-    for pattern, problem in ((_UNKNOWN, "is unknown"), (_MISSING, "is missing")):
-        named = pattern.search(message)
-        if named is not None:
-            return invalid(".".join(part for part in (path, named[1]) if part), problem)
-    possible = choices(kind, path)
-    if possible:
-        return invalid(path, f"{_shortened(message)}; it takes {', '.join(possible)}")
-    return invalid(path, message)
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= _LONGEST_TOLD else f"{message[:_LONGEST_TOLD]}…"
 
 
 def _refuse_duplicates(body: bytes) -> None:

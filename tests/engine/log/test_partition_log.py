@@ -38,6 +38,7 @@ MEBIBYTE = 1024 * 1024
 #: As large as a batch may be.
 FULL_BATCH = [NewMessage(payload=b"x" * 4 * MEBIBYTE)] * 4
 
+
 def test_offsets_are_dense_and_a_batch_takes_as_many_as_it_has_messages(engine: Engine) -> None:
     make_topic(engine)
     spans = [engine.produce(P0, batch(*"x" * size)) for size in (1, 3, 2)]

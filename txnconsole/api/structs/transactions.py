@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from engine.inspect.impact import Impact as EngineImpact
-from engine.model.topic_name import TopicName
+from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.transaction import (
     MetadataOp,
+    ParticipantState,
     PartitionParticipant,
     SubscriptionParticipant,
     TransactionFilter,
@@ -175,15 +177,28 @@ class SubscriptionOfTransaction(Answer):
     last_error: str | None
 
     @classmethod
-    def of(cls, participant: SubscriptionParticipant) -> SubscriptionOfTransaction:
+    def of(cls, shares: Sequence[SubscriptionParticipant]) -> SubscriptionOfTransaction:
+        """What its shares on the topic's brokers come to."""
+        counts = [share.acked_messages for share in shares if share.acked_messages is not None]
+        errors = [share.last_error for share in shares if share.last_error is not None]
+        open_ones = [share for share in shares if share.state is ParticipantState.PENDING]
         return cls(
-            topic=str(participant.subscription.topic),
-            subscription=participant.subscription.name,
-            acked_messages=participant.acked_messages,
-            state=participant.state.value,
-            attempts=participant.attempts,
-            last_error=participant.last_error,
+            topic=str(shares[0].subscription.topic),
+            subscription=shares[0].subscription.name,
+            acked_messages=sum(counts) if counts else None,
+            state=(open_ones or shares)[0].state.value,
+            attempts=max(share.attempts for share in shares),
+            last_error=errors[0] if errors else None,
         )
+
+    @classmethod
+    def each_of(
+        cls, participants: Iterable[SubscriptionParticipant]
+    ) -> list[SubscriptionOfTransaction]:
+        shares: dict[SubscriptionName, list[SubscriptionParticipant]] = {}
+        for participant in participants:
+            shares.setdefault(participant.subscription, []).append(participant)
+        return [cls.of(each) for each in shares.values()]
 
 
 class TransactionHeader(Answer):
@@ -227,9 +242,7 @@ class Transaction(TransactionHeader):
         return cls(
             **_header(transaction),
             partitions=[PartitionOfTransaction.of(each) for each in transaction.partitions],
-            subscriptions=[
-                SubscriptionOfTransaction.of(each) for each in transaction.subscriptions
-            ],
+            subscriptions=SubscriptionOfTransaction.each_of(transaction.subscriptions),
         )
 
 

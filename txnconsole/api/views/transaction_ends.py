@@ -66,6 +66,8 @@ class SubscriptionsOfTransaction(TransactionEndpoint):
         subscriptions = [_subscription(index, each) for index, each in enumerate(given)]
         for subscription in subscriptions:
             self.allow_topic(subscription.topic)
+        for subscription in set(subscriptions):
+            engine().subscriptions.get(subscription)
         return Transaction.of(
             engine().coordinator.add_subscriptions(
                 self.txn_id, subscriptions, owner=call.principal.name

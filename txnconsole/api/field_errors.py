@@ -1,0 +1,92 @@
+"""What is wrong with each field of a body or a query string.
+
+msgspec stops at the first field that it refuses. The contract names each, so what was refused is
+gone through again, field by field; within a field the first place that is wrong is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from txnconsole.api.choices import choices
+
+#: How msgspec ends a message: where in the body it went wrong.
+_WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
+_UNKNOWN = re.compile(r"unknown field `(.*?)`")
+_MISSING = re.compile(r"missing required field `(.*?)`")
+_LONGEST_TOLD = 100
+_MOST_TOLD = 20
+
+Errors = dict[str, str]
+
+
+def errors_of(
+    error: msgspec.ValidationError, kind: Any, again: Callable[[], object], *, strict: bool
+) -> Errors:
+    """What is wrong, by field; ``""`` is the whole.
+
+    Args:
+        again: reads what was refused into plain maps, lists and scalars.
+        strict: False where numbers stand as text.
+    """
+    first = dict([_located(str(error), kind)])
+    try:
+        values = again()
+    except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError):
+        return first  # What comes after the first wrong place cannot be read.
+    if not isinstance(values, Mapping) or not isinstance(kind, type(msgspec.Struct)):
+        return first
+    found = first | dict(_each_field(kind, values, strict=strict))
+    return dict(list(found.items())[:_MOST_TOLD])
+
+
+def _each_field(
+    kind: Any, values: Mapping[str, object], *, strict: bool
+) -> Iterator[tuple[str, str]]:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name, field in fields.items():
+        if name not in values:
+            if field.required:
+                yield name, "is missing"
+            continue
+        try:
+            msgspec.convert(values[name], field.type, strict=strict, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            place, problem = _place(str(error))
+            path = f"{name}{'.' if place and not place.startswith('[') else ''}{place}"
+            yield _told(path, problem, kind)
+    for name in values:
+        if name not in fields and kind.__struct_config__.forbid_unknown_fields:
+            yield name, "is unknown"
+
+
+def _located(text: str, kind: object) -> tuple[str, str]:
+    return _told(*_place(text), kind)
+
+
+def _place(text: str) -> tuple[str, str]:
+    """Take msgspec's message apart: the place it is about, and what is wrong there."""
+    found = _WHERE.search(text)
+    path = "" if found is None else found[1]
+    message = text if found is None else text[: found.start()]
+    for pattern, problem in ((_UNKNOWN, "is unknown"), (_MISSING, "is missing")):
+        named = pattern.search(message)
+        if named is not None:
+            return ".".join(part for part in (path, named[1]) if part), problem
+    return path, message
+
+
+def _told(path: str, problem: str, kind: object) -> tuple[str, str]:
+    """A field that takes certain values only is told them."""
+    possible = choices(kind, path)
+    if possible and problem not in ("is unknown", "is missing"):
+        return path, f"{_shortened(problem)}; it takes {', '.join(possible)}"
+    return path, problem
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _LONGEST_TOLD else f"{message[:_LONGEST_TOLD]}…"
