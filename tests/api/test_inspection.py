@@ -79,6 +79,8 @@ def test_history_answers_a_moment_an_offset_and_a_range(program: Caller, topic: 
     [point] = program.get(f"{_PARTITION}/history?offset=2").json["points"]
     assert (point["stable_position"], point["last_stable_offset"]) == (0, 1)
     assert (point["holder"], point["exact"]) == (txn_id, True)
+    assert program.get(f"{_PARTITION}/history?at=2").json["points"] == [point]
+    assert program.get(f"{_PARTITION}/history?at=2.0").is_problem(400, "InvalidRequest")
     past = program.get(f"{_PARTITION}/history?at=2020-01-01T00:00:00Z").json["points"]
     assert [(each["last_offset"], each["holder"]) for each in past] == [(-1, None)]
     points = program.get(f"{_PARTITION}/history").json["points"]

@@ -30,6 +30,7 @@ _ANYTHING = msgspec.json.Decoder()
 _WRITTEN = msgspec.json.Encoder()
 #: Of years in which a zone, or the hours before, lead to no other that Python does not know.
 _TIME = re.compile(r"(?!000[01]|9999)\d{4}-\d\d-\d\d")
+_OFFSET = re.compile(r"[0-9]+")
 _YEARS = range(2, 9999)
 _NO_TIME = "is not a time as RFC 3339 writes it, of the years 2 to 9998"
 
@@ -104,6 +105,11 @@ class QueryDecoder(Generic[T]):
             for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
             if "datetime" in str(field.type)
         )
+        self._times_or_offsets = frozenset(
+            field.encode_name
+            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
+            if field.encode_name in self._times and "int" in str(field.type)
+        )
 
     def decode(self, query: QueryDict) -> T:
         """Read a query string.
@@ -117,7 +123,7 @@ class QueryDecoder(Generic[T]):
                 values[name] = given
             elif len(given) > 1:
                 raise invalid(name, "is given more than once")
-            elif name in self._times and not _TIME.match(given[0]):
+            elif name in self._times and not self._is_time(name, given[0]):
                 raise invalid(name, _NO_TIME)  # Seconds would pass.
             else:
                 values[name] = given[0]
@@ -127,6 +133,11 @@ class QueryDecoder(Generic[T]):
             lambda: values,
             strict=False,
         )
+
+    def _is_time(self, name: str, text: str) -> bool:
+        if name in self._times_or_offsets and _OFFSET.fullmatch(text):
+            return True
+        return _TIME.match(text) is not None
 
 
 def invalid(field: str, message: str) -> InvalidRequest:

@@ -28,9 +28,10 @@ from txnconsole.api.structs.fields import (
 
 
 class HistoryQuery(Query):
-    """``at`` or ``offset`` ask for one point, ``from`` and ``to`` for a range."""
+    """``at`` or ``offset`` ask for one point, ``from`` and ``to`` for a range; a number given as
+    ``at`` is an offset too."""
 
-    at: Moment | None = None
+    at: Moment | Offset | None = None
     offset: Offset | None = None
     since: Moment | None = msgspec.field(default=None, name="from")
     until: Moment | None = msgspec.field(default=None, name="to")

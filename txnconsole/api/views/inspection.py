@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
@@ -135,17 +137,18 @@ class HistoryOfPartition(PartitionEndpoint):
         summary="Tell where a partition stood",
     )
     def get(self, call: Call[None, HistoryQuery]) -> PositionHistory:
-        """At a moment (`at`), when an offset was the last one (`offset`), or over a range, by
-        default the last hour. Exact while the log is kept; sampled between the ends of
+        """At a moment (`at`), when an offset was the last one (`at` or `offset`), or over a range,
+        by default the last hour. Exact while the log is kept; sampled between the ends of
         transactions and before the log's start."""
         query, inspect = call.query, engine().inspect
         asked = [query.at, query.offset, query.since or query.until]
         if sum(each is not None for each in asked) > 1:
             raise invalid("at", "give one of at, offset, or a range of from and to")
-        if query.at is not None:
+        if isinstance(query.at, datetime):
             return PositionHistory.of(self.partition, inspect.position_at(self.partition, query.at))
-        if query.offset is not None:
-            point = inspect.position_at_offset(self.partition, query.offset)
+        offset = query.offset if query.at is None else query.at
+        if offset is not None:
+            point = inspect.position_at_offset(self.partition, offset)
             return PositionHistory.of(self.partition, point)
         span = inspect.positions(
             self.partition, since=query.since, until=query.until, limit=query.limit
