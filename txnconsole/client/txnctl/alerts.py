@@ -19,14 +19,14 @@ _LIST = (
     Column("ALERT", "id", exact, right=True),
     Column("SEVERITY", "severity"),
     Column("STATE", "state"),
-    Column("RULE", "rule"),
+    Column("RULE", "rule", prose=True),
     Column("OBJECT", "object", exact),
     Column("VALUE", "shown_value", right=True),
     Column("THRESHOLD", "shown_threshold", right=True),
     Column("SINCE", "fired_at", moment),
     Column("SILENCED UNTIL", "silenced_until", moment),
-    Column("HANDLED BY", "acknowledgement.by"),
-    Column("DETAIL", "detail"),
+    Column("HANDLED BY", "acknowledgement.by", prose=True),
+    Column("DETAIL", "detail", prose=True),
 )
 _ALERT = (
     ("alert", "id", exact),

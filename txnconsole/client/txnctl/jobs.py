@@ -27,8 +27,8 @@ _LIST = (
     Column("TOTAL", "progress.total", right=True),
     Column("DONE", "progress.done", right=True),
     Column("FAILED", "progress.failed", right=True),
-    Column("WHO", "who"),
-    Column("REASON", "reason"),
+    Column("WHO", "who", prose=True),
+    Column("REASON", "reason", prose=True),
     Column("CREATED", "created_at", moment),
 )
 _JOB = (
@@ -53,7 +53,7 @@ ITEMS = (
     Column("OBJECT", "object", exact),
     Column("STATE", "state"),
     Column("RESULT", "result"),
-    Column("DETAIL", "detail"),
+    Column("DETAIL", "detail", prose=True),
     Column("ENDED", "ended_at", moment),
 )
 

@@ -17,7 +17,7 @@ _LIST = (
     Column("PART", "part"),
     Column("NAME", "name"),
     Column("EFFECT", "effect"),
-    Column("BY", "created_by"),
+    Column("BY", "created_by", prose=True),
     Column("SINCE", "created_at", moment),
 )
 _RULE = (

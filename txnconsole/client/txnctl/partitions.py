@@ -44,13 +44,13 @@ _SEGMENTS = (
     Column("CREATED", "created_at", moment),
     Column("OFFLOADED", "offloaded_at", moment),
 )
-_BLOCKERS = (
+BLOCKERS = (
     Column("TRANSACTION", "txn_id", exact),
     Column("STATUS", "status"),
     Column("FROM", "first_offset", exact, right=True),
     Column("AGE", "age_ms", duration, right=True),
-    Column("OWNER", "owner"),
-    Column("CLIENT", "client"),
+    Column("OWNER", "owner", prose=True),
+    Column("CLIENT", "client", prose=True),
     Column("DEADLINE", "deadline", moment),
     Column("STABLE AFTER", "stable_position_after", exact, right=True),
     Column("FREED", "messages_freed", right=True),
@@ -61,9 +61,9 @@ _LOG = (
     Column("KIND", "kind"),
     Column("VISIBILITY", "visibility"),
     Column("TRANSACTION", "txn_id", exact),
-    Column("KEY", "key"),
+    Column("KEY", "key", prose=True),
     Column("PUBLISHED", "publish_time", moment),
-    Column("PAYLOAD", "payload", lambda value: plain(value)[:60]),
+    Column("PAYLOAD", "payload", lambda value: plain(value)[:60], prose=True),
 )
 
 _EXPLANATION = (
@@ -76,8 +76,8 @@ _EXPLANATION = (
 )
 _REASONS = (
     Column("REASON", "code"),
-    Column("BECAUSE", "text"),
-    Column("EVIDENCE", "evidence"),
+    Column("BECAUSE", "text", prose=True),
+    Column("EVIDENCE", "evidence", prose=True),
 )
 _HISTORY = (
     Column("AT", "at", moment),
@@ -107,7 +107,7 @@ def blockers(context: typer.Context, partition: PartitionArgument) -> None:
     if not items:
         session.say("Nothing holds this partition up.")
         return
-    session.show_rows(items, _BLOCKERS)
+    session.show_rows(items, BLOCKERS)
 
 
 @app.command()

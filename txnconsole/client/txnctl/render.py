@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,8 @@ _STYLES = {
     "offline": "red",
     "recovering": "yellow",
 }
+#: What may be folded gets so many columns of a terminal at least: a time of day.
+_LEAST = 13
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 Show = Callable[[Any], str]
@@ -64,22 +67,52 @@ def moment(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; ``path`` leads to the value, dots between its members."""
+    """A column of a table; ``path`` leads to the value, dots between its members. One of ``prose``
+    may be folded, or left out, where a terminal is narrow; states, ids and numbers may not."""
 
     title: str
     path: str
     show: Show = plain
     right: bool = False
+    prose: bool = False
+
+    @property
+    def folds(self) -> bool:
+        return self.prose or self.show is moment
 
 
-def rows_table(rows: Iterable[Any], columns: Sequence[Column]) -> Table:
-    """A table of objects, a row each."""
+def rows_table(
+    rows: Sequence[Any], columns: Sequence[Column], *, width: int
+) -> tuple[Table, Sequence[Column]]:
+    """A table of objects, a row each, and which columns it has. Those that do not fit are left out:
+    moments first, then other prose, the last ones first, and never the first column. Folded are
+    only moments and prose."""
+    shown = list(columns)
+    spare = [column for column in columns[1:] if column.folds]
+    spare.sort(key=lambda column: column.show is moment)  # The last one goes first.
+    while spare and least_width(rows, shown) > width:
+        shown.remove(spare.pop())
+    return _table(rows, shown), shown
+
+
+def _table(rows: Iterable[Any], columns: Sequence[Column]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=not column.folds)
     for row in rows:
         table.add_row(*(_cell(column.show(_at(row, column.path))) for column in columns))
     return table
+
+
+def least_width(rows: Sequence[Any], columns: Sequence[Column]) -> int:
+    """Columns of a terminal in which a table has nothing folded that may not be."""
+    total = 3 * len(columns) - 1  # What stands between them and beside them.
+    for column in columns:
+        cells = (_cell(column.show(_at(row, column.path))) for row in rows)
+        natural = max([cell_len(column.title), *(cell.cell_len for cell in cells)])
+        total += min(natural, _LEAST) if column.folds else natural
+    return total
 
 
 def fields_table(answer: Any, fields: Fields) -> Table:

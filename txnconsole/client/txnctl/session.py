@@ -16,7 +16,13 @@ from rich.measure import Measurement
 
 from txnconsole.client.calls import new_key
 from txnconsole.client.client import Client
-from txnconsole.client.txnctl.render import Column, Fields, fields_table, rows_table
+from txnconsole.client.txnctl.render import (
+    Column,
+    Fields,
+    fields_table,
+    least_width,
+    rows_table,
+)
 from txnconsole.client.wire import JSON, Call, encode
 
 Json = Any
@@ -92,17 +98,23 @@ class Session:
                 self.show_json(row)
             return
         found = list(rows)
-        table = rows_table(found, columns)
-        if (
-            self.out.width >= _NARROW
-            or Measurement.get(self.out, self.out.options.update(width=_WIDE), table).maximum
-            <= self.out.width
-        ):
-            self.out.print(table)
+        width = self.out.width
+        if width < _NARROW:
+            table, shown = rows_table(found, columns, width=_WIDE)
+            whole = Measurement.get(self.out, self.out.options.update(width=_WIDE), table).maximum
+            fits = whole <= width
+        else:
+            table, shown = rows_table(found, columns, width=width)
+            fits = least_width(found, shown) <= width
+        if not fits:
+            fields = [(column.title.lower(), column.path, column.show) for column in columns]
+            for row in found:
+                self.out.print(fields_table(row, fields), "")
             return
-        fields = [(column.title.lower(), column.path, column.show) for column in columns]
-        for row in found:
-            self.out.print(fields_table(row, fields), "")
+        self.out.print(table)
+        left_out = [column.title for column in columns if column not in shown]
+        if left_out:
+            self.err.print(f"Not shown, for want of room: {', '.join(left_out)}.", style="dim")
 
     def show(self, answer: Json, fields: Fields) -> None:
         """One object."""

@@ -42,9 +42,9 @@ _LIST = (
 _CURSORS = (
     Column("PARTITION", "partition", exact, right=True),
     Column("MARK-DELETE", "mark_delete_offset", exact, right=True),
-    Column("ACKED ABOVE", "acked", _ranges),
-    Column("PENDING ACKS", "pending_acks", _pending),
-    Column("IN FLIGHT", "delivered", _in_flight),
+    Column("ACKED ABOVE", "acked", _ranges, prose=True),
+    Column("PENDING ACKS", "pending_acks", _pending, prose=True),
+    Column("IN FLIGHT", "delivered", _in_flight, prose=True),
     Column("BACKLOG", "backlog", right=True),
     Column("BLOCKED", "blocked", right=True),
 )

@@ -100,5 +100,9 @@ def delete(
     if parts:
         session.say("Transactions that took part in it:")
         session.show_rows(
-            parts, (Column("TRANSACTION", "txn_id", exact), Column("PART", "participant", plain))
+            parts,
+            (
+                Column("TRANSACTION", "txn_id", exact),
+                Column("PART", "participant", plain, prose=True),
+            ),
         )

@@ -21,8 +21,8 @@ LIST = (
     Column("STATUS", "status"),
     Column("AGE", "age_ms", duration, right=True),
     Column("OVERDUE", "overdue_ms", lambda value: duration(value) if value else "–", right=True),
-    Column("OWNER", "owner"),
-    Column("CLIENT", "client"),
+    Column("OWNER", "owner", prose=True),
+    Column("CLIENT", "client", prose=True),
     Column("OPENED", "opened_at", moment),
     Column("ENDED BY", "end_reason"),
 )
@@ -48,7 +48,7 @@ _PARTITIONS = (
     Column("LAST", "last_offset", exact, right=True),
     Column("MESSAGES", "messages", right=True),
     Column("ATTEMPTS", "attempts", right=True),
-    Column("LAST ERROR", "last_error"),
+    Column("LAST ERROR", "last_error", prose=True),
 )
 _SUBSCRIPTIONS = (
     Column("TOPIC", "topic"),
@@ -56,15 +56,15 @@ _SUBSCRIPTIONS = (
     Column("STATE", "state"),
     Column("ACKED", "acked_messages", right=True),
     Column("ATTEMPTS", "attempts", right=True),
-    Column("LAST ERROR", "last_error"),
+    Column("LAST ERROR", "last_error", prose=True),
 )
 _LOG = (
     Column("AT", "at", moment),
     Column("RECORD", "metadata_op"),
     Column("EXPECTED", "expected_status"),
     Column("NEW", "new_status"),
-    Column("PARTITIONS", "partitions"),
-    Column("SUBSCRIPTIONS", "subscriptions"),
+    Column("PARTITIONS", "partitions", prose=True),
+    Column("SUBSCRIPTIONS", "subscriptions", prose=True),
 )
 _IMPACT = (
     Column("PARTITION", "partition"),
@@ -78,12 +78,12 @@ _HANGING = (
     Column("TRANSACTION", "txn_id", exact),
     Column("HANGS AS", "kind"),
     Column("STATUS", "status"),
-    Column("WHERE", "_where"),
+    Column("WHERE", "_where", prose=True),
     Column("AGE", "age_ms", duration, right=True),
     Column("HIDES", "hidden_messages", right=True),
-    Column("OWNER", "owner"),
+    Column("OWNER", "owner", prose=True),
     Column("REMEDY", "remedy.action"),
-    Column("BECAUSE", "remedy.why"),
+    Column("BECAUSE", "remedy.why", prose=True),
 )
 _ACK_IMPACT = (
     Column("TOPIC", "topic"),
