@@ -37,19 +37,34 @@ def end_acks(
     }
     new = [command for command in commands if command.txn_id not in before]
     messages = _apply(session, subscription_id, new)
-    session.run(
+    _raise_marks(session, subscription_id, low_water_marks)
+    return [_result(command, before.get(command.txn_id), messages) for command in commands]
+
+
+def _raise_marks(
+    session: Session, subscription_id: int, low_water_marks: Mapping[int, int]
+) -> None:
+    """Let the fence forget what low water marks pass, and give back what that still holds."""
+    moved = session.all(
         "raise_ack_low_water_marks",
         subscription_id=subscription_id,
         mark_tcs=list(low_water_marks),
         marks=list(low_water_marks.values()),
     )
+    if not moved:
+        return
+    passed_now = {
+        "subscription_id": subscription_id,
+        "mark_tcs": [row.tc_id for row in moved],
+        "passed": [row.passed for row in moved],
+        "reached": [row.reached for row in moved],
+    }
     orphans = [
         EndCommand(txn_id=TxnID(row.tc_id, row.sequence), action=TxnAction.ABORT)
-        for row in session.all("pending_orphans", subscription_id=subscription_id)
+        for row in session.all("pending_orphans", **passed_now)
     ]
     _apply(session, subscription_id, orphans)
-    session.run("forget_ended_acks", subscription_id=subscription_id)
-    return [_result(command, before.get(command.txn_id), messages) for command in commands]
+    session.run("forget_ended_acks", **passed_now)
 
 
 def end_held(session: Session, subscription_id: int, command: EndCommand) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +23,7 @@ from engine.model.topic import BufferKind
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database, Session
+from engine.sql import queries
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
@@ -537,6 +539,76 @@ def test_an_end_does_not_walk_over_what_the_fence_has_forgotten(
         blocks = [_blocks_of_an_end(location, sequence) for sequence in (50_000, 50_001, 50_002)]
     assert sql(location.database, "SELECT FROM broker.ended_txn") == []
     assert blocks[-1] < 150, blocks
+
+
+@pytest.mark.parametrize("buffer", BufferKind)
+def test_an_end_does_not_walk_over_what_was_ongoing_once(
+    engine: Engine, buffer: BufferKind
+) -> None:
+    """It looks for orphans, which cannot be below the mark that was known before."""
+    make_topic(engine, buffer=buffer)
+    engine.produce(P0, batch("a"), txn_id=open_txn(engine, tc_id=1))
+    location = engine.log.locate(P0)
+    with autovacuum_off(location.database, "broker"):
+        sql(
+            location.database,
+            "INSERT INTO broker.ongoing_txn"
+            " SELECT partition_id, 0, n, 2 + n, 2 + n, 1, clock_timestamp()"
+            " FROM broker.ongoing_txn, generate_series(0, 49999) n",
+        )
+        sql(location.database, "DELETE FROM broker.ongoing_txn WHERE tc_id = 0")
+        blocks = [_blocks_of_an_end(location, sequence) for sequence in (49_999, 50_000, 50_001)]
+    assert blocks[-1] < 150, blocks
+
+
+def test_an_end_of_acknowledgements_does_not_walk_over_what_the_fence_has_forgotten(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    database = engine.log.locate(P0).database
+    with autovacuum_off(database, "broker"):
+        sql(
+            database,
+            "INSERT INTO broker.ended_ack_txn SELECT subscription_id, 0, n, true, 0"
+            " FROM broker.subscription, generate_series(0, 49999) n",
+        )
+        sql(
+            database,
+            "INSERT INTO broker.pending_ack SELECT subscription_id, partition_id, 0, n,"
+            " 'INDIVIDUAL', '{}' FROM broker.cursor, generate_series(0, 49999) n",
+        )
+        blocks = [_blocks_of_an_end_of_acks(engine, sequence) for sequence in (50_000, 50_001)]
+    assert sql(database, "SELECT FROM broker.ended_ack_txn") == []
+    assert blocks[-1] < 100, blocks
+
+
+def _blocks_of_an_end_of_acks(engine: Engine, sequence: int) -> int:
+    """As the one below, of the statements of engine.subscription.ending that look at a fence."""
+    database = engine.log.locate(P0).database
+    statements = queries("subscription")
+    total = 0
+    with database._borrowed() as connection, connection.transaction():
+        [[subscription_id]] = connection.execute("SELECT subscription_id FROM broker.subscription")
+
+        def run(name: str, **params: object) -> list[Any]:
+            nonlocal total
+            asked = {"subscription_id": subscription_id, "mark_tcs": [0], **params}
+            with connection.transaction(force_rollback=True):
+                [[[plan]]] = connection.execute(
+                    cast("Any", f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) {statements[name]}"),
+                    asked,
+                ).fetchall()
+            total += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
+            answer = connection.execute(cast("Any", statements[name]), asked)
+            return answer.fetchall() if answer.description is not None else []
+
+        [moved] = run("raise_ack_low_water_marks", marks=[sequence])
+        passed = {"passed": [moved.passed], "reached": [moved.reached]}
+        run("pending_orphans", **passed)
+        connection.execute("DELETE FROM broker.pending_ack")
+        run("forget_ended_acks", **passed)
+    return total
 
 
 def _blocks_of_an_end(location: Location, sequence: int) -> int:

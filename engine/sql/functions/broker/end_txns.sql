@@ -92,11 +92,11 @@ BEGIN
                     SET low_water_mark = excluded.low_water_mark;
         END IF;
         -- Orphans: their coordinator has ended them, or never knew them. All of them, not only the
-        -- head.
+        -- head. What the mark passed before was ended then, and takes no message any more.
         FOR orphan IN
             SELECT o.* FROM broker.ongoing_txn o
             WHERE o.partition_id = coalesce(log_id, p_partition) AND o.tc_id = mark.tc_id
-            AND o.sequence <= mark.reached
+            AND o.sequence > mark.passed AND o.sequence <= mark.reached
             ORDER BY o.sequence
         LOOP
             IF settings.buffer = 'sidecar' THEN
