@@ -231,7 +231,8 @@ class Engine:
                 "acknowledge", txn_id=txn_id, subscription=name, messages=len(message_ids)
             ):
                 if txn_id is not None:
-                    self._joining.subscriptions(txn_id, [name], owner=owner)
+                    highest = max((each.partition for each in message_ids), default=0)
+                    self._joining.subscriptions(txn_id, [name], owner=owner, partition=highest)
                 return self._acks.acknowledge(
                     name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id
                 )
@@ -253,13 +254,15 @@ class Engine:
         return self._dead_letters.sweep()
 
     def apply_retention(self) -> int:
-        """Drop what is past its retention, and sweep and compact the sidecar logs; the workers call
-        this every few seconds.
+        """Drop what is past its retention, sweep and compact the sidecar logs, and go on with
+        deletions of topics that were interrupted; the workers call this every few seconds.
 
         Returns:
             How many entries were deleted.
         """
-        return self._sidecars.sweep() + self._retention.sweep()
+        deleted = self._sidecars.sweep() + self._retention.sweep()
+        self.topics.finish_deletions()
+        return deleted
 
     def sample_positions(self) -> int:
         """Record where each partition stands, if it moved; the workers call this every second."""

@@ -19,7 +19,7 @@ from engine.model.errors import (
     TransactionNotFound,
 )
 from engine.model.topic import Topic
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database
@@ -67,13 +67,19 @@ class Joining:
         self._remember_members(txn_id, members)
 
     def subscriptions(
-        self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None
+        self,
+        txn_id: TxnID,
+        subscriptions: Sequence[SubscriptionName],
+        *,
+        owner: str | None,
+        partition: int = 0,
     ) -> None:
-        """As :meth:`partitions`, on every broker that holds partitions of the topic."""
+        """As :meth:`partitions`, on every broker that holds partitions of the topic; ``partition``
+        is the highest that is meant, which may have been added since this process looked."""
         shares = sorted(
             (topic.topic_id, str(topic.name), subscription.name, broker)
             for subscription in subscriptions
-            for topic in [self._topics.get(subscription.topic)]
+            for topic in [self._reaching(subscription.topic, partition)]
             for broker in dict.fromkeys(topic.brokers)
         )
         if self._all_members(txn_id, shares, owner):
@@ -108,15 +114,18 @@ class Joining:
 
     def _topic_with(self, partition: PartitionName) -> Topic:
         partition.require_writable()
-        topic = self._topics.get(partition.topic)
-        if partition.number >= len(topic.brokers):
-            topic = self._topics.get(partition.topic, fresh=True)
+        topic = self._reaching(partition.topic, partition.number)
         if partition.number >= len(topic.brokers):
             raise PartitionNotFound(
                 f"{topic.name} has partitions 0 to {len(topic.brokers) - 1},"
                 f" not {partition.number}."
             )
         return topic
+
+    def _reaching(self, name: TopicName, number: int) -> Topic:
+        """A topic as this process knows it, if that has such a partition."""
+        topic = self._topics.get(name)
+        return topic if number < len(topic.brokers) else self._topics.get(name, fresh=True)
 
     def _all_members(
         self, txn_id: TxnID, participants: Iterable[object], owner: str | None

@@ -6,11 +6,14 @@ import threading
 import time
 from contextlib import suppress
 
+import structlog
+
 from engine.log.brokers import Brokers
 from engine.log.retention import delete_dropped
 from engine.model.errors import (
     InvalidRequest,
     PartitionUnavailable,
+    TimeLimitExceeded,
     TopicConflict,
     TopicInUse,
     TopicNotFound,
@@ -28,7 +31,11 @@ from engine.model.topic_name import TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row
 
+logger = structlog.get_logger(__name__)
+
 MAX_PARTITIONS = 10_000
+#: Interrupted deletions that one sweep goes on with, of each broker.
+_DELETIONS = 200
 _ABANDONED = "topic deleted by force; this part is aborted"
 _ABANDONED_SUBSCRIPTION = "subscription deleted by force; this part is aborted"
 #: What may not change once there is data.
@@ -136,12 +143,16 @@ class Topics:
 
         Returns:
             With ``force``, what transactions had in it: that part of them is aborted, the rest
-            goes on. The rows of a large log go later, in the retention sweep.
+            goes on. The rows of a large log go later, in the retention sweep; so does everything on
+            a broker that cannot be reached now.
 
         Raises:
+            InvalidRequest: it is the engine's own.
             TopicNotFound: there is none.
             TopicInUse: a transaction that has not ended holds it, and ``force`` is not set.
         """
+        if name.is_system:
+            raise InvalidRequest(f"{name} is the engine's own.", field="topic")
         topic = self.get(name, fresh=True)
         if not force:
             self.require_unheld(topic)
@@ -152,15 +163,48 @@ class Topics:
             session.run("delete_topic", topic_id=topic.topic_id)
         with self._lock:
             self._known.pop(name, None)
-        for database in self._brokers.of_topic(topic):
-            with database.transaction() as session:
-                session.all("lock_topic", topic_id=topic.topic_id)
-                session.run("delete_topic", topic_id=topic.topic_id)
-            # A small topic's rows go at once; the sweep has the rest, and what fails here.
-            with suppress(PartitionUnavailable), database.session() as session:
-                delete_dropped(session, steps=2)
+        for broker in dict.fromkeys(topic.brokers):
+            self._delete_on(broker, topic.topic_id)
         self._brokers.forget(topic.topic_id)
         return _participations(rows)
+
+    def finish_deletions(self) -> int:
+        """Delete what is left of deleted topics on brokers that could not be reached then, or that
+        a crash came before; the workers call this every few seconds. Answers how many topics."""
+        finished = 0
+        for broker in self._brokers.names:
+            with self._catalog.session() as session:
+                rows = session.all("dropped_topics", broker=broker, limit=_DELETIONS)
+            for row in rows:
+                if not self._delete_on(broker, row.topic_id):
+                    break  # it is asked once, however much it still has
+                finished += 1
+        return finished
+
+    def _delete_on(self, broker: str, topic_id: int) -> bool:
+        """Delete a topic that is not in the catalog any more on one broker; False when that has to
+        be done later."""
+        try:
+            database = self._brokers.get(broker)
+            with database.transaction() as session:
+                session.all("lock_topic", topic_id=topic_id)
+                session.run("delete_topic", topic_id=topic_id)
+        except (PartitionUnavailable, TimeLimitExceeded) as error:
+            logger.warning("topic's deletion waits", broker=broker, reason=error.message)
+            return False
+        with self._catalog.session() as session:
+            session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
+        # A small topic's rows go at once; the sweep has the rest, and what fails here.
+        with suppress(PartitionUnavailable), database.session() as session:
+            delete_dropped(session, steps=2)
+        return True
+
+    def abandoned(self, topic: Topic, subscription: str) -> tuple[TxnID, ...]:
+        """The transactions, not ended yet, whose part in a subscription of that name has been
+        aborted by deleting it."""
+        with self._catalog.session() as session:
+            rows = session.all("abandoned_txns", topic_id=topic.topic_id, subscription=subscription)
+        return tuple(TxnID(row.tc_id, row.sequence) for row in rows)
 
     def abandon(self, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
         """Abort the part that transactions have in a subscription, which is then deleted; the rest
@@ -266,8 +310,13 @@ class Topics:
         return _topic(row)
 
     def _make_partitions(self, topic: Topic) -> None:
+        """On each broker, the home of the topic's subscriptions first; these go before the
+        partitions, so that retention knows who has not read them."""
+        subscriptions: list[Row] = []
         for broker in dict.fromkeys(topic.brokers):
             with self._brokers.get(broker).transaction() as session:
+                for subscription in subscriptions:
+                    session.run("create_subscription", **subscription._asdict())
                 for number, owner in enumerate(topic.brokers):
                     if owner != broker:
                         continue
@@ -289,6 +338,8 @@ class Topics:
                     retention_ms=topic.settings.retention_ms,
                     retention_bytes=topic.settings.retention_bytes,
                 )
+                if broker == topic.brokers[0] and len(set(topic.brokers)) > 1:
+                    subscriptions = session.all("every_subscription", topic_id=topic.topic_id)
 
     def _spread(self, partitions: int, name: TopicName) -> tuple[str, ...]:
         """Partitions go round the brokers; a system topic has one on each, in order."""

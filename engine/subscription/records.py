@@ -7,7 +7,7 @@ there: after a crash in the middle of creating it, or when the topic has grown o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from engine.log.brokers import Brokers, Location
@@ -15,6 +15,7 @@ from engine.model.errors import SubscriptionNotFound
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Row, Session
 
 Recover = Callable[[Location, PartitionName], None]
@@ -55,7 +56,14 @@ class Records:
         if row is None and database is not home:
             known = _get(home, topic, name)
             if known is not None:
-                row, _ = make(database, topic, name, settings_of(known), since=known.created_at)
+                row, _ = make(
+                    database,
+                    topic,
+                    name,
+                    settings_of(known),
+                    since=known.created_at,
+                    fenced=_fenced(home, known),
+                )
         if row is None:
             raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
         if len(self._known) >= _KEPT_RECORDS:
@@ -77,12 +85,15 @@ def make(
     *,
     since: datetime | None = None,
     afresh: bool = False,
+    fenced: Sequence[TxnID] = (),
 ) -> tuple[Row, bool]:
     """Make a subscription's record and cursors on one broker; answers whether it was new there.
 
     Args:
         since: when the subscription was created at its home; None: now, here.
         afresh: what an interrupted deletion may have left here goes first.
+        fenced: transactions whose part in a subscription of this name has been aborted with it: a
+            new record takes no acknowledgement of theirs, since no end would reach it.
     """
     key = {"topic_id": topic.topic_id, "name": name.name}
     with database.transaction() as session:
@@ -106,6 +117,14 @@ def make(
         if row is None:
             raise SubscriptionNotFound(f"{name} is being deleted.")
         ensure_cursors(session, row)
+        if made is not None and fenced:
+            session.run(
+                "remember_ended_acks",
+                subscription_id=row.subscription_id,
+                **id_lists(fenced),
+                aborts=[True] * len(fenced),
+                messages=[0] * len(fenced),
+            )
     return row, made is not None
 
 
@@ -131,6 +150,12 @@ def settings_of(row: Row) -> SubscriptionSettings:
         max_redeliveries=row.max_redeliveries,
         dead_letter_topic=TopicName.parse(row.dead_letter_topic) if row.dead_letter_topic else None,
     )
+
+
+def _fenced(home: Database, record: Row) -> list[TxnID]:
+    with home.session() as session:
+        rows = session.all("aborted_acks", subscription_id=record.subscription_id)
+    return [TxnID(row.tc_id, row.sequence) for row in rows]
 
 
 def _get(database: Database, topic: Topic, name: SubscriptionName) -> Row | None:

@@ -13,6 +13,7 @@ from engine.model.errors import (
     PartitionNotFound,
     PartitionUnavailable,
     SubscriptionConflict,
+    SubscriptionNotFound,
 )
 from engine.model.ranges import Ranges
 from engine.model.settings import conflict, differences
@@ -22,7 +23,7 @@ from engine.model.subscription import (
     SubscriptionSettings,
     SubscriptionStatus,
 )
-from engine.model.topic import AbortedParticipation
+from engine.model.topic import AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row
 from engine.subscription import backlog
@@ -61,10 +62,13 @@ class Subscriptions:
         self._check(name, settings)
         topic = self._topics.get(name.topic, fresh=True)
         home = self._records.home(topic)
-        row, created = make(home, topic, name, settings)
+        fenced = self._topics.abandoned(topic, name.name)
+        row, created = make(home, topic, name, settings, fenced=fenced)
         if differing := differences(settings_of(row), settings, held_to):
             message, data = conflict(name, differing)
             raise SubscriptionConflict(message, differences=data)
+        # Who makes a topic grow looks for subscriptions afterwards; here it is the other way round.
+        topic = self._topics.get(name.topic, fresh=True)
         for database in self._brokers.of_topic(topic):
             if database is not home:
                 make(
@@ -74,6 +78,7 @@ class Subscriptions:
                     settings_of(row),
                     since=row.created_at,
                     afresh=created,
+                    fenced=fenced,
                 )
         return Subscription(name=name, settings=settings_of(row)), created
 
@@ -237,7 +242,8 @@ class Subscriptions:
     def delete(
         self, name: SubscriptionName, *, force: bool = False
     ) -> tuple[AbortedParticipation, ...]:
-        """Delete a subscription on every broker.
+        """Delete a subscription on every broker. From its deletion at home on it is gone; what is
+        left of it elsewhere when a broker cannot be reached goes with the same call again.
 
         Returns:
             With ``force``, what transactions had in it: that part of them is aborted, the rest
@@ -246,17 +252,18 @@ class Subscriptions:
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
             TopicInUse: a transaction that has not ended holds it, and ``force`` is not set.
+            PartitionUnavailable: a broker cannot be reached.
         """
-        topic = self._topics.get(name.topic)
-        home = self._records.home(topic)
-        self._records.find(home, topic, name)
-        if not force:
+        topic = self._topics.get(name.topic, fresh=True)
+        home, *others = self._brokers.of_topic(topic)
+        if not force and _exists_on(home, topic, name):
             self._topics.require_unheld(topic, subscription=name.name)
+        found = _delete_on(home, topic, name)
         parts = self._topics.abandon(topic, name.name) if force else ()
-        others = [other for other in self._brokers.of_topic(topic) if other is not home]
-        for database in (home, *others):
-            with database.session() as session:
-                session.run("delete_subscription", topic_id=topic.topic_id, name=name.name)
+        for database in others:
+            found = _delete_on(database, topic, name) or found
+        if not found:
+            raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
         return parts
 
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
@@ -306,6 +313,17 @@ class Subscriptions:
                 for row in cursors
                 if row.number not in faults and only in (None, row.number)
             ], faults
+
+
+def _exists_on(database: Database, topic: Topic, name: SubscriptionName) -> bool:
+    with database.session() as session:
+        return bool(session.all("get_subscription", topic_id=topic.topic_id, name=name.name))
+
+
+def _delete_on(database: Database, topic: Topic, name: SubscriptionName) -> bool:
+    """Delete a subscription's record on one broker; whether it was there."""
+    with database.session() as session:
+        return bool(session.all("delete_subscription", topic_id=topic.topic_id, name=name.name))
 
 
 def _unread(row: Row) -> Ranges:

@@ -571,8 +571,28 @@ SELECT tc_id, sequence FROM coordinator.txn_subscription
 WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state || '' = 'pending'
 LIMIT 5
 
+-- abandoned_txns --
+-- Those, not ended yet, whose part in a subscription has been aborted by deleting it. By the index's
+-- own way to write its predicate (migration 0010).
+SELECT DISTINCT s.tc_id, s.sequence FROM coordinator.txn_subscription s
+JOIN coordinator.transaction t USING (tc_id, sequence)
+WHERE s.topic_id = %(topic_id)s AND s.subscription = %(subscription)s
+AND s.state || '' = 'aborted' AND s.last_error IS NOT NULL AND t.ended_at IS NULL
+
 -- delete_topic --
-DELETE FROM coordinator.topic WHERE topic_id = %(topic_id)s
+-- What its brokers have of it is still to be deleted.
+WITH gone AS (
+    DELETE FROM coordinator.topic WHERE topic_id = %(topic_id)s RETURNING topic_id, brokers
+)
+INSERT INTO coordinator.dropped_topic (topic_id, broker)
+SELECT DISTINCT topic_id, unnest(brokers) FROM gone
+
+-- dropped_topics --
+SELECT topic_id, broker FROM coordinator.dropped_topic
+WHERE broker = %(broker)s ORDER BY topic_id LIMIT %(limit)s
+
+-- forget_dropped_topic --
+DELETE FROM coordinator.dropped_topic WHERE topic_id = %(topic_id)s AND broker = %(broker)s
 
 -- add_figures --
 -- Adds to what has been counted. Rows are locked ascending, so that writers of one shard queue up.

@@ -17,6 +17,12 @@ SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(nam
 -- list_subscriptions --
 SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY topic, name LIMIT 1000
 
+-- every_subscription --
+-- What their records on other brokers are made of.
+SELECT topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
+    max_redeliveries, dead_letter_topic, created_at
+FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY name
+
 -- subscriptions_named --
 -- Those whose names hold a text, first those that begin with it; of so many as are looked through.
 WITH looked AS MATERIALIZED (SELECT topic, name FROM broker.subscription LIMIT %(look_through)s)
@@ -33,8 +39,10 @@ WHERE topic_id = %(topic_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
 WITH gone AS (
     DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
     RETURNING subscription_id
+), dispatched AS (
+    DELETE FROM broker.dispatch d USING gone WHERE d.subscription_id = gone.subscription_id
 )
-DELETE FROM broker.dispatch d USING gone WHERE d.subscription_id = gone.subscription_id
+SELECT subscription_id FROM gone
 
 -- hold_lease --
 -- Makes a consumer the active one of an EXCLUSIVE or FAILOVER subscription, or keeps it so: it is,
@@ -230,6 +238,10 @@ SELECT tc_id, sequence, aborted, messages FROM broker.ended_ack_txn
 WHERE subscription_id = %(subscription_id)s AND (tc_id, sequence) IN (
     SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
 )
+
+-- aborted_acks --
+SELECT tc_id, sequence FROM broker.ended_ack_txn
+WHERE subscription_id = %(subscription_id)s AND aborted
 
 -- ack_fence --
 -- Whether a transaction has ended for a subscription, as store_cursors judges it.

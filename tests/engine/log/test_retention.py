@@ -23,6 +23,7 @@ from engine.model.topic import MAX_RETENTION_MS, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from tests.engine.support import (
     P0,
+    P1,
     SUBSCRIPTION,
     TOPIC,
     abort,
@@ -193,6 +194,20 @@ def test_what_a_subscription_has_not_acknowledged_stays(engine: Engine) -> None:
     assert start_of(engine) == 4
     rest = engine.receive(slow, "c", max_messages=100)
     assert [message.payload.decode() for message in rest] == texts[5:]
+
+
+def test_what_a_subscription_has_not_read_stays_on_a_broker_that_is_new_to_its_topic(
+    engine: Engine,
+) -> None:
+    make_topic(engine, **_SMALL)
+    subscribe(engine)
+    engine.topics.create(TOPIC, TopicSettings(partitions=2, **_SMALL))
+    assert len(set(engine.topics.get(TOPIC).brokers)) == 2
+    for number in range(15):
+        engine.produce(P1, [NewMessage(payload=noise(number, _MESSAGE))])
+    engine.apply_retention()
+    assert engine.log.status(P1).log_start_offset == 0
+    assert len(engine.receive(SUBSCRIPTION, "c", max_messages=100)) == 15
 
 
 def test_messages_that_a_transaction_holds_on_a_subscription_stay(engine: Engine) -> None:

@@ -183,6 +183,26 @@ def test_a_deleted_topic_is_gone_with_all_that_it_had(engine: Engine) -> None:
             assert rows == []
 
 
+def test_what_a_deletion_left_on_a_broker_that_was_away_goes_with_the_sweep(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a"))
+    with unreachable(engine, engine.topics.get(TOPIC).brokers[1]):
+        engine.topics.delete(TOPIC)
+        assert engine.topics.finish_deletions() == 0
+    make_topic(engine, partitions=2)
+    engine.apply_retention()
+    for database in engine._brokers:
+        assert sql(database, "SELECT FROM broker.subscription") == []
+        rows = sql(database, "SELECT FROM broker.partition WHERE topic = %s", str(TOPIC))
+        assert len(rows) == 1
+    assert (fetched(engine, P0), fetched(engine, P1)) == ([], [])
+    assert engine.topics.finish_deletions() == 0
+
+
 def test_a_topic_made_again_starts_anew(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("old"), producer_name="p", sequence_id=1)
@@ -204,6 +224,13 @@ def test_a_topic_made_again_is_another_participant_of_the_same_transaction(
     engine.produce(P0, batch("after"), txn_id=txn_id)
     commit(engine, txn_id)
     assert fetched(engine) == ["after"]
+
+
+def test_the_engines_own_topic_is_not_deleted(engine: Engine) -> None:
+    """It holds the snapshots that recovery begins from."""
+    make_topic(engine)
+    with pytest.raises(InvalidRequest):
+        engine.topics.delete(TOPIC.snapshot_topic(), force=True)
 
 
 def test_a_topic_that_a_transaction_holds_is_not_deleted(engine: Engine) -> None:

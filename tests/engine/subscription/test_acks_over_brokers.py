@@ -18,6 +18,7 @@ from engine.model.errors import (
 )
 from engine.model.message import StoredMessage
 from engine.model.subscription import AckType, InitialPosition, SubscriptionType
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -299,3 +300,25 @@ def test_calls_that_are_confirmed_cost_one_row_for_each_partition(engine: Engine
     assert coordinator_sql(engine, "SELECT FROM coordinator.confirmed_ack") != []
     assert engine.archive.move() == 1
     assert coordinator_sql(engine, "SELECT FROM coordinator.confirmed_ack") == []
+
+
+def test_an_ack_on_a_broker_that_is_new_to_the_topic_joins_it_there(engine: Engine) -> None:
+    """Also in a process that has not noticed the growth: else no end would reach that broker."""
+    make_topic(engine)
+    subscribe(engine)
+    other = Engine(
+        engine._urls["coordinator"],
+        {name: url for name, url in engine._urls.items() if name != "coordinator"},
+        engine.settings,
+    )
+    try:
+        assert received(other) == []
+        engine.topics.create(TOPIC, TopicSettings(partitions=2))
+        engine.produce(P1, batch("a"))
+        [message] = engine.receive(SUBSCRIPTION, "c1")
+        txn = open_txn(engine)
+        ack(other, message, txn_id=txn)
+    finally:
+        other.close()
+    commit(engine, txn)
+    assert acked(engine) == places(message)

@@ -9,6 +9,7 @@ import pytest
 from engine import Engine
 from engine.model.errors import (
     InvalidRequest,
+    InvalidTxnStatus,
     MessageNotFound,
     PartitionNotFound,
     SubscriptionNotFound,
@@ -31,6 +32,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     received,
+    sql,
     subscribe,
     texts,
 )
@@ -170,3 +172,21 @@ def test_a_subscription_is_deleted_by_force_and_the_rest_of_the_transaction_goes
     assert "force" in str(found.subscriptions[0].last_error)
     subscribe(engine)
     assert received(engine) == ["a", "output"]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_one_made_anew_takes_no_ack_of_a_transaction_whose_part_was_aborted_with_the_old_one(
+    engine: Engine, interrupted: bool
+) -> None:
+    """No end would reach it: the acknowledgement would be lost, though the transaction commits."""
+    messages = ready(engine, "a", partitions=2)
+    txn = claim(engine, *messages)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    if interrupted:  # after its record at home
+        sql(engine.log.locate(P1).database, "DELETE FROM broker.subscription")
+    for message in engine.receive(SUBSCRIPTION, "c1"):
+        with pytest.raises(InvalidTxnStatus):
+            engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    commit(engine, txn)
+    claim(engine, *messages)

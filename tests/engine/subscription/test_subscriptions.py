@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine import Engine
@@ -13,8 +15,10 @@ from engine.model.errors import (
     TopicNotFound,
 )
 from engine.model.subscription import InitialPosition, SubscriptionSettings
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
+from engine.subscription import subscriptions
 from tests.engine.support import (
     P0,
     P1,
@@ -100,6 +104,43 @@ def test_deletion_that_a_crash_interrupted_leaves_nothing_to_a_new_one(engine: E
         engine.subscriptions.get(SUBSCRIPTION)
     subscribe(engine)
     assert received(engine) == ["0", "1"]
+
+
+def test_a_deletion_that_a_broker_was_away_for_is_finished_by_the_same_call(
+    engine: Engine,
+) -> None:
+    """What is left there would keep its messages from retention for ever."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    with (
+        unreachable(engine, engine.topics.get(TOPIC).brokers[1]),
+        pytest.raises(PartitionUnavailable),
+    ):
+        engine.subscriptions.delete(SUBSCRIPTION)
+    with pytest.raises(SubscriptionNotFound):
+        engine.subscriptions.get(SUBSCRIPTION)
+    engine.subscriptions.delete(SUBSCRIPTION)
+    for database in engine._brokers:
+        assert sql(database, "SELECT FROM broker.subscription") == []
+    with pytest.raises(SubscriptionNotFound):
+        engine.subscriptions.delete(SUBSCRIPTION)
+
+
+def test_one_that_is_made_while_its_topic_grows_is_on_the_new_broker(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    real = subscriptions.make
+
+    def grown_meanwhile(*args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        engine.topics.create(TOPIC, TopicSettings(partitions=2))
+        return real(*args, **options)
+
+    monkeypatch.setattr(subscriptions, "make", grown_meanwhile)
+    subscribe(engine)
+    for database in engine._brokers:
+        assert len(sql(database, "SELECT FROM broker.subscription")) == 1
 
 
 def test_a_list_names_each_once(engine: Engine) -> None:
