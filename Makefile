@@ -20,7 +20,7 @@ FAST := not (served or programs or browser or spark or acceptance or crash or pl
 WHOLE := spark or acceptance
 
 .PHONY: help setup lock audit-dependencies run serve test test-fast soak kills chromium lint types imports format bench \
-	bench-engine bench-http bench-archive bench-console bench-browser bench-pipeline docs screenshots clean
+	bench-engine bench-http bench-archive bench-console bench-browser bench-live bench-pipeline docs screenshots clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
@@ -95,7 +95,7 @@ soak: setup ## Run clients and faults for MINUTES (10), and check every answer
 kills: setup ## Kill PostgreSQL KILLS (200) times under load; what is rebuilt is what the log says
 	@TXNCONSOLE_KILLS=$(or $(KILLS),200) $(PY) -m pytest -q -n 2 -rA tests/engine/crash/test_kill.py
 
-bench: bench-engine bench-http bench-archive bench-console bench-browser bench-pipeline ## Run all benchmarks (minutes)
+bench: bench-engine bench-http bench-archive bench-console bench-browser bench-live bench-pipeline ## Run all benchmarks (minutes)
 
 bench-engine: setup ## The engine beside pgmq, INSERT and COPY
 	@$(PY) -m benchmarks.engine
@@ -111,6 +111,9 @@ bench-console: setup ## Each page of the console over 10^6 transactions and 10^4
 
 bench-browser: setup chromium ## The same pages in Chromium: first paint, long tasks, bytes, layout shift
 	@$(PY) -m benchmarks.console --browser
+
+bench-live: setup chromium ## Open pages while the demo runs: long tasks, main thread, frames; 400 streams
+	@$(PY) -m benchmarks.live
 
 bench-pipeline: setup ## Spark beside COPY out of PostgreSQL and the engine's own produce
 	@$(PY) -m benchmarks.pipeline

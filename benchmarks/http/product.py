@@ -24,16 +24,18 @@ _UNLIMITED = "1000000"
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Where it answers, and an administrator's name and token."""
+    """Where it answers, who an administrator is, and the process group of the web server there."""
 
     port: int
     user: str
+    password: str
     token: str
+    web: int
 
 
 @contextmanager
-def running() -> Iterator[Product]:
-    """Start all of it with nothing in it, and stop it."""
+def running(*, command: str = "serve") -> Iterator[Product]:
+    """Start all of it with nothing in it, or by ``run`` with the demo, and stop it."""
     with tempfile.TemporaryDirectory(prefix="txnconsole-bench-") as directory:
         data = Path(directory) / "data"
         environment = {key: text for key, text in os.environ.items() if not _is_a_server(key)} | {
@@ -43,8 +45,8 @@ def running() -> Iterator[Product]:
             "TXNCONSOLE_REQUESTS_BURST": _UNLIMITED,
             "PORT": str(_free_port()),
         }
-        command = [sys.executable, "-m", "txnconsole.local", "serve"]
-        with _process(command, environment, Path(directory) / "serve.log"):
+        started = [sys.executable, "-m", "txnconsole.local", command]
+        with _process(started, environment, Path(directory) / "serve.log"):
             _await_ready(int(environment["PORT"]))
             login = json.loads((data / "login.json").read_text())
             port = _free_port()
@@ -52,11 +54,13 @@ def running() -> Iterator[Product]:
                 *(sys.executable, "-m", "granian", "--interface", "asginl"),
                 *("txnconsole.asgi:application", "--host", HOST, "--port", str(port)),
                 *("--http", "1", "--no-ws", "--no-access-log", "--log-level", "warning"),
+                *("--workers-kill-timeout", "3"),
             ]
             beside = environment | {"DJANGO_SETTINGS_MODULE": "benchmarks.http.settings"}
-            with _process(web, beside, Path(directory) / "web.log"):
+            with _process(web, beside, Path(directory) / "web.log") as group:
                 _await_ready(port)
-                yield Product(port, login["user"], login["tokens"][login["user"]])
+                user = login["user"]
+                yield Product(port, user, login["password"], login["tokens"][user], group)
 
 
 def _is_a_server(name: str) -> bool:
@@ -64,13 +68,14 @@ def _is_a_server(name: str) -> bool:
 
 
 @contextmanager
-def _process(command: list[str], environment: dict[str, str], log: Path) -> Iterator[None]:
+def _process(command: list[str], environment: dict[str, str], log: Path) -> Iterator[int]:
+    """Runs for as long as the context; the id of its group."""
     with log.open("wb") as said:
         process = subprocess.Popen(
             command, env=environment, stdout=said, stderr=said, start_new_session=True
         )
         try:
-            yield
+            yield process.pid
             if process.poll() is not None:
                 raise RuntimeError(f"{command[2]} ended by itself: {log.read_text()[-2000:]}")
         finally:
