@@ -97,15 +97,17 @@ def main() -> None:
     try:
         app(prog_name="txnctl")
     except TxnConsoleError as error:
-        err.print(f"{error.code}: {error}", style="red", markup=False)
+        err.print(f"{error.code}: {error}", style="red", markup=False, soft_wrap=True)
         for field in error.data.get("errors") or []:
             if str(field.get("message")).rstrip(".") not in str(error):
-                err.print(f"  {field.get('field')}: {field.get('message')}", markup=False)
+                err.print(
+                    f"  {field.get('field')}: {field.get('message')}", markup=False, soft_wrap=True
+                )
         sys.exit(exit_code(error))
     except BrokenPipeError:  # Whoever read our output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
-        err.print(str(error), style="red", markup=False)
+        err.print(str(error), style="red", markup=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)

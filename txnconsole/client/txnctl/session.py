@@ -133,7 +133,9 @@ class Session:
             missing = [{"broker": name, "detail": reason} for name, reason in missing.items()]
         for each in missing:
             name = each.get("partition") or each.get("broker")
-            self.err.print(f"{name} is missing: {each['detail']}", style="yellow", markup=False)
+            self.err.print(
+                f"{name} is missing: {each['detail']}", style="yellow", markup=False, soft_wrap=True
+            )
 
     def confirm(self, question: str) -> None:
         """Ask on standard error; standard output is for what was asked for.

@@ -158,7 +158,9 @@ def find_hanging(
     else:
         session.show_rows((each | {"_where": _where(each)} for each in found[:limit]), _HANGING)
     for name, problem in unavailable.items():
-        session.err.print(f"{name} could not be looked at: {problem}", style="red", markup=False)
+        session.err.print(
+            f"{name} could not be looked at: {problem}", style="red", markup=False, soft_wrap=True
+        )
 
 
 @app.command()
