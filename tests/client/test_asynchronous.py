@@ -135,6 +135,57 @@ def test_a_cancelled_acknowledgement_leaves_only_an_abort() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("interrupted", ["/messages", "/commit"])
+@pytest.mark.parametrize("heartbeat", [False, True])
+def test_a_commit_that_is_cancelled_aborts_and_beats_no_more(
+    interrupted: str, heartbeat: bool
+) -> None:
+    class Cancelling(FaultyLog):
+        def _answer(self, request: object, path: str) -> object:  # type: ignore[override]
+            if path.endswith(interrupted):
+                raise asyncio.CancelledError
+            return super()._answer(request, path)  # type: ignore[arg-type]
+
+    network = Cancelling()
+
+    async def scenario() -> None:
+        server = async_client(network)
+        producer = await server.producer(TOPIC)
+        with pytest.raises(asyncio.CancelledError):
+            async with server.transaction(heartbeat=heartbeat) as txn:
+                await producer.send(b"1", txn=txn)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert network.requests[-1] == "POST /transactions/0:7/abort"
+        txn = await server.transaction(heartbeat=heartbeat)
+        await producer.send(b"2", txn=txn)
+        with pytest.raises(asyncio.CancelledError):
+            await txn.commit()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
+    assert network.requests[-1] == "POST /transactions/0:7/abort"
+
+
+def test_a_commit_that_is_cancelled_when_it_has_been_recorded_stays_one() -> None:
+    class Cancelling(FaultyLog):
+        def _answer(self, request: object, path: str) -> object:  # type: ignore[override]
+            answer = super()._answer(request, path)  # type: ignore[arg-type]
+            if path.endswith("/commit"):
+                raise asyncio.CancelledError
+            return answer
+
+    network = Cancelling([None, None, 409])
+
+    async def scenario() -> None:
+        with pytest.raises(asyncio.CancelledError) as caught:
+            async with async_client(network).transaction():
+                pass
+        assert not hasattr(caught.value, "__notes__")
+
+    asyncio.run(scenario())
+    assert network.requests[-1] == "POST /transactions/0:7/abort"
+
+
 def test_the_two_clients_do_not_share_a_transaction() -> None:
     server, _ = client(FaultyLog())
     txn = server.transaction()

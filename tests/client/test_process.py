@@ -65,13 +65,16 @@ def test_a_batch_whose_transaction_is_aborted_is_processed_again(
     assert payloads(admin, target, 2) == [b"0", b"1"]
 
 
-def test_an_exception_gives_the_batch_back(server: Served, admin: Client) -> None:
+@pytest.mark.parametrize("failure", [KeyError, KeyboardInterrupt])
+def test_an_exception_gives_the_batch_back(
+    server: Served, admin: Client, failure: type[BaseException]
+) -> None:
     source, target = prepared(server, admin, 2)
 
     def fail(message: Message) -> list[NewMessage]:
-        raise KeyError
+        raise failure
 
-    with pytest.raises(KeyError):
+    with pytest.raises(failure):
         admin.process(source, "s", to=target, transform=fail, wait=5)
     again = admin.consumer(source, "s").receive(wait=5)
     assert [message.payload for message in again] == [b"0", b"1"]

@@ -118,7 +118,7 @@ class Processor:
             _log.warning("A batch of %d messages was given back: %s", len(messages), error)
             await self._consumer.nack(*messages)
             return None
-        except Exception:
+        except BaseException:
             await self._consumer.nack(*messages)
             raise
         return sent

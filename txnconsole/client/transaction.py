@@ -8,7 +8,12 @@ from typing import Protocol, Self
 from txnconsole.client import arguments, calls
 from txnconsole.client.answers import TransactionInfo
 from txnconsole.client.blocking import Block, Method
-from txnconsole.client.errors import TransactionAborted, TransactionEnded, TxnConsoleError
+from txnconsole.client.errors import (
+    InvalidTxnStatus,
+    TransactionAborted,
+    TransactionEnded,
+    TxnConsoleError,
+)
 from txnconsole.client.heartbeat import Heartbeat
 from txnconsole.client.transport import Transport
 
@@ -65,13 +70,23 @@ class AsyncTransaction:
     async def commit(self, *, wait: float = 0.0) -> TransactionInfo:
         """Flush its producers, then commit; ``wait`` seconds at most for COMMITTED.
 
-        Returns once COMMITTING is durable, which decides the transaction.
+        Returns once COMMITTING is durable, which decides the transaction. One that is cancelled or
+        interrupted before it knows that aborts, unless the commit has been recorded.
 
         Raises:
             TransactionAborted: one of its operations had failed; it is aborted.
             InvalidTxnStatus: it has been aborted, by its deadline or by an operator.
             Unreachable: no answer; its outcome can be asked for later.
         """
+        try:
+            return await self._commit(wait)
+        except TxnConsoleError:
+            raise
+        except BaseException as error:  # Left open, it would hold readers back.
+            await self._give_up(error)
+            raise
+
+    async def _commit(self, wait: float) -> TransactionInfo:
         if self._failure is None and not self._ended:
             await self._flush()
         await self._stop_heartbeat()
@@ -176,8 +191,13 @@ class AsyncTransaction:
         if error is None:
             await self.commit()
             return
+        await self._give_up(error)
+
+    async def _give_up(self, error: BaseException) -> None:
         try:
             await self.abort(reason=f"the client failed: {type(error).__name__}")
+        except InvalidTxnStatus:
+            pass  # It has been committed.
         except Exception as second:
             error.add_note(
                 f"Transaction {self.txn_id} could not be aborted either ({second});"
