@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
 from engine.postgres import absences, deadlines, offsets
 from engine.postgres.prepared import Prepared
+from engine.postgres.taking import Taking
 from engine.sql import queries
 
 #: A row: attributes by column name. The statements in engine/sql are its types.
@@ -135,6 +136,7 @@ class Database:
         for file in ("session", *files):
             self._queries |= queries(file)
         self._unavailable = unavailable
+        self._taking = Taking()
         self._pool = ConnectionPool(
             url,
             min_size=0,
@@ -188,7 +190,7 @@ class Database:
         with self._translated():
             deadlines.check()
             self._check_presence()
-            connection = self._pool.getconn()
+            connection = self._taking.connection(self._pool)
             try:
                 return statement.ask(connection, *values)
             finally:
@@ -234,8 +236,12 @@ class Database:
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[psycopg.Connection[Row]]:
         self._check_presence()
-        with self._pool.connection() as connection:
-            yield connection
+        connection = self._taking.connection(self._pool)
+        try:
+            with connection:
+                yield connection
+        finally:
+            self._pool.putconn(connection)
 
     def _check_presence(self) -> None:
         if (reason := absences.reason(self.name)) is not None:

@@ -4,6 +4,7 @@ missing is named; only what that broker alone can tell is refused."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,25 @@ def test_no_read_that_another_broker_can_answer_is_refused(
     assert {name: request(world, name, own) for name in reads} == dict.fromkeys(reads, 200)
     pulsar = [name for name, (method, _, _) in TABLE.items() if method == "GET"]
     assert {name: status(world, name, own) for name in pulsar} == dict.fromkeys(pulsar, 200)
+
+
+def test_a_request_waits_once_for_the_broker_whatever_parts_its_answer_has(
+    world: Caller, engine: Engine, own: str, down: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = [name for name, (method, _, _) in REQUESTS.items() if method == "GET"]
+    pool = engine._brokers.get(down)._pool
+    connect = pool.getconn
+    waits: list[str] = []
+    for name in reads:
+
+        def counted(*arguments: Any, of: str = name, **named: Any) -> Any:
+            waits.append(of)
+            return connect(*arguments, **named)
+
+        monkeypatch.setattr(pool, "getconn", counted)
+        request(world, name, own)
+    assert {name: waits.count(name) for name in waits} == dict.fromkeys(waits, 1)
+    assert {"getTransactionParticipants", "getTransactionDocument"} <= set(waits)
 
 
 def test_a_partition_of_the_broker_is_refused_as_unavailable(world: Caller, down: str) -> None:

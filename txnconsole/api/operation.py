@@ -8,6 +8,7 @@ and with them the operation's part of the OpenAPI schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Generic, TypeVar
@@ -18,6 +19,7 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from engine.postgres import absences
 from txnconsole.access.principal import Principal
 from txnconsole.access.requests import django_request, principal_of_request
 from txnconsole.access.roles import Permission
@@ -121,11 +123,12 @@ def operation(
             http = django_request(request)
             body = None if http.method in ("GET", "HEAD") else read_body(http)
             call = Call(request, principal_of_request(request), body, read_query(http.GET))
-            if not shape.keyed:
-                return _answer(handler(view, call), packed=call.packed)
-            return answered_once(
-                request, name, lambda: _plain(handler(view, call)), unkept=shape.unkept
-            )
+            with _absences_of(call):
+                if not shape.keyed:
+                    return _answer(handler(view, call), packed=call.packed)
+                return answered_once(
+                    request, name, lambda: _plain(handler(view, call)), unkept=shape.unkept
+                )
 
         run.operation = Operation(name, needs, shape)  # type: ignore[attr-defined]
         return extend_schema(
@@ -138,6 +141,13 @@ def operation(
         )(run)
 
     return decorate
+
+
+def _absences_of(call: Call[Any, Any]) -> AbstractContextManager[None]:
+    """A request waits for a database that is away once, whatever parts its answer has; one that
+    waits on purpose asks again."""
+    waits = getattr(call.query, "wait_ms", 0) or getattr(call.body, "wait_ms", 0)
+    return nullcontext() if waits else absences.remembered()
 
 
 def _answer(result: Result, *, packed: bool) -> HttpResponseBase:
