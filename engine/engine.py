@@ -185,15 +185,20 @@ class Engine:
             Otherwise as :meth:`engine.log.partition_log.PartitionLogs.append`.
         """
         with tracing.span("produce", txn_id=txn_id, partition=partition, messages=len(messages)):
+            joined = None
             if txn_id is not None:
-                self._joining.partitions(txn_id, [partition], owner=owner)
-            return self.log.append(
+                [joined] = self._joining.partitions(txn_id, [partition], owner=owner)
+            appended = self.log.append(
                 partition,
                 messages,
                 txn_id=txn_id,
                 producer_name=producer_name,
                 sequence_id=sequence_id,
             )
+            if txn_id is not None and self.topics.get(partition.topic).topic_id != joined:
+                # One of the same name has taken its topic's place, unnoticed before the append.
+                self._joining.partitions(txn_id, [partition], owner=owner)
+            return appended
 
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100

@@ -40,9 +40,10 @@ class Joining:
 
     def partitions(
         self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None
-    ) -> None:
+    ) -> set[int]:
         """Make sure that the transaction is OPEN and has these partitions: what an append asks
-        first (the strict fence, semantics §4). A repetition costs one read."""
+        first (the strict fence, semantics §4). A repetition costs one read. Answers the ids of
+        their topics, as this process knows them."""
         partitions = sorted(set(partitions))  # one order for all, so that no two calls deadlock
         topics = [self._topic_with(partition) for partition in partitions]
         # By the topic's id: one of the same name, made after it was deleted, is another.
@@ -51,7 +52,7 @@ class Joining:
             for topic, partition in zip(topics, partitions, strict=True)
         ]
         if self._all_members(txn_id, members, owner):
-            return
+            return {topic.topic_id for topic in topics}
         self._join(
             JOIN_PARTITIONS,
             txn_id,
@@ -65,6 +66,7 @@ class Joining:
             ],
         )
         self._remember_members(txn_id, members)
+        return {topic.topic_id for topic in topics}
 
     def subscriptions(
         self,

@@ -158,8 +158,10 @@ def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> Par
 
 
 def _of_subscription(txn: Transaction, part: SubscriptionParticipant, row: Row) -> ParticipantAudit:
+    # Aborted with the subscription, which was deleted: what has its name now is another one.
+    given_up = part.state is ParticipantState.ABORTED and part.last_error is not None
     testimony = Testimony(
-        exists=row.subscription_id is not None,
+        exists=row.subscription_id is not None and (row.held > 0 or not given_up),
         holds_open=row.held > 0,
         commits=int(row.fence_aborted is False),
         aborts=int(row.fence_aborted is True),

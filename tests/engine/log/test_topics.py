@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -61,13 +62,18 @@ def test_partitions_may_grow_and_keep_their_place(engine: Engine) -> None:
     assert fetched(engine, P1) == ["a"]
 
 
-def test_growth_by_another_process_is_noticed_on_first_use(engine: Engine) -> None:
-    make_topic(engine)
-    other = Engine(
+def another(engine: Engine) -> Engine:
+    """Another process's."""
+    return Engine(
         engine._urls["coordinator"],
         {name: url for name, url in engine._urls.items() if name != "coordinator"},
         engine.settings,
     )
+
+
+def test_growth_by_another_process_is_noticed_on_first_use(engine: Engine) -> None:
+    make_topic(engine)
+    other = another(engine)
     try:
         assert fetched(other) == []
         engine.topics.create(TOPIC, TopicSettings(partitions=2))
@@ -231,6 +237,33 @@ def test_the_engines_own_topic_is_not_deleted(engine: Engine) -> None:
     make_topic(engine)
     with pytest.raises(InvalidRequest):
         engine.topics.delete(TOPIC.snapshot_topic(), force=True)
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_a_message_joins_the_topic_that_it_is_appended_to(engine: Engine, looked: bool) -> None:
+    """Also in a process that still knows the one that had its name before, but not where its
+    partitions were, or has forgotten it between the two: else no end would reach the message."""
+    make_topic(engine)
+    other = another(engine)
+    try:
+        other.topics.get(TOPIC)
+        engine.topics.delete(TOPIC)
+        make_topic(engine)
+        txn_id = open_txn(engine)
+        if looked:
+            real = other.log.append
+
+            def forgotten_meanwhile(*args: Any, **options: Any) -> Any:
+                other.topics.get(TOPIC, fresh=True)
+                return real(*args, **options)
+
+            other.log.append = forgotten_meanwhile  # type: ignore[method-assign]
+        other.produce(P0, batch("a"), txn_id=txn_id)
+    finally:
+        other.close()
+    assert engine.log.ongoing(P0)
+    commit(engine, txn_id)
+    assert fetched(engine) == ["a"]
 
 
 def test_a_topic_that_a_transaction_holds_is_not_deleted(engine: Engine) -> None:

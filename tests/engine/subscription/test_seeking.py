@@ -189,4 +189,6 @@ def test_one_made_anew_takes_no_ack_of_a_transaction_whose_part_was_aborted_with
         with pytest.raises(InvalidTxnStatus):
             engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
     commit(engine, txn)
+    assert engine.inspect.participants(txn).agreed
+    assert engine.inspect.check_invariants() == 0
     claim(engine, *messages)
