@@ -67,6 +67,24 @@ def test_a_schedule_that_cannot_be_kept_says_which_part_and_why(
     assert "every 1 d" in page
 
 
+def test_what_cannot_be_kept_is_refused_with_what_was_filled_in(
+    engine: Engine, operator: Client
+) -> None:
+    for filled, said in (
+        ({"reason": "be\0cause"}, "Reason: Null characters are not allowed."),
+        ({"reason": "r" * 501}, "Reason: Ensure this value has at most 500 characters"),
+        ({"topics": "a/\0"}, "Topics: Null characters are not allowed."),
+        ({"topics": "t" * 2001}, "topics has more than 2000 characters"),
+    ):
+        given = {"topics": "a/b/*", "reason": "to be sure"} | filled
+        refused = operator.post("/pipeline/start/audit", given)
+        assert refused.status_code == 422
+        page = html.unescape(refused.content.decode())
+        assert said in page
+        assert all(f'value="{text}"' in page for text in given.values())
+    assert not PipelineRun.objects.exists()
+
+
 def test_a_viewer_sees_runs_and_starts_none(engine: Engine, viewer: Client) -> None:
     run = _run(state=RunState.DONE, ended_at=Now())
     page = viewer.get("/pipeline").content.decode()

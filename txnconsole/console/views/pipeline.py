@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from django import forms
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor
 from txnconsole.console.figure_charts import read_charts
@@ -21,12 +24,21 @@ from txnconsole.console.pipeline_page import (
 )
 from txnconsole.console.slices import slice_of
 from txnconsole.runs import operating, starting
-from txnconsole.runs.kinds import KINDS, kind_named
+from txnconsole.runs.kinds import KINDS, Kind, kind_named
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
 
-_REASON = 500
 #: Of a run's partitions and of its findings on one page.
 _ROWS = 30
+
+
+class RunForm(forms.Form):
+    """What a job is asked for, as text that can be kept: the job itself says what each means."""
+
+    def __init__(self, job: Kind, given: Mapping[str, str]) -> None:
+        super().__init__(given)
+        for each in job.parameters:
+            self.fields[each.name] = forms.CharField(label=each.name.capitalize(), required=False)
+        self.fields["reason"] = forms.CharField(label="Reason", required=False, max_length=500)
 
 
 @require_GET
@@ -118,28 +130,39 @@ def start(request: ConsoleRequest, kind: str) -> HttpResponse:
     """The form of a job's parameters; on POST, start it. Wrong ones are 422, with the form."""
     job = kind_named(kind)
     given = request.POST if request.method == "POST" else request.GET
-    parameters = {each.name: given.get(each.name, "") for each in job.parameters}
-    reason = given.get("reason", "")[:_REASON]
-    error = None
+    form, error = RunForm(job, given), ""
     if request.method == "POST":
         try:
-            made = operating.start(
-                kind,
-                parameters,
-                principal=request.principal,
-                actor=_actor(request),
-                origin=RunOrigin.CONSOLE,
-                reason=reason,
-            )
-            return _to(made)
+            return _to(_started(request, kind, form))
         except EngineError as refused:
-            error = refused
-    fields = [(each, parameters[each.name]) for each in job.parameters]
+            error = refused.message
     return show(
         request,
         "console/start_run.html",
-        {"job": job, "fields": fields, "reason": reason, "error": error},
-        status=200 if error is None else 422,
+        {
+            "job": job,
+            "fields": [(each, given.get(each.name, "")) for each in job.parameters],
+            "reason": given.get("reason", ""),
+            "error": error,
+        },
+        status=422 if error else 200,
+    )
+
+
+def _started(request: ConsoleRequest, kind: str, form: RunForm) -> PipelineRun:
+    if not form.is_valid():
+        faults = {name: str(found[0]) for name, found in form.errors.items()}
+        said = (f"{form.fields[name].label}: {fault}" for name, fault in faults.items())
+        raise InvalidRequest(" ".join(said), field=faults)
+    parameters = dict(form.cleaned_data)
+    reason = parameters.pop("reason")
+    return operating.start(
+        kind,
+        parameters,
+        principal=request.principal,
+        actor=_actor(request),
+        origin=RunOrigin.CONSOLE,
+        reason=reason,
     )
 
 
