@@ -37,6 +37,12 @@ class InvalidRequest(EngineError):
         super().__init__(message, errors=errors, **data)
 
 
+class NotFound(EngineError):
+    """There is none of what is named; each kind of thing has an error of its own."""
+
+    code = "NotFound"
+
+
 class PayloadTooLarge(EngineError):
     """The message, the batch or the body is above its limit."""
 
@@ -57,7 +63,7 @@ class TimeLimitExceeded(EngineError):
     retryable = True
 
 
-class TransactionNotFound(EngineError):
+class TransactionNotFound(NotFound):
     """No such transaction."""
 
     code = "TransactionNotFound"
@@ -75,7 +81,7 @@ class TransactionConflict(EngineError):
     code = "TransactionConflict"
 
 
-class CoordinatorNotFound(EngineError):
+class CoordinatorNotFound(NotFound):
     """No such coordinator."""
 
     code = "CoordinatorNotFound"
@@ -88,7 +94,7 @@ class CoordinatorUnavailable(EngineError):
     retryable = True
 
 
-class TopicNotFound(EngineError):
+class TopicNotFound(NotFound):
     """No such topic."""
 
     code = "TopicNotFound"
@@ -106,7 +112,7 @@ class TopicInUse(EngineError):
     code = "TopicInUse"
 
 
-class PartitionNotFound(EngineError):
+class PartitionNotFound(NotFound):
     """The topic has no such partition."""
 
     code = "PartitionNotFound"
@@ -136,7 +142,7 @@ class InvalidPartitionState(EngineError):
     code = "InvalidPartitionState"
 
 
-class SubscriptionNotFound(EngineError):
+class SubscriptionNotFound(NotFound):
     """The topic has no such subscription."""
 
     code = "SubscriptionNotFound"
@@ -154,7 +160,7 @@ class ConsumerBusy(EngineError):
     code = "ConsumerBusy"
 
 
-class MessageNotFound(EngineError):
+class MessageNotFound(NotFound):
     """No such message."""
 
     code = "MessageNotFound"

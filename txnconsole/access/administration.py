@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import EngineError, InvalidRequest, NotFound
 from txnconsole.access.masking import ANYWHERE, Effect, Part
 from txnconsole.access.models import MaskingRule, Token
 from txnconsole.access.principal import ALL_TOPICS, Principal
@@ -24,7 +24,7 @@ from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
 MAX_MASKING_RULES = 100
 
 
-class MaskingRuleNotFound(EngineError):
+class MaskingRuleNotFound(NotFound):
     """There is no masking rule of that number."""
 
     code = "MaskingRuleNotFound"

@@ -19,7 +19,7 @@ from django.contrib.auth.models import User
 from django.db.models import BooleanField, DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from engine.model.errors import EngineError
+from engine.model.errors import NotFound
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS, Principal, roles_named
 from txnconsole.access.roles import Role, permissions_of
@@ -36,7 +36,7 @@ _MAX_LENGTH = 128
 _CACHE_ENTRIES = 10_000
 
 
-class TokenNotFound(EngineError):
+class TokenNotFound(NotFound):
     """There is no token of that number."""
 
     code = "TokenNotFound"

@@ -15,7 +15,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db.models import Count
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import InvalidRequest, NotFound
 from txnconsole.access import tokens
 from txnconsole.access.principal import roles_named
 from txnconsole.access.roles import Role
@@ -24,7 +24,7 @@ from txnconsole.access.roles import Role
 USER_NAME = r"^[A-Za-z0-9_.@+-]{1,150}$"
 
 
-class UserNotFound(EngineError):
+class UserNotFound(NotFound):
     """There is no user of that name."""
 
     code = "UserNotFound"

@@ -7,34 +7,34 @@ from contextlib import contextmanager
 
 from django.db import IntegrityError, transaction
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import EngineError, InvalidRequest, NotFound
 
 
-class AlertNotFound(EngineError):
+class AlertNotFound(NotFound):
     """No such alert."""
 
     code = "AlertNotFound"
 
 
-class AlertRuleNotFound(EngineError):
+class AlertRuleNotFound(NotFound):
     """No such rule."""
 
     code = "AlertRuleNotFound"
 
 
-class AlertSilenceNotFound(EngineError):
+class AlertSilenceNotFound(NotFound):
     """No such silence."""
 
     code = "AlertSilenceNotFound"
 
 
-class AlertChannelNotFound(EngineError):
+class AlertChannelNotFound(NotFound):
     """No such channel."""
 
     code = "AlertChannelNotFound"
 
 
-class AlertMessageNotFound(EngineError):
+class AlertMessageNotFound(NotFound):
     """No such message of the channel."""
 
     code = "AlertMessageNotFound"

@@ -15,47 +15,13 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.gzip import gzip_page
 
-from engine.model.errors import (
-    CoordinatorNotFound,
-    EngineError,
-    InvalidRequest,
-    MessageNotFound,
-    PartitionNotFound,
-    SubscriptionNotFound,
-    TopicNotFound,
-    TransactionNotFound,
-)
+from engine.model.errors import EngineError, InvalidRequest, NotFound
 from engine.postgres import absences, deadlines
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission
-from txnconsole.alerts.errors import (
-    AlertChannelNotFound,
-    AlertMessageNotFound,
-    AlertNotFound,
-    AlertRuleNotFound,
-    AlertSilenceNotFound,
-)
-from txnconsole.jobs.errors import JobNotFound
 from txnconsole.preferences.models import Preferences, preferences_of
-from txnconsole.runs.errors import RunNotFound
 
 P = ParamSpec("P")
-
-_NOT_FOUND = (
-    AlertChannelNotFound,
-    AlertMessageNotFound,
-    AlertNotFound,
-    AlertRuleNotFound,
-    AlertSilenceNotFound,
-    RunNotFound,
-    CoordinatorNotFound,
-    JobNotFound,
-    MessageNotFound,
-    PartitionNotFound,
-    SubscriptionNotFound,
-    TopicNotFound,
-    TransactionNotFound,
-)
 
 
 class ConsoleRequest(HttpRequest):
@@ -142,7 +108,7 @@ def _rendered(
 
 def status_of(error: EngineError) -> int:
     """How an error of the engine is answered."""
-    if isinstance(error, _NOT_FOUND):
+    if isinstance(error, NotFound):
         return 404
     if isinstance(error, InvalidRequest):
         return 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, NotFound
 
 
 class CountChanged(EngineError):
@@ -11,7 +11,7 @@ class CountChanged(EngineError):
     code = "CountChanged"
 
 
-class JobNotFound(EngineError):
+class JobNotFound(NotFound):
     """No such job."""
 
     code = "JobNotFound"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, NotFound
 
 
-class RunNotFound(EngineError):
+class RunNotFound(NotFound):
     """No such pipeline run."""
 
     code = "RunNotFound"

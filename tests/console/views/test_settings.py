@@ -221,3 +221,12 @@ def test_limits_say_what_sets_them(admin: Client) -> None:
     assert "TXNCONSOLE_MAX_OPEN_PER_OWNER" in text
     assert "10,000" in text
     assert "7 d 0 h" in text
+
+
+def test_a_user_a_token_and_a_rule_that_there_is_none_of_are_not_found(
+    engine: Engine, admin: Client
+) -> None:
+    reason = {"reason": "No longer needed."}
+    assert admin.get("/settings/users/nobody").status_code == 404
+    assert admin.post("/settings/tokens/999999", reason).status_code == 404
+    assert admin.post("/settings/masking/999999/delete", reason).status_code == 404
