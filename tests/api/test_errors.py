@@ -147,8 +147,18 @@ def test_an_unknown_engine_error_is_500_under_its_own_code(
     assert program.get("/transactions").is_problem(500, "CorruptBatch")
 
 
-def test_a_wrong_host_is_a_problem_document(program: Caller) -> None:
-    assert program.get("/topics", Host="evil.example").is_problem(400, "InvalidRequest")
+def test_a_wrong_host_is_a_problem_document_that_names_what_to_set(program: Caller) -> None:
+    answer = program.get("/topics", Host="evil.example")
+    assert answer.is_problem(400, "InvalidRequest")
+    assert "ALLOWED_HOSTS" in answer.json["detail"]
+    assert [each["field"] for each in answer.json["errors"]] == ["Host"]
+
+
+def test_too_many_parameters_are_told_as_such(program: Caller) -> None:
+    answer = program.get("/transactions?" + "&".join(["status=OPEN"] * 2000))
+    assert answer.is_problem(400, "InvalidRequest")
+    assert "too many parameters" in answer.json["detail"]
+    assert [each["field"] for each in answer.json["errors"]] == [""]
 
 
 def test_every_answer_keeps_itself_out_of_caches_and_names_its_request(

@@ -13,7 +13,13 @@ from typing import Any
 import msgspec
 import structlog
 from django.conf import settings
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import (
+    DisallowedHost,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    TooManyFieldsSent,
+)
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from psycopg import errors as pg
@@ -110,6 +116,12 @@ _GIVEN_UP = (
     " (docs: Repeating a call), or look."
 )
 
+#: What Django refuses before any view: the field, and what is wrong with it.
+_REFUSED_BY_DJANGO = (
+    (DisallowedHost, "Host", "is none of this server's names (ALLOWED_HOSTS)"),
+    (TooManyFieldsSent, "", "The query string has too many parameters"),
+)
+
 _TITLES = {
     "InvalidRequest": "The request is malformed",
     "NotAuthenticated": "The request does not say who it is from",
@@ -138,6 +150,8 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     if code == "InternalError":
         _log.error("request failed", path=request.path, exc_info=error)
         return problem(request, code, "The server failed; its log tells more.")
+    if isinstance(error, SuspiciousOperation) and code == "InvalidRequest":
+        return bad_request(request, error)
     response = problem(request, code, _detail_of(code, error))
     challenge = getattr(error, "auth_header", None)
     if challenge:
@@ -191,6 +205,11 @@ def problem(
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """What Django refused before any view saw it, e.g. a host that is not ours."""
+    for kind, field, message in _REFUSED_BY_DJANGO:
+        if isinstance(exception, kind):
+            errors = [{"field": field, "message": message}]
+            detail = f"{field}: {message}." if field else f"{message}."
+            return problem(request, "InvalidRequest", detail, data={"errors": errors})
     return problem(request, "InvalidRequest", "The request is malformed.", data={"errors": []})
 
 
