@@ -83,6 +83,21 @@ def test_where_room_is_wanting_moments_and_then_the_last_prose_are_left_out_and_
     assert told == "Not shown, for want of room: CLIENT, OPENED."
 
 
+def test_titles_are_folded_between_words_and_what_is_spare_goes_before_prose() -> None:
+    columns = (
+        Column("PARTITION", "name"),
+        Column("LAST ERROR", "error", prose=True),
+        Column("LOW WATER MARK", "mark", right=True),
+        Column("ATTEMPTS", "attempts", right=True, spare=True),
+    )
+    row = {"name": "n" * 29, "error": "broker-1 cannot serve this now", "mark": 7, "attempts": 3}
+    assert "LOW WATER MARK" in "".join(_shown(100, columns, [row]))
+    lines = _shown(64, columns, [row])
+    assert {word for line in lines for word in line.split()} >= {"LOW", "WATER", "MARK"}
+    assert lines[-1] == "Not shown, for want of room: ATTEMPTS."
+    assert any("broker-1" in line for line in lines)
+
+
 @pytest.mark.parametrize(("width", "columns"), [(40, LIST[:2]), (200, LIST)])
 def test_a_table_that_fits_is_a_table(width: int, columns: tuple[Column, ...]) -> None:
     [title, *_] = [line for line in _shown(width, columns) if line.strip()]

@@ -25,7 +25,7 @@ _LIST = (
     Column("THRESHOLD", "shown_threshold", right=True),
     Column("SINCE", "fired_at", moment),
     Column("SILENCED UNTIL", "silenced_until", moment),
-    Column("HANDLED BY", "acknowledgement.by", prose=True),
+    Column("HANDLED BY", "acknowledgement.by", prose=True, spare=True),
     Column("DETAIL", "detail", prose=True),
 )
 _ALERT = (

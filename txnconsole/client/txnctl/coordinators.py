@@ -15,7 +15,7 @@ _LIST = (
     Column("ID", "coordinator_id", exact, right=True),
     Column("STATE", "state"),
     Column("LAST SEQUENCE", "sequence", exact, right=True),
-    Column("LOW WATER MARK", "low_water_mark", exact, right=True),
+    Column("LOW WATER MARK", "low_water_mark", exact, right=True, spare=True),
     Column("ONGOING", "ongoing_txns", right=True),
     Column("FINALIZING", "finalizing_txns", right=True),
     Column("OLDEST OPEN", "oldest_open_age_ms", duration, right=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +22,8 @@ _STYLES = {
 }
 #: What may be folded gets so many columns of a terminal at least: a time of day.
 _LEAST = 13
+#: What stands between two columns; the table's edges take one less.
+_BETWEEN = 3
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 Show = Callable[[Any], str]
@@ -67,52 +69,72 @@ def moment(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; ``path`` leads to the value, dots between its members. One of ``prose``
-    may be folded, or left out, where a terminal is narrow; states, ids and numbers may not."""
+    """A column of a table; ``path`` leads to the value, dots between its members.
+
+    Where a terminal is narrow, ``prose`` may be folded, and states, ids and numbers may not;
+    ``spare`` is what is left out before prose is.
+    """
 
     title: str
     path: str
     show: Show = plain
     right: bool = False
     prose: bool = False
+    spare: bool = False
 
     @property
     def folds(self) -> bool:
         return self.prose or self.show is moment
 
 
+@dataclass(slots=True)
+class _Width:
+    least: int
+    natural: int
+
+
 def rows_table(
     rows: Sequence[Any], columns: Sequence[Column], *, width: int
-) -> tuple[Table, Sequence[Column]]:
-    """A table of objects, a row each, and which columns it has. Those that do not fit are left out:
-    moments first, then other prose, the last ones first, and never the first column. Folded are
-    only moments and prose."""
+) -> tuple[Table, Sequence[Column]] | None:
+    """A table of objects, a row each, and which columns it has; None where it does not fit.
+
+    Left out are moments first, then what is spare, then other prose, the last ones first, and never
+    the first column. Folded are moments, prose, and titles between their words.
+    """
+    measured = {column.title: _measured(rows, column) for column in columns}
     shown = list(columns)
-    spare = [column for column in columns[1:] if column.folds]
-    spare.sort(key=lambda column: column.show is moment)  # The last one goes first.
-    while spare and least_width(rows, shown) > width:
-        shown.remove(spare.pop())
-    return _table(rows, shown), shown
-
-
-def _table(rows: Iterable[Any], columns: Sequence[Column]) -> Table:
+    optional = [column for column in columns[1:] if column.folds or column.spare]
+    optional.sort(key=lambda column: (column.show is moment) * 2 + column.spare)
+    while sum(measured[column.title].least + _BETWEEN for column in shown) > width + 1:
+        if not optional:
+            return None
+        shown.remove(optional.pop())
+    widths = _widths([measured[column.title] for column in shown], width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
+    for column, wide in zip(shown, widths, strict=True):
         justify: Literal["left", "right"] = "right" if column.right else "left"
-        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=not column.folds)
+        table.add_column(column.title, justify=justify, overflow="fold", width=wide)
     for row in rows:
-        table.add_row(*(_cell(column.show(_at(row, column.path))) for column in columns))
-    return table
+        table.add_row(*(_cell(column.show(_at(row, column.path))) for column in shown))
+    return table, shown
 
 
-def least_width(rows: Sequence[Any], columns: Sequence[Column]) -> int:
-    """Columns of a terminal in which a table has nothing folded that may not be."""
-    total = 3 * len(columns) - 1  # What stands between them and beside them.
-    for column in columns:
-        cells = (_cell(column.show(_at(row, column.path))) for row in rows)
-        natural = max([cell_len(column.title), *(cell.cell_len for cell in cells)])
-        total += min(natural, _LEAST) if column.folds else natural
-    return total
+def _measured(rows: Sequence[Any], column: Column) -> _Width:
+    title = max(cell_len(word) for word in column.title.split())
+    cells = max((_cell(column.show(_at(row, column.path))).cell_len for row in rows), default=0)
+    least = max(title, min(cells, _LEAST) if column.folds else cells)
+    return _Width(least, max(cell_len(column.title), cells))
+
+
+def _widths(columns: Sequence[_Width], width: int) -> list[int]:
+    """What each gets: its least, and of the rest the narrowest that want more."""
+    given = [column.least for column in columns]
+    for _ in range(width + 1 - sum(given) - _BETWEEN * len(given)):
+        wanting = [at for at, column in enumerate(columns) if given[at] < column.natural]
+        if not wanting:
+            break
+        given[min(wanting, key=given.__getitem__)] += 1
+    return given
 
 
 def fields_table(answer: Any, fields: Fields) -> Table:

@@ -12,17 +12,10 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
 
 from txnconsole.client.calls import new_key
 from txnconsole.client.client import Client
-from txnconsole.client.txnctl.render import (
-    Column,
-    Fields,
-    fields_table,
-    least_width,
-    rows_table,
-)
+from txnconsole.client.txnctl.render import Column, Fields, fields_table, rows_table
 from txnconsole.client.wire import JSON, Call, encode
 
 Json = Any
@@ -98,19 +91,13 @@ class Session:
                 self.show_json(row)
             return
         found = list(rows)
-        width = self.out.width
-        if width < _NARROW:
-            table, shown = rows_table(found, columns, width=_WIDE)
-            whole = Measurement.get(self.out, self.out.options.update(width=_WIDE), table).maximum
-            fits = whole <= width
-        else:
-            table, shown = rows_table(found, columns, width=width)
-            fits = least_width(found, shown) <= width
-        if not fits:
+        made = rows_table(found, columns, width=self.out.width)
+        if made is None or (self.out.width < _NARROW and len(made[1]) < len(columns)):
             fields = [(column.title.lower(), column.path, column.show) for column in columns]
             for row in found:
                 self.out.print(fields_table(row, fields), "")
             return
+        table, shown = made
         self.out.print(table)
         left_out = [column.title for column in columns if column not in shown]
         if left_out:

@@ -18,8 +18,8 @@ _LIST = (
     Column("PARTITIONS", "partitions", exact, right=True),
     Column("BUFFER", "buffer"),
     Column("RETENTION", "retention_ms", duration, right=True),
-    Column("RETENTION BYTES", "retention_bytes", right=True),
-    Column("DEDUPLICATION", "deduplication"),
+    Column("RETENTION BYTES", "retention_bytes", right=True, spare=True),
+    Column("DEDUPLICATION", "deduplication", spare=True),
 )
 _PARTITIONS = (
     Column("PARTITION", "partition"),
@@ -28,7 +28,7 @@ _PARTITIONS = (
     Column("LAST", "last_offset", exact, right=True),
     Column("STABLE", "stable_position", exact, right=True),
     Column("ONGOING", "ongoing_txns", right=True),
-    Column("ABORTED", "aborted_txns", right=True),
+    Column("ABORTED", "aborted_txns", right=True, spare=True),
 )
 
 

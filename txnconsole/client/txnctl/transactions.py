@@ -44,10 +44,10 @@ _HEADER = (
 _PARTITIONS = (
     Column("PARTITION", "partition"),
     Column("STATE", "state"),
-    Column("FIRST", "first_offset", exact, right=True),
-    Column("LAST", "last_offset", exact, right=True),
+    Column("FIRST", "first_offset", exact, right=True, spare=True),
+    Column("LAST", "last_offset", exact, right=True, spare=True),
     Column("MESSAGES", "messages", right=True),
-    Column("ATTEMPTS", "attempts", right=True),
+    Column("ATTEMPTS", "attempts", right=True, spare=True),
     Column("LAST ERROR", "last_error", prose=True),
 )
 _SUBSCRIPTIONS = (
@@ -55,13 +55,13 @@ _SUBSCRIPTIONS = (
     Column("SUBSCRIPTION", "subscription"),
     Column("STATE", "state"),
     Column("ACKED", "acked_messages", right=True),
-    Column("ATTEMPTS", "attempts", right=True),
+    Column("ATTEMPTS", "attempts", right=True, spare=True),
     Column("LAST ERROR", "last_error", prose=True),
 )
 _LOG = (
     Column("AT", "at", moment),
     Column("RECORD", "metadata_op"),
-    Column("EXPECTED", "expected_status"),
+    Column("EXPECTED", "expected_status", spare=True),
     Column("NEW", "new_status"),
     Column("PARTITIONS", "partitions", prose=True),
     Column("SUBSCRIPTIONS", "subscriptions", prose=True),
