@@ -180,7 +180,7 @@ ENVIRONMENT_NAME = env.text("TXNCONSOLE_ENVIRONMENT", "")
 READ_ONLY = env.boolean("TXNCONSOLE_READ_ONLY", default=False)
 
 # --- REST API ------------------------------------------------------------------------------------
-#: Of one token on one web process: a second, and at once.
+#: Of one token over all web processes (of each, with Redis away): a second, and at once.
 TXNCONSOLE_REQUESTS_PER_SECOND = env.integer(
     "TXNCONSOLE_REQUESTS_PER_SECOND", 5000, low=1, high=1_000_000
 )

@@ -45,7 +45,7 @@ def limits() -> list[Limit]:
         Limit("One message", size(engine.max_message_bytes), _BUILT_IN, "413 PayloadTooLarge"),
         Limit("One batch", size(engine.max_batch_bytes), _BUILT_IN, "413 PayloadTooLarge"),
         Limit(
-            "Requests of one token a second, on one web process",
+            "Requests of one token a second",
             count(settings.TXNCONSOLE_REQUESTS_PER_SECOND),
             "TXNCONSOLE_REQUESTS_PER_SECOND",
             "429 LimitExceeded",
