@@ -29,7 +29,7 @@ from engine.model.topic import (
 )
 from engine.model.topic_name import TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
 
@@ -186,9 +186,7 @@ class Topics:
         be done later."""
         try:
             database = self._brokers.get(broker)
-            with database.transaction() as session:
-                session.all("lock_topic", topic_id=topic_id)
-                session.run("delete_topic", topic_id=topic_id)
+            database.retrying(lambda session: _delete_all(session, topic_id))
         except (PartitionUnavailable, TimeLimitExceeded) as error:
             logger.warning("topic's deletion waits", broker=broker, reason=error.message)
             return False
@@ -264,7 +262,13 @@ class Topics:
         topic = _topic(row) if row is not None else self.get(name, fresh=True)
         if not created:
             topic = self._grow(topic, settings)
-        self._make_partitions(topic)
+        # A deletion waits meanwhile: it would not see partitions that come after it.
+        with self._catalog.transaction() as session:
+            stands = session.one("hold_topic", topic_id=topic.topic_id) is not None
+            if stands:
+                self._make_partitions(topic)
+        if not stands:
+            return self._ensure(name, settings)
         return self._remember(topic), created
 
     def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
@@ -351,6 +355,13 @@ class Topics:
         with self._lock:
             self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
         return topic
+
+
+def _delete_all(session: Session, topic_id: int) -> None:
+    """Records are locked before heads; what is being made or appended is deleted with the rest."""
+    session.all("lock_topic_records", topic_id=topic_id)
+    session.all("lock_topic", topic_id=topic_id)
+    session.run("delete_topic", topic_id=topic_id)
 
 
 def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:

@@ -22,7 +22,8 @@ Row = Any
 Params = Mapping[str, object]
 _T = TypeVar("_T")
 
-_RETRYABLE = (pg.SerializationFailure, pg.DeadlockDetected)
+#: The last: what a row was to belong to has been deleted since it was looked up; it is missed then.
+_RETRYABLE = (pg.SerializationFailure, pg.DeadlockDetected, pg.ForeignKeyViolation)
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
@@ -258,6 +259,11 @@ class Database:
             # which tell no field.
             raise InvalidRequest(
                 f"A value cannot be stored: {_first_line(error)}", field=""
+            ) from error
+        except pg.ForeignKeyViolation as error:
+            # What a row was to belong to has been deleted since it was looked up.
+            raise self._unavailable(
+                f"{self.name} is deleting what this was about; try again."
             ) from error
         except _OUT_OF_TIME as error:
             raise TimeLimitExceeded(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from engine.log.brokers import Brokers, Location
-from engine.model.errors import SubscriptionNotFound
+from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -96,7 +96,10 @@ def make(
             new record takes no acknowledgement of theirs, since no end would reach it.
     """
     key = {"topic_id": topic.topic_id, "name": name.name}
-    with database.transaction() as session:
+
+    def work(session: Session) -> tuple[Row, bool]:
+        if not session.all("hold_topic_records", topic_id=topic.topic_id):
+            raise PartitionUnavailable(f"{topic.name} is being made or deleted; try again.")
         if afresh:
             session.run("delete_subscription", **key)
         made = session.one(
@@ -125,7 +128,9 @@ def make(
                 aborts=[True] * len(fenced),
                 messages=[0] * len(fenced),
             )
-    return row, made is not None
+        return row, made is not None
+
+    return database.retrying(work)
 
 
 def ensure_cursors(session: Session, row: Row) -> None:

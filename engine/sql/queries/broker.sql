@@ -42,6 +42,17 @@ ORDER BY last_offset LIMIT 1
 -- partition_ids --
 SELECT number, partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
 
+-- lock_topic_records --
+-- The records of a topic's partitions on this broker: a subscription that is being made comes first.
+-- An append that holds a head may still write what belongs to the record.
+SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+ORDER BY partition_id FOR NO KEY UPDATE
+
+-- hold_topic_records --
+-- Keeps a topic from being deleted on this broker.
+SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+ORDER BY partition_id FOR SHARE
+
 -- lock_topic --
 -- The heads of a topic's partitions on this broker: what is being appended is deleted with the rest.
 -- A sidecar log is made after its partition, so its head comes after the partition's.

@@ -511,6 +511,10 @@ RETURNING *
 SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
 
+-- hold_topic --
+-- Keeps a topic from being deleted; it may be changed.
+SELECT topic_id FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR KEY SHARE
+
 -- grow_topic --
 -- Compare-and-set on the brokers that were read.
 UPDATE coordinator.topic SET brokers = %(brokers)s

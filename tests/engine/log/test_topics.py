@@ -239,6 +239,26 @@ def test_the_engines_own_topic_is_not_deleted(engine: Engine) -> None:
         engine.topics.delete(TOPIC.snapshot_topic(), force=True)
 
 
+def test_a_growth_that_a_deletion_overtakes_leaves_no_partition_without_a_topic(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    real = engine.topics._grow
+
+    def overtaken(*args: Any) -> Any:
+        monkeypatch.undo()
+        grown = real(*args)
+        engine.topics.delete(TOPIC)
+        return grown
+
+    monkeypatch.setattr(engine.topics, "_grow", overtaken)
+    topic, created = engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    assert created
+    for database in engine._brokers:
+        rows = sql(database, "SELECT topic_id FROM broker.partition WHERE topic = %s", str(TOPIC))
+        assert rows == [(topic.topic_id,)]
+
+
 @pytest.mark.parametrize("looked", [False, True])
 def test_a_message_joins_the_topic_that_it_is_appended_to(engine: Engine, looked: bool) -> None:
     """Also in a process that still knows the one that had its name before, but not where its

@@ -18,7 +18,7 @@ from engine.model.subscription import InitialPosition, SubscriptionSettings
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.subscription import subscriptions
+from engine.subscription import ending, subscriptions
 from tests.engine.support import (
     P0,
     P1,
@@ -124,6 +124,65 @@ def test_a_deletion_that_a_broker_was_away_for_is_finished_by_the_same_call(
         assert sql(database, "SELECT FROM broker.subscription") == []
     with pytest.raises(SubscriptionNotFound):
         engine.subscriptions.delete(SUBSCRIPTION)
+
+
+def test_one_whose_topic_is_deleted_while_it_is_made_leaves_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    real = subscriptions.make
+
+    def deleted_meanwhile(*args: Any, **options: Any) -> Any:
+        engine.topics.delete(TOPIC)
+        return real(*args, **options)
+
+    monkeypatch.setattr(subscriptions, "make", deleted_meanwhile)
+    with pytest.raises(PartitionUnavailable):
+        subscribe(engine)
+    for database in engine._brokers:
+        assert sql(database, "SELECT FROM broker.subscription") == []
+    with pytest.raises(TopicNotFound):
+        subscribe(engine)
+
+
+def test_one_that_is_deleted_while_it_is_told_of_an_end_counts_as_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    txn = open_txn(engine)
+    engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
+    real = ending.end_acks
+
+    def deleted_meanwhile(*args: Any) -> Any:
+        monkeypatch.undo()
+        sql(engine.log.locate(P0).database, "DELETE FROM broker.subscription")
+        return real(*args)
+
+    monkeypatch.setattr(ending, "end_acks", deleted_meanwhile)
+    commit(engine, txn)
+    [part] = engine.coordinator.get(txn).subscriptions
+    assert (part.state, "deleted" in str(part.last_error)) == ("committed", True)
+
+
+def test_one_that_is_deleted_while_it_is_looked_at_is_refused_for_now(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    real = subscriptions.ensure_cursors
+
+    def deleted_meanwhile(*args: Any) -> None:
+        database = engine.log.locate(P0).database
+        sql(database, "DELETE FROM broker.cursor")
+        sql(database, "DELETE FROM broker.subscription")
+        real(*args)
+
+    monkeypatch.setattr(subscriptions, "ensure_cursors", deleted_meanwhile)
+    with pytest.raises(PartitionUnavailable, match="try again"):
+        engine.subscriptions.describe(SUBSCRIPTION)
+    with pytest.raises(SubscriptionNotFound):
+        engine.subscriptions.describe(SUBSCRIPTION)
 
 
 def test_one_that_is_made_while_its_topic_grows_is_on_the_new_broker(
