@@ -78,6 +78,10 @@ _PAYLOAD = ("payload", BinaryType())
         (_schema(_PAYLOAD, ("weight", IntegerType())), "Column weight cannot be written"),
         (_schema(("payload", IntegerType())), "payload must be binary or string, not int"),
         (_schema(_PAYLOAD, ("partition", StringType())), "Column partition must be"),
+        (
+            _schema(_PAYLOAD, ("properties", MapType(StringType(), IntegerType()))),
+            "Column properties must be map<string,string>, not map<string,int>",
+        ),
     ],
 )
 def test_a_frame_that_is_not_one_of_messages_is_refused(schema: StructType, complaint: str) -> None:

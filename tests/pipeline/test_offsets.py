@@ -47,7 +47,9 @@ def test_in_a_read_of_several_topics_partitions_are_called_by_their_topic() -> N
         parse_offsets('{"1": 3}', pattern, _STANDING)
 
 
-@pytest.mark.parametrize("text", ["soon", "[1]", "3", '{"0": "x"}', '{"9": 1}', '{"0": -1}'])
+@pytest.mark.parametrize(
+    "text", ["soon", "[1]", "3", '{"0": "x"}', '{"0": 1.5}', '{"0": true}', '{"9": 1}', '{"0": -1}']
+)
 def test_malformed_offsets_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"[Oo]ffsets|no partitions"):
         parse_offsets(text, _TOPIC, _STANDING)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -151,6 +151,12 @@ def test_a_stream_starts_where_it_is_told_to(
     produce(copy.source, [b"a", b"b", b"c"])
     copy.run(startingOffsets='{"0": 2, "1": 0}')
     assert committed(copy.target) == [b"c"]
+
+
+@pytest.mark.parametrize("limit", ["0", "some"])
+def test_a_wrong_option_of_a_stream_is_told_before_it_starts(copy: Copy, limit: str) -> None:
+    with pytest.raises(PySparkException, match="maxMessagesPerTrigger is a whole number"):
+        copy.run(maxMessagesPerTrigger=limit)
 
 
 def test_a_stream_without_a_sink_name_is_refused(

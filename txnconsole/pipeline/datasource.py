@@ -21,6 +21,8 @@ class TopicDataSource(DataSource):
         return "txnconsole"
 
     def schema(self) -> StructType:
+        # Here a wrong option is told as it is: what streamReader raises, Spark loses on its way.
+        TopicRead.of(self.options, fails=True)
         return message_schema(self.options.get("columns"))
 
     def reader(self, schema: StructType) -> BatchReader:

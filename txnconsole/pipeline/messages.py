@@ -118,3 +118,10 @@ def check_writable(schema: StructType) -> None:
             wanted = " or ".join(kind.typeName() for kind in types)
             found = field.dataType.simpleString()
             raise ValueError(f"Column {field.name} must be {wanted}, not {found}.")
+        if isinstance(field.dataType, MapType) and not _is_of_texts(field.dataType):
+            found = field.dataType.simpleString()
+            raise ValueError(f"Column {field.name} must be map<string,string>, not {found}.")
+
+
+def _is_of_texts(each: MapType) -> bool:
+    return isinstance(each.keyType, StringType) and isinstance(each.valueType, StringType)

@@ -92,8 +92,15 @@ def _example(topic: str) -> str:
 
 
 def from_json(offsets: Mapping[str, int], topic: str) -> dict[Place, int]:
-    """Read offsets of a topic, or of several."""
-    return {_place(key, topic): int(offset) for key, offset in offsets.items()}
+    """Read offsets of a topic, or of several.
+
+    Raises:
+        ValueError: a key names no partition, or an offset is no whole number.
+    """
+    for key, offset in offsets.items():
+        if type(offset) is not int:  # JSON's true is an int to isinstance.
+            raise ValueError(f"{key[:80]!r} stands at {offset!r}, which is no offset.")
+    return {_place(key, topic): offset for key, offset in offsets.items()}
 
 
 def _place(key: str, topic: str) -> Place:
