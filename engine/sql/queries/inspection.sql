@@ -1,7 +1,8 @@
 -- count_until --
 -- Messages from an offset on that have not aborted, without those of one transaction, by how many
 -- of the ascending bounds they are at or above; nothing at or above the last bound, and no more
--- than limit entries are looked at, from the lowest on.
+-- than limit entries are looked at, from the lowest on. A transaction is found by its id, which only
+-- txn_index_txn_idx can serve (migration 0015): neither the markers' index nor that of what aborted.
 SELECT width_bucket(e.first_offset, %(bounds)s::bigint[]) AS bucket,
     count(*) AS entries,
     coalesce(sum(e.last_offset - e.first_offset + 1) FILTER (WHERE
@@ -10,9 +11,9 @@ SELECT width_bucket(e.first_offset, %(bounds)s::bigint[]) AS bucket,
             OR (e.tc_id, e.sequence) <> (%(tc_id)s, %(sequence)s::bigint))
         AND (e.tc_id IS NULL OR NOT EXISTS (
             SELECT FROM broker.txn_index i
-            WHERE i.partition_id = e.partition_id AND i.tc_id = e.tc_id
-            AND i.sequence = e.sequence AND i.aborted
-            AND e.first_offset BETWEEN i.first_offset AND i.last_offset
+            WHERE i.partition_id - 0 = e.partition_id AND i.tc_id + 0 = e.tc_id
+            AND i.sequence + 0 = e.sequence AND i.aborted::integer = 1
+            AND e.first_offset BETWEEN i.first_offset AND i.last_offset + 0
         ))
     ), 0)::bigint AS messages
 FROM (
@@ -254,8 +255,8 @@ ORDER BY i.last_offset
 -- aborted_span_of --
 -- The aborted span of its transaction that an offset lies in.
 SELECT first_offset, last_offset FROM broker.txn_index
-WHERE partition_id = %(partition_id)s AND tc_id = %(tc_id)s AND sequence = %(sequence)s AND aborted
-AND %(offset)s BETWEEN first_offset AND last_offset - 1 LIMIT 1
+WHERE partition_id - 0 = %(partition_id)s AND tc_id + 0 = %(tc_id)s AND sequence + 0 = %(sequence)s
+AND aborted::integer = 1 AND %(offset)s BETWEEN first_offset AND last_offset - 1 LIMIT 1
 
 -- dead_letter_at --
 -- Whether a message is on its way to the dead-letter topic; they are few.

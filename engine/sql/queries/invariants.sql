@@ -105,8 +105,9 @@ SELECT e.tc_id, e.sequence, e.first_offset, e.last_offset FROM broker.entry e
 WHERE e.partition_id = %(partition_id)s AND e.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
 AND e.last_offset <= %(stable_position)s AND e.kind = 'D' AND e.tc_id IS NOT NULL
 AND NOT EXISTS (
-    SELECT FROM broker.txn_index i WHERE i.partition_id = e.partition_id AND i.tc_id = e.tc_id
-    AND i.sequence = e.sequence AND e.first_offset >= i.first_offset AND e.last_offset < i.last_offset
+    SELECT FROM broker.txn_index i WHERE i.partition_id - 0 = e.partition_id
+    AND i.tc_id + 0 = e.tc_id AND i.sequence + 0 = e.sequence
+    AND e.first_offset >= i.first_offset AND e.last_offset < i.last_offset + 0
 )
 ORDER BY e.last_offset LIMIT 20
 

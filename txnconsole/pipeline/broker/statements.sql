@@ -232,7 +232,7 @@ AND e.last_offset <= coalesce((
 ), %(upper)s)
 AND (e.tc_id IS NULL OR %(committed)s = 0 OR NOT EXISTS (
     SELECT FROM broker.txn_index i
-    WHERE i.partition_id = %(log_id)s AND i.tc_id = e.tc_id AND i.sequence = e.sequence
+    WHERE i.partition_id - 0 = %(log_id)s AND i.tc_id + 0 = e.tc_id AND i.sequence + 0 = e.sequence
     AND i.aborted::integer = 1
     AND e.first_offset >= i.first_offset AND e.first_offset < i.last_offset + 0
 ))
@@ -393,8 +393,9 @@ FROM (
     FROM broker.entry e
     LEFT JOIN LATERAL (
         SELECT i.last_offset, i.aborted FROM broker.txn_index i
-        WHERE i.partition_id = e.partition_id AND i.tc_id = e.tc_id AND i.sequence = e.sequence
-        AND e.first_offset >= i.first_offset AND e.first_offset < i.last_offset
+        WHERE i.partition_id - 0 = e.partition_id AND i.tc_id + 0 = e.tc_id
+        AND i.sequence + 0 = e.sequence
+        AND e.first_offset >= i.first_offset AND e.first_offset < i.last_offset + 0
         LIMIT 1
     ) i ON true
     WHERE e.partition_id = %(log_id)s AND e.last_offset BETWEEN %(lower)s AND %(last)s

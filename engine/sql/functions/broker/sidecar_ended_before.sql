@@ -34,8 +34,10 @@ BEGIN
         END IF;
         RETURN ended;
     END IF;
+    -- Written so that neither the markers' order nor the index of what aborted can serve it.
     PERFORM FROM broker.txn_index i
-        WHERE i.partition_id = p_log AND i.tc_id = p_tc AND i.sequence = p_sequence AND i.aborted;
+        WHERE i.partition_id - 0 = p_log AND i.tc_id + 0 = p_tc AND i.sequence + 0 = p_sequence
+        AND i.aborted::integer = 1;
     IF FOUND THEN
         ended.aborted := true;
         SELECT coalesce(max(e.txn_messages), 0) INTO ended.messages FROM broker.entry e
