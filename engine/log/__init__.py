@@ -12,8 +12,10 @@ Invariants
     (engine.log.offloaded): nothing but the opening of a batch knows which.
 
 Lock order
-    partition record (FOR NO KEY UPDATE, operators and retention only), then partition head
-    (partition_live), ascending by id; everything else of a partition is under it.
+    catalog's row of a topic (shared, while its partitions are made; the brokers are asked under
+    it), then partition record (FOR NO KEY UPDATE, operators, retention and deletion only; shared by
+    who makes a subscription), then partition head (partition_live), each ascending by id;
+    everything else of a partition is under it.
 
 What a crash leaves behind
     PostgreSQL empties the UNLOGGED head and ongoing transactions: the partition answers
