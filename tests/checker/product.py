@@ -73,10 +73,18 @@ class Product:
         """kill -9 of a program with all its processes, then start it again."""
         program = self.programs[name]
         process = program._process
-        assert process is not None
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(20)
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(20)
         program.start()
+
+    def tend(self) -> None:
+        """Start again what has ended by itself, as ``make run`` does: kombu 5.7 fails for good when
+        the queue is killed while a worker tells that a task is done."""
+        for program in self.programs.values():
+            if line := program.tend():
+                print(line)
 
     def kill_valkey(self) -> None:
         """kill -9 of Valkey; a new, empty one takes its place."""
@@ -95,6 +103,7 @@ class Product:
         """Until all of it serves."""
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
+            self.tend()
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
                     return

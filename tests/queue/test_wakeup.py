@@ -12,7 +12,7 @@ from celery import current_app
 from django.conf import settings
 
 from txnconsole.queue import wakeup
-from txnconsole.queue.wakeup import leave, take, wake_finalizer
+from txnconsole.queue.wakeup import Taken, begin, leave, take, wake_finalizer
 
 
 @pytest.fixture
@@ -37,32 +37,34 @@ def test_one_worker_takes_all_that_were_woken_each_once(queue: redis.Redis) -> N
     for tc_id in (7, 0, 7, 12):
         wake_finalizer(tc_id)
     assert queued(queue) == 1
-    assert take() == (0, 7, 12)
-    assert take() == ()
+    turn = begin()
+    assert take(turn).tc_ids == (0, 7, 12)
+    assert take(turn) == Taken()
 
 
 def test_who_comes_while_a_worker_is_at_it_sends_no_message(queue: redis.Redis) -> None:
-    assert take() == ()
+    turn = begin()
     wake_finalizer(3)
     assert queued(queue) == 0
-    assert take() == (3,)
+    assert take(turn).tc_ids == (3,)
 
 
 def test_a_worker_that_waits_is_woken_by_the_first_who_comes(queue: redis.Redis) -> None:
-    take()
+    turn = begin()
     with ThreadPoolExecutor(1) as worker:
-        waiting = worker.submit(take, wait=0.9)
+        waiting = worker.submit(take, turn, wait=0.9)
         for _ in iter(lambda: queue.info("clients")["blocked_clients"], 1):
             pass
         wake_finalizer(3)
-        assert waiting.result() == (3,)
+        assert waiting.result().tc_ids == (3,)
     assert queued(queue) == 0
 
 
 def test_who_comes_after_a_worker_has_left_sends_a_message(queue: redis.Redis) -> None:
     wake_finalizer(0)
-    take()
-    assert leave()
+    turn = begin()
+    take(turn)
+    assert leave(turn)
     wake_finalizer(0)
     assert queued(queue) == 2
 
@@ -70,11 +72,24 @@ def test_who_comes_after_a_worker_has_left_sends_a_message(queue: redis.Redis) -
 def test_a_worker_does_not_leave_those_behind_who_came_at_the_last_moment(
     queue: redis.Redis,
 ) -> None:
-    assert take() == ()
+    turn = begin()
+    assert take(turn) == Taken()
     wake_finalizer(4)
-    assert not leave()
-    assert take() == (4,)
-    assert leave()
+    assert not leave(turn)
+    assert take(turn).tc_ids == (4,)
+    assert leave(turn)
+
+
+def test_who_begins_supersedes_whoever_was_at_it(queue: redis.Redis) -> None:
+    earlier, later = begin(), begin()
+    wake_finalizer(2)
+    assert take(earlier) == Taken((2,), superseded=True)
+    wake_finalizer(5)
+    assert leave(earlier)  # And leaves the other's turn as it is.
+    assert take(later) == Taken((5,))
+    queue.flushall()  # A queue that was killed knows of nobody; its first comer is at it.
+    assert take(later) == Taken()
+    assert take(earlier) == Taken(superseded=True)
 
 
 def test_a_wake_up_lost_with_the_queue_stands_in_the_way_for_seconds_only(
@@ -89,8 +104,9 @@ def test_a_worker_without_a_queue_has_nothing_to_take_and_may_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
-    assert take(wait=0.1) == ()
-    assert leave()
+    turn = begin()
+    assert take(turn, wait=0.1) == Taken()
+    assert leave(turn)
 
 
 def test_a_queue_that_is_gone_never_fails_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

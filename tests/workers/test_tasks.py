@@ -20,7 +20,7 @@ from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from txnconsole.celery import app
 from txnconsole.idempotency.answers import Claim, Question, claim
 from txnconsole.idempotency.models import KeptAnswer
-from txnconsole.queue import heartbeat
+from txnconsole.queue import heartbeat, wakeup
 from txnconsole.queue.wakeup import wake_finalizer
 from txnconsole.workers import tasks
 from txnconsole.workers.schedule import SCHEDULE
@@ -119,6 +119,28 @@ def test_who_has_been_at_it_for_long_lets_others_have_their_turn(
             tasks.finalize()
             assert queue.llen("celery") == messages
     assert runs == [(0,), (1,)]
+
+
+def test_one_of_two_finalizers_stops_and_sends_no_successor(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str
+) -> None:
+    """Else both messages go round for ever under load, on all processes of a worker of two."""
+    runs = []
+
+    def overtaken(self: Finalizer, *tc_ids: int, **_: object) -> Finalized:
+        runs.append(tc_ids)
+        if len(runs) == 1:
+            wakeup.begin()
+            wake_finalizer(7)
+        return Finalized(ended=1, waiting=0)
+
+    monkeypatch.setattr(Finalizer, "finalize", overtaken)
+    wake_finalizer(0)
+    with redis.Redis.from_url(valkey_url) as queue:
+        tasks.finalize()
+        assert runs == [(0,), (7,)]  # What it took it carries out.
+        assert queue.llen("celery") == 1  # The message that brought it.
+        assert queue.exists("txnconsole:wake:finalizer")  # The other's turn.
 
 
 def test_who_finds_nobody_waiting_goes_on(

@@ -4,7 +4,9 @@ A wake-up is a hint that may be lost with the queue: the sweeps find the same wo
 
 from __future__ import annotations
 
+import secrets
 import time
+from dataclasses import dataclass
 
 import redis
 import structlog
@@ -57,35 +59,61 @@ def wake_finalizer(tc_id: int) -> None:
         _paused(_LANE, error)
 
 
-def take(*, wait: float = 0.0) -> tuple[int, ...]:
-    """The coordinators that have been woken since, ascending, for a worker that is at it: who comes
-    from now on sends no message. Waits so many seconds for the first. None: the queue is empty, or
-    does not say.
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Coordinators that have been woken, ascending; ``superseded``: another worker has begun since,
+    and whoever has taken these is to stop after them."""
+
+    tc_ids: tuple[int, ...] = ()
+    superseded: bool = False
+
+
+def begin() -> str:
+    """A worker has got a message and is at it from now on; answers its turn. Whoever was at it is
+    superseded: messages that are one too many (of a queue that was killed, or so long that wake-ups
+    were taken for lost) would else go on for ever, each sending its successor (:func:`hand_over`),
+    and keep every process of a small worker from its other tasks."""
+    turn = secrets.token_hex(8)
+    try:
+        connection().set(_key(_LANE), turn, ex=_PENDING_SECONDS)
+    except redis.RedisError as error:
+        _log.warning("turn not told", error=type(error).__name__)
+    return turn
+
+
+def take(turn: str, *, wait: float = 0.0) -> Taken:
+    """The coordinators that have been woken since, for the worker whose turn it is: who comes from
+    now on sends no message. Waits so many seconds for the first. None: the queue is empty, or does
+    not say.
     """
     client = connection()
     try:
         with client.pipeline(transaction=True) as together:
-            together.set(_key(_LANE), 1, ex=_PENDING_SECONDS)
+            together.set(_key(_LANE), turn, nx=True, ex=_PENDING_SECONDS)
+            together.getex(_key(_LANE), ex=_PENDING_SECONDS)
             together.zpopmin(_WOKEN, _ALL)
-            _, found = together.execute()
-        if not found and wait:
+            _, whose, found = together.execute()
+        superseded = whose != turn.encode()
+        if not found and wait and not superseded:
             first = client.bzpopmin(_WOKEN, timeout=wait)
             found = [first[1:], *client.zpopmin(_WOKEN, _ALL)] if first else []
     except redis.RedisError as error:
         _log.warning("wake-ups not read", error=type(error).__name__)
-        return ()
-    return tuple(sorted(int(tc_id) for tc_id, _ in found))
+        return Taken()
+    return Taken(tuple(sorted(int(tc_id) for tc_id, _ in found)), superseded)
 
 
-def leave() -> bool:
+def leave(turn: str) -> bool:
     """The worker is done: who comes from now on sends one a message. Answers whether it may go;
     False: somebody has come meanwhile, and it is to go on."""
     client = connection()
     try:
+        if client.get(_key(_LANE)) not in {None, turn.encode()}:
+            return True
         client.delete(_key(_LANE))
         if not client.zcard(_WOKEN):
             return True
-        return not client.set(_key(_LANE), 1, nx=True, ex=_PENDING_SECONDS)
+        return not client.set(_key(_LANE), turn, nx=True, ex=_PENDING_SECONDS)
     except redis.RedisError as error:
         _log.warning("wake-up not cleared", whom=_LANE, error=type(error).__name__)
         return True

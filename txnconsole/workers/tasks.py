@@ -64,16 +64,19 @@ def recover() -> None:
 def finalize() -> None:
     """Carry out the ends that are due at the coordinators that have been woken, and those that come
     meanwhile: one worker serves all of them, under one message, in as few runs as it takes."""
+    turn = wakeup.begin()
     started = alone_at = time.monotonic()
     while True:
-        woken = wakeup.take(wait=_LINGER_SECONDS)
-        if woken:
+        taken = wakeup.take(turn, wait=_LINGER_SECONDS)
+        if taken.tc_ids:
             try:
-                _finalize(woken)
+                _finalize(taken.tc_ids)
             except BaseException:
-                wakeup.leave()  # The sweep does what this run has taken.
+                wakeup.leave(turn)  # The sweep does what this run has taken.
                 raise
-        elif wakeup.leave():
+        elif not taken.superseded and wakeup.leave(turn):
+            return
+        if taken.superseded:
             return
         now = time.monotonic()
         if not queued():
