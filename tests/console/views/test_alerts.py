@@ -298,11 +298,16 @@ def test_a_list_of_many_stays_within_a_page_and_tells_of_the_rest(
 ) -> None:
     alert = fired(engine)
     fields = {field.attname: getattr(alert, field.attname) for field in Alert._meta.concrete_fields}
-    for state, many in ((AlertState.FIRING, 80), (AlertState.PENDING, 30)):
+    fields |= {"id": None, "resolved_at": alert.fired_at, "samples": [0.0, 7.5] * 30}
+    many = {AlertState.FIRING: 80, AlertState.PENDING: 30, AlertState.RESOLVED: 80}
+    for state, count in many.items():
         Alert.objects.bulk_create(
-            Alert(**fields | {"id": None, "state": state, "object": f"{state}:{number}"})
-            for number in range(many)
+            Alert(**fields | {"state": state, "object": f"transaction:{number}:{state}"})
+            for number in range(count)
         )
     text = body(operator.get(reverse("console:alerts")))
     assert '<span class="num">57</span> more fire,' in text
     assert len(re.findall("<[a-z]", text)) <= 1000
+    history = body(operator.get(reverse("console:alert-history")))
+    assert history.count('<tr id="alert-') == 40
+    assert len(re.findall("<[a-z]", history)) <= 980  # Scripts add a few.

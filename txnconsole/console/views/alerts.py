@@ -27,8 +27,8 @@ from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer, number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 
-PAGE_ROWS = 50
-#: A row of these is large: more would pass the elements that a page may have.
+#: Rows are large here: more of them would pass the elements that a page may have.
+PAGE_ROWS = 40
 _FIRING_ROWS = 24
 _PENDING_ROWS = 10
 
