@@ -23,8 +23,9 @@ from django.test import Client
 from playwright.sync_api import BrowserContext, Page, ViewportSize, sync_playwright
 
 from benchmarks.report import Row, at_most
-from tests.console.browser.conftest import FLAGS, NO_WORKER
+from tests.console.browser.conftest import NO_WORKER
 from tests.console.browser.pages import PAGES, PageRow
+from tests.support.chromium import CHROMIUM, FLAGS
 from txnconsole.local.address import HOST
 
 _PAINT_MS, _LONG_TASK_MS, _SHIFT = 1_000, 100, 0.02
@@ -32,7 +33,6 @@ _PAINT_MS, _LONG_TASK_MS, _SHIFT = 1_000, 100, 0.02
 _WATCHED_MS = 5_000
 _START_SECONDS = 120
 _VIEWPORT = ViewportSize(width=1440, height=1000)
-_CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 _OBSERVE = """
 window.seen = { paint: 0, shift: 0, tasks: [], blocked: [] };
 const watch = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note))
@@ -57,7 +57,7 @@ def rows(names: dict[str, str], wanted: list[str]) -> list[Row]:
     found = []
     session = _session()  # Before Playwright: its loop runs in this thread, and Django asks none.
     with _web() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=FLAGS.split())
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for row in PAGES:
             if row.status == 200 and (not wanted or row.name in wanted):
                 context = browser.new_context(base_url=url, viewport=_VIEWPORT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,7 +10,8 @@ from playwright.sync_api import BrowserContext, CDPSession, sync_playwright
 from benchmarks.http.product import Product
 from benchmarks.live.demo import TOPIC
 from benchmarks.report import Row, at_most
-from tests.console.browser.conftest import FLAGS, NO_WORKER, sign_in
+from tests.console.browser.conftest import NO_WORKER, sign_in
+from tests.support.chromium import CHROMIUM, FLAGS
 from txnconsole.local.address import HOST
 
 _PAGES = {
@@ -25,7 +25,6 @@ _PAGES = {
 _SETTLE_MS, _WATCHED_MS = 5_000, 20_000
 _LONG_TASK_MS, _TASK_PERCENT, _SCRIPT_PERCENT = 100, 20, 5
 _FRAMES_PER_SECOND, _FRAME_BYTES = 1, 1_000
-_CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 _OBSERVE = """
 window.tasks = [];
 new PerformanceObserver((list) => list.getEntries().forEach(({ startTime, duration }) =>
@@ -45,7 +44,7 @@ def rows(product: Product) -> list[Row]:
 @contextmanager
 def _signed_in(product: Product) -> Iterator[BrowserContext]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=FLAGS.split())
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         context = browser.new_context(
             base_url=f"http://{HOST}:{product.port}", viewport={"width": 1440, "height": 1000}
         )

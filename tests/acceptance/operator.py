@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from playwright.sync_api import Page, expect, sync_playwright
 
+from tests.support.chromium import CHROMIUM, FLAGS
 from tests.support.product import Product
 
-_CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 _REASON = "left hanging by its producer, holds readers back"
 
 
@@ -35,7 +25,7 @@ class AbortSeen:
 def abort_what_holds_back(product: Product, topic: str, partition: int) -> AbortSeen:
     """Sign in, open the partition's log, abort its blocker with a reason, wait for the move."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(base_url=product.url)
         page.goto(f"/topics/{topic}/partitions/{partition}/log")
         page.get_by_label("User name").fill(product.login["user"])

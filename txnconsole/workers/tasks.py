@@ -74,7 +74,7 @@ def finalize() -> None:
             except BaseException:
                 wakeup.leave(turn)  # The sweep does what this run has taken.
                 raise
-        elif not taken.superseded and wakeup.leave(turn):
+        elif wakeup.leave(turn):
             return
         if taken.superseded:
             return

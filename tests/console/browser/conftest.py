@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,12 +11,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
 from tests.server import Served
+from tests.support.chromium import CHROMIUM, FLAGS
 
-_CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
-)
 #: Counts what the policy blocked; runs in each page before anything else.
 _WATCH = """
 window.violations = [];
@@ -103,9 +98,9 @@ def playwright() -> Iterator[Playwright]:
 @pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     """One Chromium for a module's tests; skipped where there is none, but never in CI."""
-    if not _CHROMIUM.exists() and os.environ.get("CI") != "true":
-        pytest.skip(f"{_CHROMIUM} is missing")
-    browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=FLAGS.split())
+    if not CHROMIUM.exists() and os.environ.get("CI") != "true":
+        pytest.skip(f"{CHROMIUM} is missing")
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
     yield browser
     browser.close()
 
