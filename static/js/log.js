@@ -27,11 +27,17 @@ const inspector = new Inspector(one("#inspector"), log, links);
 const charts = new Charts(log);
 const minimap = new Minimap(one("#minimap"), log, (offset) => goTo(offset, false));
 
+/** The transaction that the panel above the log tells of. */
+let holding = log.summary.blocker;
+
 function showPositions() {
-  const { last, stable, ongoing, aborted } = log.summary;
+  const { last, stable, ongoing, aborted, blocker } = log.summary;
   one('[data-figure="held"]').classList.toggle("warn", last > stable);
   showFigures({ last, stable, held: last - stable, ongoing, aborted });
   minimap.draw();
+  if (holding === blocker) return;
+  holding = blocker;
+  refreshAll();
 }
 
 function showAll() {
@@ -48,7 +54,6 @@ let frame = 0;
 
 function flush() {
   frame = 0;
-  const blocker = log.summary.blocker;
   const stable = log.summary.stable;
   const changed = new Set();
   for (const delta of waiting.splice(0)) {
@@ -62,7 +67,6 @@ function flush() {
   if (stable !== log.summary.stable || [...changed].some((offset) => Math.abs(offset - log.summary.stable) < 10)) {
     showEntries(one("#entries"), log, links);
   }
-  if (blocker !== log.summary.blocker) refreshAll();
   charts.draw();
 }
 

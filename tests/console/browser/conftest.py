@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from tests.server import Served
 from tests.support.chromium import CHROMIUM, FLAGS
@@ -66,6 +66,9 @@ print(PipelineRun.objects.create(kind="audit", parameters={}, origin="console", 
     result={"holds": False, "found": {"gap": 1000}, "rules": {"gap": "An entry that is missing."},
         "findings": [finding | {"offset": n} for n in range(1000)]}).pk)
 """
+
+# Whether a page comes to say something is asked, not how soon: that is for the benchmarks.
+expect.set_options(timeout=20_000)
 
 
 class Watched:

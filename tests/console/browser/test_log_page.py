@@ -87,6 +87,23 @@ def test_an_operator_aborts_what_holds_the_partition_back(
     expect(row).to_contain_text(REASON)
 
 
+def test_what_holds_back_is_read_anew_with_a_window_that_tells_of_another(
+    watched: Watched, producer: Producer
+) -> None:
+    """Nothing else would say it: updates are paused."""
+    hanging = producer.begin()
+    producer.produce("hidden", txn_id=hanging)
+    page = open_log(watched, producer)
+    expect(page.locator("#blocker")).to_contain_text(f"Transaction {hanging} holds")
+    page.locator("[data-live]").click()
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "paused")
+    producer.end(hanging, "abort")
+    page.locator("#at").fill("0")
+    page.locator("#at").press("Enter")
+    expect(figure(page, "stable")).to_have_text("1")
+    expect(page.locator("#blocker")).to_contain_text("Nothing holds the stable position back")
+
+
 def test_the_dialog_outlives_the_refreshing_page(watched: Watched, producer: Producer) -> None:
     hanging = producer.begin()
     producer.produce("hidden", txn_id=hanging)
