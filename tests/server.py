@@ -77,9 +77,9 @@ class Served:
             timeout=60,
         )
 
-    def topic(self, partitions: int = 1) -> str:
-        """A new topic that no other test knows."""
-        name = f"public/default/t-{secrets.token_hex(6)}"
+    def topic(self, partitions: int = 1, *, prefix: str = "t") -> str:
+        """A new topic that no other test knows; rules and roles tell some apart by its prefix."""
+        name = f"public/default/{prefix}-{secrets.token_hex(6)}"
         with self.client("admin") as client:
             answer = client.put(f"/topics/{name}", json={"partitions": partitions})
             answer.raise_for_status()

@@ -90,6 +90,21 @@ def test_an_alert_is_pending_then_firing_then_resolved_and_each_is_told_once(
     assert reading.firing() == []
 
 
+def test_of_what_is_about_to_fire_the_first_is_listed_first(engine: Engine) -> None:
+    """Also when it has been pending for less long than others."""
+    late = rule_of(Kind.HELD_BACK, threshold=0, for_ms=3_600_000)
+    hold_back(engine)
+    look(engine)
+    Rule.objects.create(
+        name="soon", kind=late.kind, severity=late.severity, threshold=0, for_ms=60_000
+    )
+    look(engine)
+    listed, later = reading.about_to_fire(1)
+    assert ([alert.rule_name for alert in listed], later) == (["soon"], 1)
+    listed, later = reading.about_to_fire(2)
+    assert ([alert.rule_name for alert in listed], later) == (["soon", late.name], 0)
+
+
 def test_what_fires_again_is_another_alert(engine: Engine) -> None:
     rule_of(Kind.HELD_BACK, threshold=0)
     finish_first = hold_back(engine)

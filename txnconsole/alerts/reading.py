@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+from django.db.models import (
+    Case,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    IntegerField,
+    Q,
+    QuerySet,
+    Value,
+    When,
+)
 from django.db.models.functions import Now
 
 from txnconsole.alerts.clock import database_now
@@ -89,6 +99,18 @@ def firing(limit: int = MAX_FIRING) -> list[Firing]:
     )
     found = Alert.objects.filter(state=AlertState.FIRING).order_by(quiet, rank, "fired_at", "id")
     return silent_workers() + [firing_alert(alert, now) for alert in found[:limit]]
+
+
+def about_to_fire(limit: int) -> tuple[list[Alert], int]:
+    """What is above its threshold for not long enough yet, the first to fire first, with its rule;
+    and how many there are beside these."""
+    pending = Alert.objects.filter(state=AlertState.PENDING)
+    hold = ExpressionWrapper(
+        F("rule__for_ms") * Value(timedelta(milliseconds=1)), output_field=DurationField()
+    )
+    soonest = pending.select_related("rule").order_by(F("pending_since") + hold, "id")
+    listed = list(soonest[:limit])
+    return listed, pending.count() - len(listed) if len(listed) == limit else 0
 
 
 def firing_alert(alert: Alert, now: datetime) -> Firing:

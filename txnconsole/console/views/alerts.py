@@ -47,7 +47,7 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
     else:
         firing, newer, since = reading.firing(_FIRING_ROWS), 0, now
     kept = urlencode({"listed": ",".join(one.key for one in firing), "since": since.isoformat()})
-    pending = Alert.objects.filter(state=AlertState.PENDING).order_by("id")
+    pending, later = reading.about_to_fire(_PENDING_ROWS)
     resolved = Alert.objects.filter(state=AlertState.RESOLVED)
     context = rights(request) | {
         "channel": "alerts",
@@ -58,7 +58,8 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
         "region": f"{here}?{kept}" if firing else here,
         "loud": reading.firing_count(),
         "unlisted": reading.unlisted(firing, newer),
-        "pending": pending[:_PENDING_ROWS],
+        "pending": pending,
+        "later": later,
         "last": resolved.first() if not firing else None,
         "evaluated_at": reading.last_evaluation(),
         "now": now,
