@@ -290,7 +290,7 @@ def test_a_waiting_fetch_answers_as_soon_as_there_is_something(
     assert program.get(MESSAGES).status == 200
 
     def wait() -> None:
-        answers.append(program.get(f"{MESSAGES}?wait_ms=10000"))
+        answers.append(program.get(f"{MESSAGES}?wait_ms=20000"))
         connections.close_all()
 
     waiting = threading.Thread(target=wait)
@@ -299,13 +299,13 @@ def test_a_waiting_fetch_answers_as_soon_as_there_is_something(
     engine.produce(PartitionName.parse(f"{TOPIC}:0"), [NewMessage(payload=b"late")])
     waiting.join()
     assert _payloads(answers[0]) == ["late"]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_a_waiting_fetch_waits_no_longer_than_asked(program: Caller, topic: str) -> None:
     started = time.monotonic()
     assert _payloads(program.get(f"{MESSAGES}?wait_ms=60")) == []
-    assert 0.05 < time.monotonic() - started < 5
+    assert 0.05 < time.monotonic() - started < 15
 
 
 def test_a_call_that_finds_no_place_to_wait_answers_at_once(
@@ -316,7 +316,7 @@ def test_a_call_that_finds_no_place_to_wait_answers_at_once(
         assert granted == 1000
         started = time.monotonic()
         assert program.get(f"{MESSAGES}?wait_ms=20000").status == 200
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
     with long_poll.place_to_wait(1000) as granted:
         assert granted == 1000
 
