@@ -43,6 +43,7 @@ from engine.subscription.cursors import Cursors
 from engine.subscription.dead_letters import DeadLetters
 from engine.subscription.delivery import Delivery
 from engine.subscription.leases import Leases
+from engine.subscription.ledgers import Ledgers
 from engine.subscription.records import Records
 from engine.subscription.seeking import Seeking
 from engine.subscription.shares import Shares
@@ -108,6 +109,7 @@ class Engine:
         shares = Shares(self.topics, self._brokers)
         cursors = Cursors(records, recover)
         leases = Leases(records, cursors)
+        ledgers = Ledgers()
         self._dead_letters = DeadLetters(self.topics, self._brokers, self.log, cursors)
         self._delivery = Delivery(
             self.topics,
@@ -116,11 +118,14 @@ class Engine:
             cursors=cursors,
             shares=shares,
             leases=leases,
+            ledgers=ledgers,
             dead_letters=self._dead_letters,
             recover=recover,
         )
         self.arrivals = Arrivals(self.topics, self._brokers, self.log, cursors)
-        self._acks = Acknowledgements(shares, cursors, leases, confirm=self._joining.confirm_ack)
+        self._acks = Acknowledgements(
+            shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
+        )
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors), self.coordinator, self.remedies

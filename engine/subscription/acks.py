@@ -39,6 +39,7 @@ from engine.model.txn_id import TxnID
 from engine.postgres.database import Session
 from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
 from engine.subscription.leases import Leases, Turn
+from engine.subscription.ledgers import Ledgers
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
 
@@ -77,11 +78,13 @@ class Acknowledgements:
         shares: Shares,
         cursors: Cursors,
         leases: Leases,
+        ledgers: Ledgers,
         confirm: Callable[[TxnID, int], None],
     ) -> None:
         self._shares = shares
         self._cursors = cursors
         self._leases = leases
+        self._ledgers = ledgers
         self._confirm = confirm
         # What a process does not know of is settled by the transaction's end.
         self._confirmed: dict[TxnID, set[int]] = {}
@@ -108,7 +111,8 @@ class Acknowledgements:
         Raises:
             InvalidRequest: none or too many ids; a cumulative one on a type that has none.
             ConsumerBusy: another consumer is the active one.
-            MessageNotFound: an offset beyond what readers may see.
+            MessageNotFound: an offset beyond what readers may see, or another message is there
+                by now.
             TransactionConflict: names the conflicts; nothing was recorded.
             InvalidTxnStatus: the transaction has ended for this subscription.
         """
@@ -129,7 +133,7 @@ class Acknowledgements:
         turn = self._leases.require(places[0], consumer)
         if len(shares) > 1:
             for place, share in zip(places, shares, strict=True):
-                self._check_visible(place, share)
+                self._check_there(place, share)
         if txn_id is not None:
             self._claim_all(list(zip(places, shares, strict=True)), txn_id, ack_type, turn)
             return AckAnswer(pending=tuple(message_ids))
@@ -161,7 +165,7 @@ class Acknowledgements:
             changes, told = [], []
             for state in states:
                 offsets = share.offsets[state.partition_id]
-                _require_visible(place, state, offsets)
+                self._require_there(place, session, state, share)
                 entered = self._leases.enter(place, state, turn)
                 try:
                     change, ranges = ack(entered, offsets)
@@ -180,16 +184,33 @@ class Acknowledgements:
 
         return self._cursors.change(place, list(share.offsets), decide)
 
-    def _check_visible(self, place: Place, share: Share) -> None:
+    def _check_there(self, place: Place, share: Share) -> None:
         """Before anything is recorded on any broker; the stable position never moves back."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
-            del session
             for state in states:
-                _require_visible(place, state, share.offsets[state.partition_id])
+                self._require_there(place, session, state, share)
             return [], None
 
         self._cursors.change(place, list(share.offsets), decide)
+
+    def _require_there(self, place: Place, session: Session, state: State, share: Share) -> None:
+        partition = f"{place.topic.name}:{state.number}"
+        last = share.offsets[state.partition_id].last
+        if last is not None and state.stable_position is not None and last > state.stable_position:
+            raise MessageNotFound(
+                f"{partition} has no message at offset {last} that a reader may see."
+            )
+        named = share.ledgers[state.partition_id]
+        strangers = self._ledgers.strangers(place.database, session, state, named)
+        if strangers:
+            offset = next(iter(strangers))
+            ledger_id = next(each for each, ranges in named.items() if offset in ranges)
+            raise MessageNotFound(
+                f"{partition} has no message at offset {offset} in ledger {ledger_id}: the id is of"
+                " before its topic was made anew or its log was cut. Nothing was recorded; receive"
+                " again."
+            )
 
     def _claim_all(
         self,
@@ -356,12 +377,3 @@ def _require_not_ended(session: Session, place: Place, txn_id: TxnID) -> None:
     )
     if fence is not None and fence.ended:
         raise InvalidTxnStatus(f"{txn_id} has ended for this subscription; nothing was recorded.")
-
-
-def _require_visible(place: Place, state: State, offsets: Ranges) -> None:
-    last = offsets.last
-    if last is not None and state.stable_position is not None and last > state.stable_position:
-        raise MessageNotFound(
-            f"{place.topic.name}:{state.number} has no message at offset {last} that a reader may"
-            " see."
-        )

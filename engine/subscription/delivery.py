@@ -29,10 +29,11 @@ from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Leases, Turn
+from engine.subscription.ledgers import Ledgers
 from engine.subscription.memory import Unsure
 from engine.subscription.reading import Piece, Reading
 from engine.subscription.records import Recover
-from engine.subscription.shares import Shares
+from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
 from engine.subscription.statements import DELIVERABLE, Due
 
@@ -95,6 +96,7 @@ class Delivery:
         cursors: Cursors,
         shares: Shares,
         leases: Leases,
+        ledgers: Ledgers,
         dead_letters: DeadLetters,
         recover: Recover,
     ) -> None:
@@ -104,6 +106,7 @@ class Delivery:
         self._cursors = cursors
         self._shares = shares
         self._leases = leases
+        self._ledgers = ledgers
         self._dead_letters = dead_letters
         self._recover = recover
         self._turn = itertools.count()
@@ -155,7 +158,8 @@ class Delivery:
 
     @once_more_when_replaced
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
-        """Give delivered messages back; those in PENDING_ACK stay with their transaction.
+        """Give delivered messages back; those in PENDING_ACK stay with their transaction, and an
+        id of what is not there any more is passed over.
 
         Raises:
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
@@ -165,8 +169,11 @@ class Delivery:
             place = self._cursors.place(share.database, share.topic, name)
             turn = self._leases.require(place, consumer)
 
-            def named(state: State, offsets: dict[int, Ranges] = share.offsets) -> Ranges:
-                return offsets[state.partition_id]
+            def named(
+                session: Session, state: State, place: Place = place, share: Share = share
+            ) -> Ranges:
+                there = share.ledgers[state.partition_id]
+                return self._ledgers.own(place.database, session, state, there)
 
             self._give_back(place, list(share.offsets), named, consumer, turn)
 
@@ -192,20 +199,19 @@ class Delivery:
         self,
         place: Place,
         partition_ids: Sequence[int],
-        wanted: Callable[[State], Ranges],
+        wanted: Callable[[Session, State], Ranges],
         consumer: str,
         turn: Turn | None = None,
     ) -> None:
         """Give back what the consumer has of it; without a turn it goes for good."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
-            del session
             changes = []
             for state in states:
                 after = state
                 if turn is not None:
                     after = self._leases.enter(place, state, turn)
-                back = wanted(state) & after.dispatch.in_flight(consumer)
+                back = wanted(session, state) & after.dispatch.in_flight(consumer)
                 after = after.give_back(back)
                 if turn is None:
                     after = _without(after, consumer)
@@ -353,7 +359,8 @@ def _key(place: Place) -> tuple[str, int]:
     return place.database.name, place.subscription_id
 
 
-def _everything(state: State) -> Ranges:
+def _everything(session: Session, state: State) -> Ranges:
+    del session
     return state.dispatch.in_flight()
 
 

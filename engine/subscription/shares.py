@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from engine.log.brokers import Brokers
 from engine.log.topics import Topics
@@ -17,11 +18,13 @@ from engine.postgres.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a call names on one broker: offsets by the partition's id there."""
+    """What a call names on one broker: offsets by the partition's id there, together and by the
+    ledger that is said to have them."""
 
     database: Database
     topic: Topic
     offsets: dict[int, Ranges]
+    ledgers: dict[int, Mapping[int, Ranges]]
 
 
 class Shares:
@@ -39,14 +42,20 @@ class Shares:
             PartitionUnavailable: a broker cannot be reached.
         """
         topic = self._topics.get(topic_name)
-        by_partition: dict[int, list[int]] = defaultdict(list)
+        by_partition: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for message_id in message_ids:
-            by_partition[message_id.partition].append(message_id.entry_id + message_id.batch_index)
+            offsets = by_partition[message_id.partition][message_id.ledger_id]
+            offsets.append(message_id.entry_id + message_id.batch_index)
         if max(by_partition, default=0) >= len(topic.brokers):
             topic = self._topics.get(topic_name, fresh=True)
         shares: dict[str, Share] = {}
-        for number, offsets in by_partition.items():
+        for number, named in by_partition.items():
             location = self._brokers.locate(topic, number)
-            share = shares.setdefault(location.database.name, Share(location.database, topic, {}))
-            share.offsets[location.partition_id] = Ranges.of_offsets(offsets)
+            share = shares.setdefault(
+                location.database.name, Share(location.database, topic, {}, {})
+            )
+            ledgers = {each: Ranges.of_offsets(its) for each, its in named.items()}
+            together = chain.from_iterable(ranges.runs for ranges in ledgers.values())
+            share.ledgers[location.partition_id] = ledgers
+            share.offsets[location.partition_id] = Ranges.of(together)
         return [shares[name] for name in sorted(shares)]

@@ -34,11 +34,13 @@ class CursorGone(Exception):
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """What stands about one subscription in one partition.
 
-    ``stable_position`` is None while the partition has to be rebuilt. ``tentative``: what of
-    ``pending`` hangs on calls over several brokers. ``dead``: on their way to the dead-letter
-    topic. ``window``: the entries that were read along, when some were asked for. ``remembered``:
-    not read, but stored by this process a while ago: ``stable_position`` may have moved up since,
-    and only a store tells whether the rest still stands. A struct, because a call makes several.
+    ``stable_position`` is None while the partition has to be rebuilt, and then nothing is known of
+    ``log_start_offset`` and of ``open_ledger``, which takes what is appended and has done so since
+    the offset ``open_since``. ``tentative``: what of ``pending`` hangs on calls over several
+    brokers. ``dead``: on their way to the dead-letter topic. ``window``: the entries that were read
+    along, when some were asked for. ``remembered``: not read, but stored by this process a while
+    ago: ``stable_position`` and ``open_ledger`` may have moved on since, and only a store tells
+    whether the rest still stands. A struct, because a call makes several.
     """
 
     partition_id: int
@@ -47,6 +49,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     online: bool
     stable_position: int | None
     now_ms: int
+    log_start_offset: int
+    open_ledger: int
+    open_since: int
     cursor: Cursor
     pending: tuple[PendingAck, ...]
     tentative: tuple[TentativeAck, ...]
@@ -268,6 +273,9 @@ def _state(row: ReadRow) -> State:
         online=row.online,
         stable_position=row.stable_position,
         now_ms=row.now_ms,
+        log_start_offset=row.log_start_offset,
+        open_ledger=row.open_ledger,
+        open_since=row.open_since,
         cursor=Cursor(mark_delete=row.mark_delete, acked=row.acked),
         pending=tuple(
             PendingAck(txn_id=TxnID(tc_id, sequence), ack_type=AckType(kind), ranges=ranges)

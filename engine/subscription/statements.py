@@ -33,6 +33,9 @@ class ReadRow(NamedTuple):
     online: bool
     stable_position: int | None
     now_ms: int
+    log_start_offset: int
+    open_ledger: int
+    open_since: int
     cursor_version: int
     mark_delete: int
     acked: Ranges
@@ -93,6 +96,7 @@ READ = Prepared(
     },
     [
         *(INT8, INT4, TEXT, BOOL, INT8, INT8),
+        *(INT8, INT8, INT8),
         *(INT8, INT8, INT8MULTIRANGE, INT8MULTIRANGE),
         *(INT8, BYTEA),
         *(_INT4S, _INT8S, _TEXTS, _RANGES),

@@ -21,6 +21,7 @@ from txnconsole.pipeline.subscription import (
     Subscription,
     SubscriptionUnfit,
     claims_of,
+    message_id_at,
 )
 
 NewTopic = Callable[[int], str]
@@ -53,7 +54,7 @@ def test_a_subscription_that_has_no_one_place_is_refused(
     client.create_subscription(topic, "own", type="EXCLUSIVE", initial_position="earliest")
     own = Subscription(topic, "own")
     assert own.start(client) == {Place(topic, 0): 0}
-    client.consumer(topic, "own", name="c").ack("0:1:0:0")
+    client.consumer(topic, "own", name="c").ack(message_id_at(client, Place(topic, 0), 1))
     with pytest.raises(SubscriptionUnfit, match="subscription of its own"):
         own.start(client)
 
@@ -91,7 +92,8 @@ def test_a_batch_and_what_it_has_read_are_decided_once(
     # A driver that dies between acknowledging and the decision leaves a claim, which its successor
     # ends before it makes its own; until then nobody can say where the subscription stands.
     dead = client.transaction(client=sink.client, timeout=60)
-    client.consumer(source, "copy", name=sink.client).ack_cumulative("0:2:0:0", txn=dead)
+    ahead = message_id_at(client, Place(source, 0), 2)
+    client.consumer(source, "copy", name=sink.client).ack_cumulative(ahead, txn=dead)
     with pytest.raises(SubscriptionUnfit, match="once its transactions have ended"):
         subscription.start(client)
     second = Batch("1", "query", "run 2")
@@ -116,7 +118,8 @@ def test_somebody_elses_claim_keeps_a_batch_from_being_decided(
     sink = Sink(f"copy-{uuid.uuid4().hex}", target, 60)
     produce(source, [b"a", b"b"])
     other = client.transaction(client="another program")
-    client.consumer(source, "copy", name=sink.client).ack("0:0:0:0", txn=other)
+    first = message_id_at(client, Place(source, 0), 0)
+    client.consumer(source, "copy", name=sink.client).ack(first, txn=other)
     batch = Batch("0", "query", "run")
     winners = _wrote(client, sink, batch, b"A")
     claims = [Claim(Subscription(source, "copy"), {Place(source, 0): 2})]

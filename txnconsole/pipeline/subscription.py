@@ -100,7 +100,7 @@ class Claim:
         """
         one = client.consumer(self.subscription.topic, self.subscription.name, name=consumer)
         for place, end in self.behind(client).items():
-            one.ack_cumulative(f"0:{end - 1}:{place.partition}:0", txn=transaction)
+            one.ack_cumulative(message_id_at(client, place, end - 1), txn=transaction)
         one.leave()  # The transaction holds them now; a query under another name may follow.
 
     def behind(self, client: Client) -> dict[Place, int]:
@@ -119,6 +119,15 @@ class Claim:
         cursors = self.subscription.look_up(client).partitions
         for txn_id in {each.txn_id for cursor in cursors for each in cursor.pending_acks}:
             _settle(client, txn_id, owner)
+
+
+def message_id_at(client: Client, place: Place, offset: int) -> str:
+    """What is at an offset, a marker too, by its message id."""
+    at = {"from_offset": offset, "max_messages": 1, "view": "log"}
+    found = client.perform(calls.fetch(place.topic, place.partition, at)).messages
+    # What retention has taken is not asked for its ledger any more.
+    there = found and found[0].offset == offset
+    return found[0].message_id if there else f"0:{offset}:{place.partition}:0"
 
 
 def _settle(client: Client, txn_id: str, owner: str) -> None:

@@ -117,6 +117,11 @@ SELECT s.subscription_id, s.consumer,
     ) AS due
 FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::bigint[])
 
+-- ledger --
+-- The offsets of one of a partition's ledgers; the open one has no last.
+SELECT s.first_offset, s.last_offset FROM broker.segment s
+WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
+
 -- read_cursors --
 -- See functions/broker/read_cursors.sql.
 SELECT * FROM broker.read_cursors(

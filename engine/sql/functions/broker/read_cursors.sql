@@ -18,6 +18,7 @@ CREATE OR REPLACE FUNCTION broker.read_cursors(
     p_max_bytes bigint
 ) RETURNS TABLE (
     partition_id bigint, number integer, buffer text, online boolean, stable_position bigint, now_ms bigint,
+    log_start_offset bigint, open_ledger bigint, open_since bigint,
     cursor_version bigint, mark_delete bigint, acked int8multirange, dead int8multirange,
     dispatch_version bigint, state bytea,
     pending_tcs integer[], pending_sequences bigint[], pending_types text[],
@@ -41,10 +42,12 @@ BEGIN
         SELECT c.partition_id, p.number, p.buffer, p.online,
             coalesce(l.first_ongoing_offset, l.next_offset) - 1,
             (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+            l.log_start_offset, l.ledger_id, l.segment_first_offset,
             c.xmin::text::bigint, c.mark_delete, c.acked, d.xmin::text::bigint, d.state,
             greatest(coalesce(d.due_offset, 0), c.mark_delete + 1)
-        INTO partition_id, number, buffer, online, stable_position, now_ms, cursor_version, mark_delete,
-            acked, dispatch_version, state, window_from
+        INTO partition_id, number, buffer, online, stable_position, now_ms, log_start_offset,
+            open_ledger, open_since, cursor_version, mark_delete, acked, dispatch_version, state,
+            window_from
         FROM broker.cursor c
         JOIN broker.partition p ON p.partition_id = c.partition_id
         LEFT JOIN broker.partition_live l ON l.partition_id = c.partition_id
