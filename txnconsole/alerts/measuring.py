@@ -16,6 +16,7 @@ from engine.model.transaction import Transaction, TransactionFilter, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.alerts.kinds import Kind
+from txnconsole.alerts.units import milliseconds
 from txnconsole.queue.conflicts import conflicts_per_minute
 
 #: Objects of one kind that are looked at; the worst of more.
@@ -101,7 +102,7 @@ class Measurements:
         samples = {}
         for status in self._held.partitions:
             if status.blocker is not None:
-                waited = (status.now - status.blocker.first_append_at).total_seconds() * 1000
+                waited = milliseconds(status.now - status.blocker.first_append_at)
                 hidden = status.hidden_messages
                 offsets = "offset" if hidden == 1 else "offsets"
                 detail = f"{hidden:,} {offsets} behind {status.blocker.txn_id}"
@@ -135,7 +136,7 @@ class Measurements:
         if total < MIN_ENDS:
             return Measured()
         detail = f"{ends.aborted:,} of {total:,} that ended"
-        return Measured({"transactions": Sample(100 * ends.aborted / total, detail)})
+        return Measured({"transactions": Sample(round(100 * ends.aborted / total, 3), detail)})
 
     def _conflicts(self) -> Measured:
         found = conflicts_per_minute()
@@ -211,5 +212,5 @@ def _used_percent(one: Transaction) -> float | None:
     """How much of its timeout an open transaction has used, from when it was last extended."""
     if one.status is not TxnStatus.OPEN or one.deadline is None or not one.timeout_ms:
         return None
-    left = (one.deadline - one.now).total_seconds() * 1000
-    return max(0.0, 100 * (1 - left / one.timeout_ms))
+    left = milliseconds(one.deadline - one.now)
+    return round(max(0.0, 100 * (1 - left / one.timeout_ms)), 3)

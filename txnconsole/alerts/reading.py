@@ -29,6 +29,7 @@ from txnconsole.alerts.models import Alert, Evaluation, Rule
 from txnconsole.alerts.silencing import open_silences, silenced_until
 from txnconsole.alerts.silent_workers import WORKERS
 from txnconsole.alerts.states import AlertState
+from txnconsole.alerts.units import milliseconds
 
 #: More than so many are not listed at once.
 MAX_FIRING = 500
@@ -175,7 +176,7 @@ def silent_workers() -> list[Firing]:
     if found is None or found[1] - found[0] < _ALIVE:
         return []
     at, now = found
-    age_ms = (now - at) / timedelta(milliseconds=1)
+    age_ms = milliseconds(now - at)
     rules = list(Rule.objects.filter(kind=Kind.WORKER_SILENT, enabled=True, threshold__lt=age_ms))
     silences = open_silences() if rules else []
     return [

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from txnconsole.alerts.kinds import Unit
 
 _STEPS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+def milliseconds(span: timedelta) -> float:
+    """To the microsecond, which is what clocks tell: no more digits than that."""
+    return round(span.total_seconds() * 1000, 3)
 
 
 def written(value: float, unit: Unit) -> str:
