@@ -192,15 +192,11 @@ class PartitionLogs(LogReader):
         )
 
     def indexed(
-        self, partition: PartitionName, from_offset: int, upper_offset: int, limit: int = 1000
+        self, partition: PartitionName, from_offset: int, upper_offset: int
     ) -> tuple[IndexedTxn, ...]:
-        """Ended transactions of both outcomes whose span meets [from, upper)."""
+        """Ended transactions of both outcomes whose marker stands in [from, upper), in order."""
         rows = self._rows(
-            partition,
-            "ended_overlapping",
-            from_offset=from_offset,
-            upper=upper_offset,
-            limit=limit,
+            partition, "ended_within", from_offset=from_offset, to_offset=upper_offset - 1
         )
         return tuple(indexed_txn(row) for row in rows)
 

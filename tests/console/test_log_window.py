@@ -7,7 +7,7 @@ import pytest
 from engine import Engine
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import Orders, begin, finish, produce
-from txnconsole.console.log_window import merged, read_window
+from txnconsole.console.log_window import MAX_ENDED, merged, read_window
 
 pytestmark = pytest.mark.django_db
 
@@ -81,6 +81,24 @@ def test_an_offset_past_the_end_shows_the_end(orders: Orders, engine: Engine) ->
     window = read_window(engine, orders.partition, at=10**17)
     assert window["base"] == 0
     assert len(window["entries"]) == 8
+
+
+def test_what_ended_in_a_window_keeps_its_span_however_much_has_ended_after_it(
+    orders: Orders, engine: Engine
+) -> None:
+    long = begin(engine)
+    produce(engine, orders.partition, "first", txn_id=long)
+    produce(engine, orders.partition, *(str(number) for number in range(128)))
+    finish(engine, long, TxnAction.COMMIT)
+    produce(engine, orders.partition, *(str(number) for number in range(400)))
+    for _ in range(MAX_ENDED):
+        later = begin(engine)
+        produce(engine, orders.partition, "later", txn_id=later)
+        finish(engine, later, TxnAction.COMMIT)
+    window = read_window(engine, orders.partition, at=137)
+    assert window["base"] == 64
+    assert window["txns"][str(long)][:3] == ["COMMITTED", 8, 137]
+    assert str(later) not in window["txns"]
 
 
 def test_ranges_that_meet_are_read_once() -> None:

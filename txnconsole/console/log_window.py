@@ -203,7 +203,8 @@ def _states(messages: Iterable[StoredMessage]) -> dict[str, Span]:
 
 def _ended(engine: Engine, status: PartitionStatus, base: int) -> dict[str, Span]:
     """Exact spans of the transactions that ended in the drawn range, newest marker first."""
-    rows = engine.log.indexed(status.partition, base, status.last_offset + 1)
+    upper = min(base + ROWS * COLUMNS, status.last_offset + 1)
+    rows = engine.log.indexed(status.partition, base, upper)
     newest = sorted(rows, key=lambda row: row.last_offset, reverse=True)[:MAX_ENDED]
     return {
         str(row.txn_id): [

@@ -232,13 +232,6 @@ WHERE aborted AND int8range(partition_id, partition_id, '[]') @> %(partition_id)
 AND int8range(first_offset, last_offset, '[]') && int8range(%(from_offset)s, %(upper)s, '[)')
 ORDER BY last_offset
 
--- ended_overlapping --
--- Ended transactions, of both outcomes, that meet [from, upper); the newest by marker.
-SELECT * FROM broker.txn_index
-WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
-AND first_offset < %(upper)s
-ORDER BY last_offset LIMIT %(limit)s
-
 -- ended_along --
 -- Ended transactions along a partition: at each of so many places the one with the next marker. The
 -- order over partitions is the primary key's alone, whatever has been counted.
