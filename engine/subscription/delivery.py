@@ -25,7 +25,12 @@ from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Session
 from engine.settings import EngineSettings
-from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
+from engine.subscription.cursors import (
+    Cursors,
+    Place,
+    SubscriptionReplaced,
+    once_more_when_replaced,
+)
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Leases, Turn
@@ -51,13 +56,22 @@ class _Call:
     Attributes:
         turn: where this call begins among a broker's partitions.
         began: on this process's clock.
+        room: how many messages are asked for.
+        received: what was given so far. Nobody else gets it before its acknowledgement timeout: so
+            it is answered, whatever fails after it.
         served: partitions that have given something: it may have been given back since, and an
             answer names a message once.
     """
 
     turn: int
     began: float
+    room: int
+    received: list[StoredMessage] = field(default_factory=list)
     served: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.received) >= self.room
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +147,7 @@ class Delivery:
         """
         topic = self._topics.get(name.topic)
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
-        call = _Call(turn=turn // len(databases), began=time.monotonic())
-        received: list[StoredMessage] = []
+        call = _Call(turn=turn // len(databases), began=time.monotonic(), room=max_messages)
         failures: dict[str, EngineError] = {}
         # What was deliverable a moment ago first; only when that is not enough, what is by now.
         for since in (call.began - _DUE_SECONDS, call.began):
@@ -146,15 +159,14 @@ class Delivery:
                     called = self._turn_of(place, consumer)
                     if called is None:
                         return ()
-                    room = max_messages - len(received)
-                    received += self._receive_on(place, called, room, since, call)
-                except (PartitionUnavailable, TimeLimitExceeded) as error:
+                    self._receive_on(place, called, since, call)
+                except (PartitionUnavailable, TimeLimitExceeded, SubscriptionReplaced) as error:
                     failures[database.name] = error
-                if len(received) >= max_messages:
-                    return tuple(received)
-        if not received:
+                if call.is_full:
+                    return tuple(call.received)
+        if not call.received:
             _refuse(list(failures.values()), len(databases))
-        return tuple(received)
+        return tuple(call.received)
 
     @once_more_when_replaced
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
@@ -226,41 +238,36 @@ class Delivery:
             return self._leases.require(place, consumer)
         return self._leases.hold(place, consumer)
 
-    def _receive_on(
-        self, place: Place, called: Turn, room: int, since: float, call: _Call
-    ) -> list[StoredMessage]:
+    def _receive_on(self, place: Place, called: Turn, since: float, call: _Call) -> None:
         """Deliver from one broker's partitions that were found deliverable at ``since`` or later;
         nothing when this very call has done so already."""
         found, due = self._due.get(_key(place), (0.0, ()))
         if since == call.began and found >= call.began:
-            return []
+            return
         taken_over = called.epoch > 0 and self._entered.get(_key(place)) != called
         if found < since or taken_over:
             place, due = self._look(place, taken_over=taken_over)
-        received: list[StoredMessage] = []
         unreadable: SegmentUnreadable | None = None
         for row in _rotated(due, call.turn):
             partition = (place.database.name, row.partition_id)
             if partition in call.served:
                 continue
             try:
-                found_here = self._receive_from(
-                    place, row.partition_id, called, room - len(received)
-                )
+                room = call.room - len(call.received)
+                received = self._receive_from(place, row.partition_id, called, room)
             except SegmentUnreadable as error:
                 unreadable = error  # it delays only its own partition
                 continue
-            if found_here:
+            if received:
                 call.served.add(partition)
-                received += found_here
-            if len(received) >= room:
+                call.received.extend(received)
+            if call.is_full:
                 break
         else:
             if taken_over:
                 self._entered[_key(place)] = called
-        if unreadable is not None and not received:
+        if unreadable is not None and not call.received:
             raise unreadable
-        return received
 
     def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Due]]:
         """Find the partitions of one broker that may have something to deliver, and make them ready
@@ -349,9 +356,11 @@ class Delivery:
 
 
 def _refuse(failures: Sequence[EngineError], asked: int) -> None:
-    """Nothing has come: say why, if a file is missing, or of all who were asked none answered."""
+    """Nothing has come: say why, if a file is missing, if the subscription is another by now, or if
+    of all who were asked none answered."""
     for failure in failures:
-        if isinstance(failure, SegmentUnreadable) or len(failures) == asked:
+        said = isinstance(failure, SegmentUnreadable | SubscriptionReplaced)
+        if said or len(failures) == asked:
             raise failure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import psycopg
@@ -22,6 +23,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription import delivery, reading
+from engine.subscription.cursors import Place
 from tests.engine.histories import Partition
 from tests.engine.support import (
     P0,
@@ -319,6 +321,50 @@ def test_a_broker_that_is_down_delays_only_its_own_messages(engine: Engine) -> N
             assert received(engine) == []
     with unreachable(engine, home), unreachable(engine, other), pytest.raises(PartitionUnavailable):
         receive(engine)
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+def test_one_made_anew_withholds_nothing_that_the_other_broker_has_given(
+    engine: Engine, turn: int
+) -> None:
+    """The process that receives remembers the old one, on one of the two brokers."""
+    setup(engine, partitions=2)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    assert received(engine) == ["0", "1"]
+    _, other = engine.topics.get(TOPIC).brokers
+    known = engine.subscriptions._records._known
+    old = {key: record for key, record in known.items() if key[0] == other}
+    engine.subscriptions.delete(SUBSCRIPTION)
+    subscribe(engine)
+    engine.subscriptions.describe(SUBSCRIPTION)
+    known.update(old)
+    engine._delivery._turn = itertools.count(turn)
+    assert sorted(received(engine) + received(engine)) == ["0", "1"]
+
+
+def test_a_partition_that_goes_offline_withholds_nothing_that_another_has_given(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both on one broker, which has found them deliverable in the same moment."""
+    setup(engine, partitions=3)
+    first, _, third = engine.topics.get(TOPIC).brokers
+    assert first == third
+    for number in (0, 2):
+        engine.produce(PartitionName(TOPIC, number), batch(str(number)))
+    receive_from = engine._delivery._receive_from
+
+    def offline_afterwards(place: Place, partition_id: int, *args: Any) -> list[StoredMessage]:
+        found = receive_from(place, partition_id, *args)
+        [message] = found
+        partition = PartitionName(TOPIC, 2 - message.partition)
+        engine.partitions.take_offline(partition, reason="test")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._delivery, "_receive_from", offline_afterwards)
+        given = received(engine)
+    assert given in (["0"], ["2"])
 
 
 def test_after_a_crash_a_consumer_alone_brings_its_partitions_back(engine: Engine) -> None:
