@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA
-from txnconsole.pipeline.offsets import EARLIEST, LATEST, OffsetRange, Place, Position
+from txnconsole.pipeline.offsets import EARLIEST, LATEST, OffsetRange, Place, Position, PositionLost
 from txnconsole.pipeline.reader import BatchReader, StreamReader, TopicRead
 from txnconsole.pipeline.subscription import Subscription, SubscriptionUnfit
 
@@ -28,6 +28,7 @@ class Standing:
 
     at: dict[Place, Position]
     asked: list[OffsetRange] = field(default_factory=list)
+    made_by: str = "broker"
 
     def positions(self) -> dict[Place, Position]:
         return self.at
@@ -121,3 +122,32 @@ def test_a_checkpoint_goes_with_one_subscription() -> None:
     for foreign in ({"0": 2}, {"subscription": f"{_TOPIC}/other", "0": 2}):
         with pytest.raises(SubscriptionUnfit, match="use a new checkpoint"):
             stream.latestOffset(foreign, ReadAllAvailable())
+
+
+def test_a_topic_that_was_made_anew_is_not_gone_on_with() -> None:
+    """Also once it is longer than what was read, and for a batch of before a restart."""
+    access = Standing({_P0: Position(0, 10, made=1_000), _P1: Position(0, 5, made=1_000)})
+    stream = _stream(access)
+    assert stream.initialOffset() == {
+        "made": {"by": "broker", "at": {"0": 1_000, "1": 1_000}},
+        "0": 0,
+        "1": 0,
+    }
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    access.at = {_P0: Position(0, 99, made=2_000), _P1: Position(0, 99, made=1_000)}
+    for query in (stream, _stream(access)):
+        with pytest.raises(PositionLost, match="flights:0: made anew since the query has read it"):
+            query.latestOffset(end, ReadAllAvailable())
+    with pytest.raises(PositionLost):
+        _stream(access).partitions({"0": 0, "1": 0}, end)
+    assert access.asked == []
+
+
+def test_offsets_of_before_logs_were_noted_or_by_another_clock_are_gone_on_with() -> None:
+    access = Standing({_P0: Position(0, 10, made=1_000), _P1: Position(0, 5, made=3_000)})
+    made = {"by": "broker", "at": {"0": 1_000, "1": 3_000}}
+    foreign = {"by": "coordinator", "at": {"0": 7, "1": 7}}
+    grown = {"by": "broker", "at": {"0": 1_000}}
+    for before in ({"0": 2}, {"made": foreign, "0": 2}, {"made": grown, "0": 2}):
+        end = _stream(access).latestOffset(before, ReadAllAvailable())
+        assert end == {"made": made, "0": 10, "1": 5}

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tests.server import Served
 from txnconsole.client import Client
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
@@ -143,6 +144,21 @@ def test_a_deleted_checkpoint_is_refused_and_leaves_nothing_open(
         copy.run()
     assert committed(copy.target) == [b"a"]
     assert not list(client.transactions.list(client=f"spark:{copy.sink}", status="OPEN"))
+
+
+def test_a_topic_that_was_made_anew_is_not_gone_on_with(
+    server: Served, client: Client, copy: Copy, produce: Produce, committed: Committed
+) -> None:
+    """The new one is longer than what was read of the old, which would be left out."""
+    produce(copy.source, [b"a", b"b"])
+    copy.run()
+    with server.client("admin") as admin:
+        admin.delete(f"/topics/{copy.source}").raise_for_status()
+    client.create_topic(copy.source, partitions=2)
+    produce(copy.source, [b"%d" % number for number in range(9)])
+    with pytest.raises(StreamingQueryException, match="made anew since the query has read it"):
+        copy.run()
+    assert committed(copy.target) == [b"a", b"b"]
 
 
 def test_a_stream_starts_where_it_is_told_to(

@@ -31,7 +31,8 @@ Committed = Callable[[str], list[bytes]]
 
 def test_claims_are_read_from_the_offsets_that_spark_has_written(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    tagged = {"subscription": "public/default/flights/delays/eu", "0": 12, "1": 3}
+    made = {"by": "broker", "at": {"0": 1_764_000_000_000}}
+    tagged = {"subscription": "public/default/flights/delays/eu", "made": made, "0": 12, "1": 3}
     lines = ["v1", '{"batchWatermarkMs":0}', json.dumps({"0": 7}), json.dumps(tagged), "-"]
     (tmp_path / "offsets" / "4").write_text("\n".join(lines))
     topic = "public/default/flights"

@@ -85,6 +85,7 @@ class EndedGroup(msgspec.Struct, frozen=True, kw_only=True):
 class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
+    created_at: datetime
     buffer: str = "marker"
     retention_ms: int | None = None
     retention_bytes: int | None = None

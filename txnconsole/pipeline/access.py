@@ -21,6 +21,10 @@ COMMITTED: Order = "committed"
 class Access(Protocol):
     """A way to the messages of the topics of one read; pickled to the tasks."""
 
+    @property
+    def made_by(self) -> str:
+        """Whose clock tells when a log was made: other ways ask others."""
+
     def positions(self) -> dict[Place, Position]:
         """Where every partition stands now for this read.
 

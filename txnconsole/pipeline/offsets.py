@@ -33,10 +33,12 @@ Offsets = Mapping[Place, int]
 
 @dataclass(frozen=True)
 class Position:
-    """Where a log begins, and where it ends for a reader (exclusive)."""
+    """Where a log begins, and where it ends for a reader (exclusive); ``made``: when it was, in
+    milliseconds, which tells it from another that had its name."""
 
     start: int
     end: int
+    made: int | None = None
 
 
 @dataclass
@@ -49,7 +51,7 @@ class OffsetRange(InputPartition):
 
 
 class PositionLost(Exception):
-    """A partition ends before a position that was read: it was truncated, or is another one."""
+    """A partition ends before a position that was read, or is not the one that was read."""
 
 
 def is_pattern(topic: str) -> bool:
@@ -112,11 +114,12 @@ def _place(key: str, topic: str) -> Place:
 
 def to_json(offsets: Offsets, topic: str) -> dict[str, int]:
     """What :func:`from_json` reads."""
-    several = is_pattern(topic)
-    return {
-        str(place) if several else str(place.partition): offset
-        for place, offset in sorted(offsets.items())
-    }
+    return {key_of(place, topic): offset for place, offset in sorted(offsets.items())}
+
+
+def key_of(place: Place, topic: str) -> str:
+    """A partition's name in JSON."""
+    return str(place) if is_pattern(topic) else str(place.partition)
 
 
 def advance(start: Offsets, end: Offsets, limit: int | None) -> dict[Place, int]:

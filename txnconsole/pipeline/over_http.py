@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from txnconsole.client import Client, Message, calls
+from txnconsole.client.answers import TopicInfo
 from txnconsole.client.reader import Isolation
 from txnconsole.pipeline.access import READ_COMMITTED
 from txnconsole.pipeline.data_loss import dropped, tell
@@ -35,30 +37,30 @@ class HttpAccess:
     isolation: Isolation
     fail_on_data_loss: bool = False
 
+    made_by: ClassVar[str] = "coordinator"
+
     def positions(self) -> dict[Place, Position]:
         client = self.connection.client()
         found: dict[Place, Position] = {}
-        for topic, partitions in self._topics(client):
-            for number in range(partitions):
-                status = client.partition(topic, number)
+        for topic in self._topics(client):
+            made = int(topic.created_at.timestamp() * 1000)
+            for number in range(topic.partitions):
+                status = client.partition(topic.topic, number)
                 committed = self.isolation == READ_COMMITTED
                 end = status.last_stable_offset if committed else status.last_offset + 1
-                found[Place(topic, number)] = Position(status.log_start_offset, end)
+                place = Place(topic.topic, number)
+                found[place] = Position(status.log_start_offset, end, made)
         return found
 
-    def _topics(self, client: Client) -> list[tuple[str, int]]:
+    def _topics(self, client: Client) -> list[TopicInfo]:
         if not is_pattern(self.topic):
-            return [(self.topic, client.topic(self.topic).partitions)]
-        found: list[tuple[str, int]] = []
+            return [client.topic(self.topic)]
+        found: list[TopicInfo] = []
         cursor: str | None = None
         while True:
             system = "/__" in self.topic
             page = client.perform(calls.list_topics(cursor=cursor, include_system=system))
-            found += [
-                (each.topic, each.partitions)
-                for each in page.items
-                if fnmatchcase(each.topic, self.topic)
-            ]
+            found += [each for each in page.items if fnmatchcase(each.topic, self.topic)]
             if (cursor := page.next_cursor) is None:
                 return found
 

@@ -47,16 +47,18 @@ from txnconsole.pipeline.offsets import (
     Offsets,
     Place,
     Position,
+    PositionLost,
     advance,
     between,
     from_json,
     is_pattern,
+    key_of,
     parse_offsets,
     to_json,
 )
 from txnconsole.pipeline.options import Connection, flag, positive
 from txnconsole.pipeline.over_http import HttpAccess
-from txnconsole.pipeline.subscription import TAG, Subscription, SubscriptionUnfit
+from txnconsole.pipeline.subscription import MADE, NOTES, TAG, Subscription, SubscriptionUnfit
 
 _BYTES_PER_TASK = 8 * 1024 * 1024
 
@@ -98,16 +100,19 @@ class TopicRead:
             connection=None if subscription is None else Connection.of(options),
         )
 
-    def start(self) -> dict[Place, int]:
+    def start(self, positions: Mapping[Place, Position]) -> dict[Place, int]:
         """Where a stream without a checkpoint begins."""
         if self.subscription is not None and self.connection is not None:
             return self.subscription.start(self.connection.client())
-        return parse_offsets(self.starting, self.topic, self.access.positions())
+        return parse_offsets(self.starting, self.topic, positions)
 
-    def noted(self, offsets: Offsets) -> dict[str, Any]:
-        """Offsets for a checkpoint; its sink finds there whose they are."""
+    def noted(self, offsets: Offsets, positions: Mapping[Place, Position]) -> dict[str, Any]:
+        """Offsets for a checkpoint, with which logs they are of; its sink finds there whose they
+        are."""
         tag = {} if self.subscription is None else {TAG: self.subscription.tag}
-        return {**tag, **to_json(offsets, self.topic)}
+        made = {place: at.made for place, at in positions.items() if at.made is not None}
+        logs = {MADE: {"by": self.access.made_by, "at": to_json(made, self.topic)}} if made else {}
+        return {**tag, **logs, **to_json(offsets, self.topic)}
 
     def offsets(self, noted: Mapping[str, Any]) -> dict[Place, int]:
         """What :meth:`noted` gave.
@@ -121,11 +126,26 @@ class TopicRead:
                 f"The checkpoint goes with subscription {found}, the stream with {tag}: use a new"
                 " checkpoint, and a new sink."
             )
-        return from_json({key: at for key, at in noted.items() if key != TAG}, self.topic)
+        return from_json({key: at for key, at in noted.items() if key not in NOTES}, self.topic)
 
-    def end(self) -> dict[Place, int]:
-        """Where each partition ends now for this read, exclusive."""
-        return {place: position.end for place, position in self.access.positions().items()}
+    def require_same(self, noted: Mapping[str, Any], positions: Mapping[Place, Position]) -> None:
+        """Refuse to go on in a log that is not the one whose offsets were noted.
+
+        Raises:
+            PositionLost: a topic was deleted and made anew under its name.
+        """
+        made = noted.get(MADE, {})
+        known = made.get("at", {}) if made.get("by") == self.access.made_by else {}
+        anew = [
+            str(place)
+            for place, position in sorted(positions.items())
+            if known.get(key_of(place, self.topic), position.made) != position.made
+        ]
+        if anew:
+            raise PositionLost(
+                f"{', '.join(anew[:5])}: made anew since the query has read it; its offsets say"
+                " nothing about this log. Start with a new checkpoint, and a new sink."
+            )
 
     def read(
         self, part: InputPartition, bounds: Bounds, schema: StructType
@@ -166,18 +186,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, read: TopicRead, schema: StructType) -> None:
         self._read, self._schema = read, schema
         self._final: Offsets | None = None
+        self._known = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        return self._read.noted(self._read.start())
+        positions = self._read.access.positions()
+        return self._read.noted(self._read.start(positions), positions)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         positions = self._read.access.positions()
-        end = self._final
-        if end is None:
-            end = {place: position.end for place, position in positions.items()}
+        self._read.require_same(start, positions)
+        self._known = True
+        end = _ends(positions) if self._final is None else self._final
         begin = self._above_retention(self._read.offsets(start), positions, end)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return self._read.noted(advance(begin, end, rows))
+        return self._read.noted(advance(begin, end, rows), positions)
 
     def _above_retention(
         self, start: Offsets, positions: Mapping[Place, Position], end: Offsets
@@ -200,12 +222,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self._read.noted(self._read.end())
+        positions = self._read.access.positions()
+        return self._read.noted(_ends(positions), positions)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._final = self._read.end()
+        self._final = _ends(self._read.access.positions())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        if not self._known:  # A batch of before a restart comes without a question for its end.
+            self._read.require_same(end, self._read.access.positions())
+            self._known = True
         ranges = between(self._read.offsets(start), self._read.offsets(end))
         return self._read.access.tasks(ranges, Bounds())
 
@@ -217,6 +243,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Nothing to release: the connection belongs to the process."""
+
+
+def _ends(positions: Mapping[Place, Position]) -> dict[Place, int]:
+    return {place: position.end for place, position in positions.items()}
 
 
 def _check_reached(start: Offsets, stop: Offsets, positions: Mapping[Place, Position]) -> None:

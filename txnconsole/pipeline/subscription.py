@@ -23,6 +23,9 @@ from txnconsole.pipeline.offsets import Place, from_json
 
 #: The key of a stream's offsets that names the subscription: ``tenant/namespace/topic/name``.
 TAG = "subscription"
+#: The key that tells which logs they are of: ``{"by": whose clock, "at": {partition: ms}}``.
+MADE = "made"
+NOTES = frozenset({TAG, MADE})
 _ONE_CONSUMER = ("EXCLUSIVE", "FAILOVER")
 _OFFSETS_VERSION = "v1"
 #: How long an end that has been decided may take to be carried out.
@@ -166,7 +169,7 @@ def _claims(sources: Iterable[Any]) -> Iterable[Claim]:
     for offsets in sources:
         if isinstance(offsets, dict) and isinstance(tag := offsets.get(TAG), str):
             subscription = Subscription.of_tag(tag)
-            ends = {key: offset for key, offset in offsets.items() if key != TAG}
+            ends = {key: offset for key, offset in offsets.items() if key not in NOTES}
             yield Claim(subscription, from_json(ends, subscription.topic))
 
 

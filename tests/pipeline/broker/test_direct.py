@@ -109,4 +109,7 @@ def test_a_stream_over_a_pattern_of_topics_takes_up_new_ones_and_limits_its_batc
         (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name)
     )
     offsets = json.loads(newest.read_text().splitlines()[-1])
+    made = offsets.pop("made")
+    assert made["by"] == "broker"
+    assert made["at"].keys() == offsets.keys()
     assert offsets == {f"{first}:0": 11, f"{first}:1": 0, f"{second}:0": 2}

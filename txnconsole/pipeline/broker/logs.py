@@ -29,6 +29,7 @@ class Log:
         lower, upper: its offsets, half open.
         stable: where READ_COMMITTED ends, exclusive.
         recovering: its broker has crashed, and nothing has asked for it since.
+        made_at: when its partition was made, there.
     """
 
     broker: str
@@ -42,6 +43,7 @@ class Log:
     stable: int
     online: bool
     recovering: bool
+    made_at: datetime
 
 
 def logs_of(connection: psycopg.Connection[Any], broker: str, pattern: str) -> list[Log]:
@@ -89,6 +91,7 @@ def _log(connection: psycopg.Connection[Any], broker: str, row: Any) -> Log:
         stable=stable,
         online=row.online,
         recovering=row.next_offset is None,
+        made_at=row.created_at,
     )
 
 

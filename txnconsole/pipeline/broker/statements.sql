@@ -9,7 +9,7 @@ SELECT clock_timestamp() AS now
 -- of its own (compacted_id). Positions are null while a partition recovers from a crash.
 SELECT
     p.partition_id, p.topic, p.number, p.buffer, p.sidecar_of, p.compacted_id, p.online,
-    coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset, l.next_offset,
+    p.created_at, coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset, l.next_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) AS stable_end
 FROM broker.partition p LEFT JOIN broker.partition_live l USING (partition_id)
 ORDER BY p.topic, p.number, p.partition_id

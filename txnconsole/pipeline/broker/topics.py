@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -76,10 +77,16 @@ class BrokerAccess:
     bytes_per_task: int
     fail_on_data_loss: bool = False
 
+    made_by: ClassVar[str] = "broker"
+
     def positions(self) -> dict[Place, Position]:
         committed = self.isolation == READ_COMMITTED and self.order != COMMITTED
         return {
-            place: Position(each.log.lower, each.log.stable if committed else each.log.upper)
+            place: Position(
+                each.log.lower,
+                each.log.stable if committed else each.log.upper,
+                int(each.log.made_at.timestamp() * 1000),
+            )
             for place, each in self._partitions().items()
         }
 
