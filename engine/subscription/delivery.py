@@ -160,8 +160,11 @@ class Delivery:
                     if called is None:
                         return ()
                     self._receive_on(place, called, since, call)
-                except (PartitionUnavailable, TimeLimitExceeded, SubscriptionReplaced) as error:
+                except (PartitionUnavailable, TimeLimitExceeded) as error:
                     failures[database.name] = error
+                except SubscriptionReplaced:
+                    if not call.received:
+                        raise
                 if call.is_full:
                     return tuple(call.received)
         if not call.received:
@@ -356,11 +359,9 @@ class Delivery:
 
 
 def _refuse(failures: Sequence[EngineError], asked: int) -> None:
-    """Nothing has come: say why, if a file is missing, if the subscription is another by now, or if
-    of all who were asked none answered."""
+    """Nothing has come: say why, if a file is missing, or of all who were asked none answered."""
     for failure in failures:
-        said = isinstance(failure, SegmentUnreadable | SubscriptionReplaced)
-        if said or len(failures) == asked:
+        if isinstance(failure, SegmentUnreadable) or len(failures) == asked:
             raise failure
 
 
