@@ -265,6 +265,11 @@ class Database:
             raise self._unavailable(
                 f"{self.name} is deleting what this was about; try again."
             ) from error
+        except pg.FeatureNotSupported as error:
+            # A migration has changed what a kept plan answers: on a connection that has outlived it
+            # the statement would be refused for ever.
+            self._pool.drain()
+            raise self._unavailable(f"{self.name} has been migrated; try again.") from error
         except _OUT_OF_TIME as error:
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}"

@@ -263,3 +263,29 @@ def test_a_refusal_at_the_end_of_a_batch_is_an_error_of_its_own_and_leaves_a_poo
             refused(database)
         with database.session() as session:
             assert session.batch(("one", {}), ("one", {})) == [[(1,)], [(1,)]]
+
+
+_COLUMNS = Prepared("columns", "SELECT * FROM migrated", {}, [INT4])
+
+
+def test_a_migration_that_changes_what_a_kept_plan_answers_costs_one_refusal(
+    databases: Databases, database: Database
+) -> None:
+    """On a connection that outlives it PostgreSQL refuses the statement for ever."""
+    database._queries["columns"] = "SELECT * FROM migrated"
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as migration:
+        migration.execute("CREATE TABLE migrated AS SELECT 1 AS n")
+        try:
+            for column, ask in (
+                ("a", lambda: database.ask(_COLUMNS)),
+                ("b", lambda: database.retrying(lambda session: session.all("columns"))),
+            ):
+                for _ in range(7 * database._pool.max_size):  # on each connection often enough
+                    ask()
+                migration.execute(f"ALTER TABLE migrated ADD COLUMN {column} integer".encode())
+                with pytest.raises(CoordinatorUnavailable):
+                    ask()
+                [[n, *_]] = ask()
+                assert n == 1
+        finally:
+            migration.execute("DROP TABLE migrated")
