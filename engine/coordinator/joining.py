@@ -2,12 +2,14 @@
 (semantics §2, §4).
 
 An end takes the header's lock, a new participant its share lock: so the end sees all that joined
-before it, and nothing joins after it.
+before it, and nothing joins after it. A deletion of a topic locks the table ``joining``, which who
+joins reads: so nothing joins what is gone, and nothing goes that was joined (migration 0011).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from engine.coordinator.archive import archived
 from engine.coordinator.fence import Headers
@@ -16,6 +18,7 @@ from engine.log.topics import Topics
 from engine.model.errors import (
     InvalidTxnStatus,
     PartitionNotFound,
+    TopicNotFound,
     TransactionNotFound,
 )
 from engine.model.topic import Topic
@@ -25,7 +28,20 @@ from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database
 from engine.postgres.prepared import Prepared
 
+_T = TypeVar("_T")
 _KEPT_MEMBERSHIPS = 100_000
+
+
+class _TopicGone(TopicNotFound):
+    """The topic that this process knew has been deleted; another may have its name."""
+
+
+def _with_topics(join: Callable[[bool], _T]) -> _T:
+    """Join the topics that this process knows, or if one of them is gone, those that there are."""
+    try:
+        return join(False)
+    except _TopicGone:
+        return join(True)
 
 
 class Joining:
@@ -45,28 +61,31 @@ class Joining:
         first (the strict fence, semantics §4). A repetition costs one read. Answers the ids of
         their topics, as this process knows them."""
         partitions = sorted(set(partitions))  # one order for all, so that no two calls deadlock
-        topics = [self._topic_with(partition) for partition in partitions]
-        # By the topic's id: one of the same name, made after it was deleted, is another.
-        members = [
-            (topic.topic_id, partition.number)
-            for topic, partition in zip(topics, partitions, strict=True)
-        ]
-        if self._all_members(txn_id, members, owner):
-            return {topic.topic_id for topic in topics}
-        self._join(
-            JOIN_PARTITIONS,
-            txn_id,
-            owner,
-            [topic.topic_id for topic in topics],
-            [str(topic.name) for topic in topics],
-            [partition.number for partition in partitions],
-            [
-                topic.brokers[partition.number]
+
+        def join(fresh: bool) -> set[int]:
+            topics = [self._topic_with(partition, fresh=fresh) for partition in partitions]
+            # By the topic's id: one of the same name, made after it was deleted, is another.
+            members = [
+                (topic.topic_id, partition.number)
                 for topic, partition in zip(topics, partitions, strict=True)
-            ],
-        )
-        self._remember_members(txn_id, members)
-        return {topic.topic_id for topic in topics}
+            ]
+            if not self._all_members(txn_id, members, owner):
+                self._join(
+                    JOIN_PARTITIONS,
+                    txn_id,
+                    owner,
+                    [topic.topic_id for topic in topics],
+                    [str(topic.name) for topic in topics],
+                    [partition.number for partition in partitions],
+                    [
+                        topic.brokers[partition.number]
+                        for topic, partition in zip(topics, partitions, strict=True)
+                    ],
+                )
+                self._remember_members(txn_id, members)
+            return {topic.topic_id for topic in topics}
+
+        return _with_topics(join)
 
     def subscriptions(
         self,
@@ -78,21 +97,25 @@ class Joining:
     ) -> None:
         """As :meth:`partitions`, on every broker that holds partitions of the topic; ``partition``
         is the highest that is meant, which may have been added since this process looked."""
-        shares = sorted(
-            (topic.topic_id, str(topic.name), subscription.name, broker)
-            for subscription in subscriptions
-            for topic in [self._reaching(subscription.topic, partition)]
-            for broker in dict.fromkeys(topic.brokers)
-        )
-        if self._all_members(txn_id, shares, owner):
-            return
-        self._join(
-            JOIN_SUBSCRIPTIONS,
-            txn_id,
-            owner,
-            *([share[column] for share in shares] for column in range(4)),
-        )
-        self._remember_members(txn_id, shares)
+
+        def join(fresh: bool) -> None:
+            shares = sorted(
+                (topic.topic_id, str(topic.name), subscription.name, broker)
+                for subscription in subscriptions
+                for topic in [self._reaching(subscription.topic, partition, fresh=fresh)]
+                for broker in dict.fromkeys(topic.brokers)
+            )
+            if self._all_members(txn_id, shares, owner):
+                return
+            self._join(
+                JOIN_SUBSCRIPTIONS,
+                txn_id,
+                owner,
+                *([share[column] for share in shares] for column in range(4)),
+            )
+            self._remember_members(txn_id, shares)
+
+        _with_topics(join)
 
     def confirm_ack(self, txn_id: TxnID, call_id: int) -> None:
         """Record that an acknowledgement over several brokers has been claimed on all of them: a
@@ -112,11 +135,13 @@ class Joining:
         self, statement: Prepared, txn_id: TxnID, owner: str | None, *participants: Sequence[object]
     ) -> None:
         rows = self._database.ask(statement, txn_id.tc_id, txn_id.sequence, owner, *participants)
-        self._require_open(txn_id, Header(*rows[0]) if rows else None, owner)
+        self._require_open(txn_id, Header(*rows[0][:2]) if rows else None, owner)
+        if rows[0][2] is False:
+            raise _TopicGone("A topic was deleted while it was being joined; try again.")
 
-    def _topic_with(self, partition: PartitionName) -> Topic:
+    def _topic_with(self, partition: PartitionName, *, fresh: bool) -> Topic:
         partition.require_writable()
-        topic = self._reaching(partition.topic, partition.number)
+        topic = self._reaching(partition.topic, partition.number, fresh=fresh)
         if partition.number >= len(topic.brokers):
             raise PartitionNotFound(
                 f"{topic.name} has partitions 0 to {len(topic.brokers) - 1},"
@@ -124,9 +149,9 @@ class Joining:
             )
         return topic
 
-    def _reaching(self, name: TopicName, number: int) -> Topic:
-        """A topic as this process knows it, if that has such a partition."""
-        topic = self._topics.get(name)
+    def _reaching(self, name: TopicName, number: int, *, fresh: bool) -> Topic:
+        """A topic as this process knows it, if that has such a partition; or as it is now."""
+        topic = self._topics.get(name, fresh=fresh)
         return topic if number < len(topic.brokers) else self._topics.get(name, fresh=True)
 
     def _all_members(

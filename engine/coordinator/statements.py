@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from engine.postgres.prepared import (
+    BOOL,
     INT4,
     INT8,
     JSON,
@@ -92,7 +93,7 @@ JOIN_PARTITIONS = Prepared(
         "partitions": _INT4S,
         "brokers": _TEXTS,
     },
-    [TEXT, TEXT],
+    [TEXT, TEXT, BOOL],
 )
 JOIN_SUBSCRIPTIONS = Prepared(
     "join_subscriptions",
@@ -105,7 +106,7 @@ JOIN_SUBSCRIPTIONS = Prepared(
         "subscriptions": _TEXTS,
         "brokers": _TEXTS,
     },
-    [TEXT, TEXT],
+    [TEXT, TEXT, BOOL],
 )
 #: For one alone: a third of the server's time.
 STATUS = Prepared("txn_status", queries("coordinator")["txn_status"], _TXN, [TEXT, TEXT])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
@@ -27,7 +28,7 @@ from engine.model.topic import (
     Topic,
     TopicSettings,
 )
-from engine.model.topic_name import TopicName
+from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
 
@@ -154,10 +155,12 @@ class Topics:
         if name.is_system:
             raise InvalidRequest(f"{name} is the engine's own.", field="topic")
         topic = self.get(name, fresh=True)
-        if not force:
-            self.require_unheld(topic)
         rows: list[Row] = []
         with self._catalog.transaction() as session:
+            session.run("hold_for_deletion", topic_id=topic.topic_id)
+            session.run("let_joins_end")
+            if not force:
+                require_no_holders(name, session.all("topic_in_use", topic_id=topic.topic_id))
             for part in ("abandon_partitions", "abandon_subscriptions") if force else ():
                 rows += session.all(part, topic_id=topic.topic_id, error=_ABANDONED)
             session.run("delete_topic", topic_id=topic.topic_id)
@@ -216,24 +219,17 @@ class Topics:
             )
         return _participations(rows)
 
-    def require_unheld(self, topic: Topic, *, subscription: str | None = None) -> None:
-        """Check that no transaction that has not ended holds a topic, or its subscription.
+    def require_unheld(self, topic: Topic, name: SubscriptionName) -> None:
+        """Check that no transaction that has not ended holds a subscription.
 
         Raises:
             TopicInUse: names some that do.
         """
         with self._catalog.session() as session:
-            if subscription is None:
-                holders = session.all("topic_in_use", topic_id=topic.topic_id)
-            else:
-                holders = session.all(
-                    "subscription_in_use", topic_id=topic.topic_id, subscription=subscription
-                )
-        if holders:
-            held = topic.name if subscription is None else f"{topic.name}/{subscription}"
-            # A subscription is held once for each broker of its topic.
-            ids = ", ".join(dict.fromkeys(f"{row.tc_id}:{row.sequence}" for row in holders))
-            raise TopicInUse(f"{held} is held by {ids}; end them first.")
+            holders = session.all(
+                "subscription_in_use", topic_id=topic.topic_id, subscription=name.name
+            )
+        require_no_holders(name, holders)
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:
@@ -362,6 +358,18 @@ def _delete_all(session: Session, topic_id: int) -> None:
     session.all("lock_topic_records", topic_id=topic_id)
     session.all("lock_topic", topic_id=topic_id)
     session.run("delete_topic", topic_id=topic_id)
+
+
+def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row]) -> None:
+    """Refuse what transactions hold.
+
+    Raises:
+        TopicInUse: names them.
+    """
+    if holders:
+        # A subscription is held once for each broker of its topic.
+        ids = ", ".join(dict.fromkeys(f"{row.tc_id}:{row.sequence}" for row in holders[:5]))
+        raise TopicInUse(f"{name} is held by {ids}; end them first.")
 
 
 def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from engine.log.brokers import Brokers, Location
-from engine.log.topics import Topics
+from engine.log.topics import Topics, require_no_holders
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
 from engine.model.errors import (
@@ -25,7 +25,7 @@ from engine.model.subscription import (
 )
 from engine.model.topic import AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database, Row, Session
 from engine.subscription import backlog
 from engine.subscription.records import Records, Recover, ensure_cursors, make, settings_of
 from engine.subscription.state import pending_ack
@@ -251,14 +251,16 @@ class Subscriptions:
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
-            TopicInUse: a transaction that has not ended holds it, and ``force`` is not set.
+            TopicInUse: a transaction that has not ended holds it, and ``force`` is not set. What is
+                acknowledged on another broker than its home after holders were looked for is
+                deleted with the rest: that part counts as done and says so.
             PartitionUnavailable: a broker cannot be reached.
         """
         topic = self._topics.get(name.topic, fresh=True)
         home, *others = self._brokers.of_topic(topic)
         if not force and _exists_on(home, topic, name):
-            self._topics.require_unheld(topic, subscription=name.name)
-        found = _delete_on(home, topic, name)
+            self._topics.require_unheld(topic, name)
+        found = _delete_on(home, topic, name, unheld=not force)
         parts = self._topics.abandon(topic, name.name) if force else ()
         for database in others:
             found = _delete_on(database, topic, name) or found
@@ -320,10 +322,26 @@ def _exists_on(database: Database, topic: Topic, name: SubscriptionName) -> bool
         return bool(session.all("get_subscription", topic_id=topic.topic_id, name=name.name))
 
 
-def _delete_on(database: Database, topic: Topic, name: SubscriptionName) -> bool:
-    """Delete a subscription's record on one broker; whether it was there."""
-    with database.session() as session:
-        return bool(session.all("delete_subscription", topic_id=topic.topic_id, name=name.name))
+def _delete_on(
+    database: Database, topic: Topic, name: SubscriptionName, *, unheld: bool = False
+) -> bool:
+    """Delete a subscription's record on one broker; whether it was there.
+
+    Raises:
+        TopicInUse: it has to be ``unheld``, and a transaction has acknowledged something here.
+    """
+    key = {"topic_id": topic.topic_id, "name": name.name}
+
+    def work(session: Session) -> bool:
+        found = session.one("get_subscription", **key) if unheld else None
+        if found is not None:
+            # Who acknowledges holds the cursor.
+            session.all("lock_cursors", subscription_id=found.subscription_id)
+            holders = session.all("all_pending_acks", subscription_id=found.subscription_id)
+            require_no_holders(name, holders)
+        return bool(session.all("delete_subscription", **key))
+
+    return database.retrying(work)
 
 
 def _unread(row: Row) -> Ranges:

@@ -115,19 +115,30 @@ WHERE matches OR place = %(scan_limit)s
 ORDER BY place LIMIT %(limit)s
 
 -- join_partitions --
--- AddPartitionToTxn while OPEN, as a set; holds the header, so that an end waits or is seen.
--- Answers the header's status and owner, whether or not anything was added.
+-- AddPartitionToTxn while OPEN, as a set; holds the header, so that an end waits or is seen, and lets a
+-- deletion of a topic wait or sees it (migration 0011). Answers the header's status and owner, and
+-- whether all topics are there, whether or not anything was added.
 WITH header AS MATERIALIZED (
     SELECT status, owner FROM coordinator.transaction
     WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
+), joining AS MATERIALIZED (
+    SELECT FROM coordinator.joining FOR KEY SHARE
+), topics AS MATERIALIZED (
+    SELECT bool_and(t.topic_id IS NOT NULL) AS stand
+    FROM unnest(%(topic_ids)s::bigint[]) AS w (topic_id)
+    LEFT JOIN LATERAL (
+        SELECT h.topic_id FROM coordinator.topic h WHERE h.topic_id = w.topic_id OFFSET 0
+    ) t ON true
+    WHERE NOT EXISTS (SELECT FROM joining)
 ), added AS (
     INSERT INTO coordinator.txn_partition (tc_id, sequence, topic_id, topic, partition, broker)
     SELECT %(tc_id)s, %(sequence)s, w.topic_id, w.topic, w.partition, w.broker
-    FROM header, unnest(
+    FROM header, topics, unnest(
         %(topic_ids)s::bigint[], %(topics)s::text[], %(partitions)s::integer[],
         %(brokers)s::text[]
     ) AS w (topic_id, topic, partition, broker)
-    WHERE header.status = 'OPEN' AND (%(owner)s::text IS NULL OR header.owner = %(owner)s)
+    WHERE topics.stand AND header.status = 'OPEN'
+    AND (%(owner)s::text IS NULL OR header.owner = %(owner)s)
     ON CONFLICT DO NOTHING
     RETURNING topic, partition
 ), logged AS (
@@ -136,22 +147,32 @@ WITH header AS MATERIALIZED (
         array_agg(topic || ':' || partition ORDER BY topic, partition)
     FROM added HAVING count(*) > 0
 )
-SELECT status, owner FROM header
+SELECT status, owner, topics.stand FROM header, topics
 
 -- join_subscriptions --
 -- AddSubscriptionToTxn, as join_partitions.
 WITH header AS MATERIALIZED (
     SELECT status, owner FROM coordinator.transaction
     WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
+), joining AS MATERIALIZED (
+    SELECT FROM coordinator.joining FOR KEY SHARE
+), topics AS MATERIALIZED (
+    SELECT bool_and(t.topic_id IS NOT NULL) AS stand
+    FROM unnest(%(topic_ids)s::bigint[]) AS w (topic_id)
+    LEFT JOIN LATERAL (
+        SELECT h.topic_id FROM coordinator.topic h WHERE h.topic_id = w.topic_id OFFSET 0
+    ) t ON true
+    WHERE NOT EXISTS (SELECT FROM joining)
 ), added AS (
     INSERT INTO coordinator.txn_subscription
         (tc_id, sequence, topic_id, topic, subscription, broker)
     SELECT %(tc_id)s, %(sequence)s, w.topic_id, w.topic, w.subscription, w.broker
-    FROM header, unnest(
+    FROM header, topics, unnest(
         %(topic_ids)s::bigint[], %(topics)s::text[], %(subscriptions)s::text[],
         %(brokers)s::text[]
     ) AS w (topic_id, topic, subscription, broker)
-    WHERE header.status = 'OPEN' AND (%(owner)s::text IS NULL OR header.owner = %(owner)s)
+    WHERE topics.stand AND header.status = 'OPEN'
+    AND (%(owner)s::text IS NULL OR header.owner = %(owner)s)
     ON CONFLICT DO NOTHING
     RETURNING topic, subscription
 ), logged AS (
@@ -160,7 +181,7 @@ WITH header AS MATERIALIZED (
         array_agg(DISTINCT topic || '/' || subscription)
     FROM added HAVING count(*) > 0
 )
-SELECT status, owner FROM header
+SELECT status, owner, topics.stand FROM header, topics
 
 -- confirm_ack --
 -- An acknowledgement has been claimed on all its brokers: recorded while the transaction is OPEN, as
@@ -543,6 +564,10 @@ SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
     SELECT name FROM looked WHERE position(%(part)s IN lower(name)) > 0
     ORDER BY NOT starts_with(lower(topic), %(part)s), name LIMIT %(limit)s
 ) AS names
+
+-- hold_for_deletion --
+-- Waits for who makes its partitions, before anybody waits for the deletion.
+SELECT topic_id FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR UPDATE
 
 -- topic_in_use --
 -- The pending index's own way to write its predicate, here and below (migration 0005).

@@ -15,6 +15,10 @@ COMMIT
 -- For the rest of the transaction: it does what cannot be done in parts.
 SET LOCAL statement_timeout = '60s'
 
+-- let_joins_end --
+-- In the coordinators' database: see its migration 0011.
+LOCK TABLE coordinator.joining IN EXCLUSIVE MODE
+
 -- one_snapshot --
 -- Within a transaction, before anything else: all its reads answer from one snapshot.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY

@@ -10,18 +10,25 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
 
 from engine import Engine
 from engine.buffer.ending import end_txns
-from engine.model.errors import InvalidTxnStatus, TransactionConflict
+from engine.model.errors import (
+    InvalidTxnStatus,
+    TopicInUse,
+    TopicNotFound,
+    TransactionConflict,
+)
 from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckOp, AckStep, AckType
+from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
@@ -665,3 +672,120 @@ def test_one_of_many_recoveries_at_once_rebuilds(engine: Engine) -> None:
     assert at_once(*calls * 3) == [1] * 6
     commit(engine, txn)
     assert fetched(engine) == ["a"]
+
+
+def test_a_deletion_waits_for_who_is_joining_and_is_refused(engine: Engine) -> None:
+    make_topic(engine)
+    txn, topic = open_txn(engine), engine.topics.get(TOPIC)
+    with engine._database.transaction() as session:
+        session.one(
+            "join_partitions",
+            tc_id=txn.tc_id,
+            sequence=txn.sequence,
+            owner=None,
+            topic_ids=[topic.topic_id],
+            topics=[str(TOPIC)],
+            partitions=[0],
+            brokers=[topic.brokers[0]],
+        )
+        deletion = Background(engine._database, lambda: engine.topics.delete(TOPIC))
+        deletion.waits()
+    with pytest.raises(TopicInUse):
+        deletion.result()
+    engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    assert fetched(engine) == ["a"]
+
+
+def _made_anew(session: Session, topic: Topic) -> Topic:
+    settings = topic.settings
+    row = session.one(
+        "create_topic",
+        tenant=topic.name.tenant,
+        namespace=topic.name.namespace,
+        topic=topic.name.topic,
+        buffer=settings.buffer,
+        brokers=list(topic.brokers),
+        retention_ms=None,
+        retention_bytes=None,
+        segment_max_messages=settings.segment_max_messages,
+        segment_max_bytes=settings.segment_max_bytes,
+        deduplication=True,
+    )
+    return replace(topic, topic_id=row.topic_id)
+
+
+@pytest.mark.parametrize("subscription", [False, True])
+@pytest.mark.parametrize("anew", [False, True])
+def test_who_joins_behind_a_deletion_does_not_join_what_is_gone(
+    engine: Engine, anew: bool, subscription: bool
+) -> None:
+    make_topic(engine)
+    txn, topic = open_txn(engine), engine.topics.get(TOPIC)
+
+    def join() -> object:
+        if subscription:
+            return engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
+        return engine.coordinator.add_partitions(txn, [P0])
+
+    with engine._database.transaction() as session:
+        session.run("let_joins_end")
+        joining = Background(engine._database, join)
+        joining.waits()
+        session.run("delete_topic", topic_id=topic.topic_id)
+        if anew:
+            topic = _made_anew(session, topic)
+    if anew:
+        joining.result()
+    else:
+        with pytest.raises(TopicNotFound):
+            joining.result()
+    joined = coordinator_sql(
+        engine,
+        "SELECT topic_id FROM coordinator.txn_partition"
+        " UNION ALL SELECT topic_id FROM coordinator.txn_subscription",
+    )
+    assert joined == [(topic.topic_id,)] * anew
+
+
+def test_a_subscription_is_not_deleted_with_what_is_acknowledged_after_it_was_looked_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    look = engine.topics.require_unheld
+
+    def acknowledged_then(*args: Any, **options: Any) -> None:
+        look(*args, **options)
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+
+    monkeypatch.setattr(engine.topics, "require_unheld", acknowledged_then)
+    with pytest.raises(TopicInUse) as refused:
+        engine.subscriptions.delete(SUBSCRIPTION)
+    assert str(txn) in refused.value.message
+    commit(engine, txn)
+    assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].mark_delete_offset == 0
+
+
+def test_what_is_acknowledged_on_another_broker_meanwhile_says_that_it_was_deleted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P1, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    look = engine.topics.require_unheld
+
+    def acknowledged_then(*args: Any, **options: Any) -> None:
+        look(*args, **options)
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+
+    monkeypatch.setattr(engine.topics, "require_unheld", acknowledged_then)
+    assert engine.subscriptions.delete(SUBSCRIPTION) == ()
+    commit(engine, txn)
+    told = {each.last_error for each in engine.coordinator.get(txn).subscriptions}
+    assert told == {"deleted; counts as done"}
