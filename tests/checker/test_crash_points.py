@@ -7,14 +7,22 @@ The client sends again with the same keys.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg.conninfo
 import pytest
+from psycopg import sql
 
 from engine import Engine, EngineSettings
+from engine.model.errors import SubscriptionNotFound, TopicNotFound
+from engine.model.subscription import SubscriptionSettings
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction, TxnStatus
 from tests.checker.audit import audit
 from tests.checker.check import check
 from tests.checker.history import Ack, Begin, End, Fault, Fetch, Produce, Receive
@@ -23,11 +31,15 @@ from tests.checker.run import Run, furnish, insisting
 from tests.checker.simulation import Running
 from tests.checker.wire_proxy import Break, WireProxy
 from tests.checker.workload import Requests, Setting
+from tests.engine.support import batch
 from tests.support.databases import Databases
 
 pytestmark = [pytest.mark.checker, pytest.mark.timeout(240)]
 #: Fewer means that the flow has lost its parts, and the test its meaning.
 LEAST_BOUNDARIES = 20
+_TOPIC = TopicName("test", "points", "operated")
+_PARTITIONS = [PartitionName(_TOPIC, number) for number in range(2)]
+_WORK = SubscriptionName(_TOPIC, "work")
 
 
 @pytest.fixture
@@ -127,6 +139,97 @@ def test_a_transaction_survives_a_break_at_every_statement(
     # All is answered in the end, so what was cut off was begun again and not given up.
     assert verdict.count("end") >= boundaries
     assert sum(verdict.count(kind, "info") for kind in ("produce", "end", "ack", "begin")) > 3
+
+
+def set_up(engine: Engine) -> TxnID:
+    """A topic with a log and a subscription; answers a transaction that holds both."""
+    engine.topics.create(_TOPIC, TopicSettings(partitions=2, segment_max_messages=4))
+    engine.subscriptions.create(_WORK, SubscriptionSettings())
+    for number, partition in enumerate(_PARTITIONS):
+        for sequence in range(3):
+            engine.produce(partition, batch("a", "b", "c"), producer_name="p", sequence_id=sequence)
+        if number == 0:
+            assert len(engine.log.fetch(partition).messages) == 9
+    txn = engine.coordinator.open(owner="alice").txn_id
+    engine.produce(_PARTITIONS[1], batch("held"), txn_id=txn)
+    message = engine.receive(_WORK, "c1", max_messages=1)[0]
+    engine.acknowledge(_WORK, "c1", [message.message_id], txn_id=txn)
+    return txn
+
+
+def operate(engine: Engine, txn: TxnID) -> None:
+    """What operators do to a topic until it is gone; each call is insisted on."""
+    first = _PARTITIONS[0]
+    grown = TopicSettings(partitions=4, segment_max_messages=4)
+    calls: list[Callable[[], object]] = [
+        lambda: engine.topics.create(_TOPIC, grown),
+        lambda: engine.subscriptions.delete(_WORK, force=True),
+        lambda: engine.partitions.take_offline(first, reason="test"),
+        lambda: engine.partitions.truncate(first, 4),
+        lambda: engine.partitions.bring_online(first),
+        lambda: engine.produce(PartitionName(_TOPIC, 3), batch("new")),
+        lambda: engine.topics.delete(_TOPIC, force=True),
+        engine.topics.finish_deletions,
+        engine.apply_retention,
+        engine.apply_retention,
+    ]
+    for call in calls:
+        with contextlib.suppress(TopicNotFound, SubscriptionNotFound):  # its answer was lost
+            insisting(call)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Break.BEFORE,
+        Break.AFTER,
+        *(pytest.param(how, marks=pytest.mark.deep) for how in [*Break][2:]),
+    ],
+)
+def test_operations_survive_a_break_at_every_statement(
+    how: Break, run: Run, proxy: WireProxy, databases: Databases
+) -> None:
+    """Topics that grow, are truncated and deleted: nothing is left of them, and what a transaction
+    had in them keeps it from nothing."""
+    engine, point, boundaries = run.engine, 0, 1
+    while point <= boundaries:
+        txn = set_up(engine)
+        proxy.arm(point or None, how)
+        operate(engine, txn)
+        boundaries = boundaries if point else proxy.count()
+        proxy.arm(None)
+        engine.coordinator.end(txn, TxnAction.COMMIT)
+        for tc_id in engine.finalizer.due():
+            engine.finalizer.finalize(tc_id)
+        assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED, point
+        assert left_of_it(databases) == [], point
+        point += 1
+    assert boundaries >= LEAST_BOUNDARIES
+    assert engine.inspect.check_invariants() == 0
+
+
+def left_of_it(databases: Databases) -> list[object]:
+    """Rows of the topic, or of the deletion."""
+    found: list[object] = []
+    for url in databases.broker_urls:
+        with psycopg.connect(url) as connection:
+            for table in ("partition", "subscription"):
+                found += connection.execute(
+                    sql.SQL("SELECT * FROM broker.{} WHERE topic = %s").format(
+                        sql.Identifier(table)
+                    ),
+                    [str(_TOPIC)],
+                ).fetchall()
+            for table in ("entry", "segment", "partition_live", "cursor", "pending_ack"):
+                found += connection.execute(
+                    sql.SQL(
+                        "SELECT {0}, partition_id FROM broker.{1} WHERE partition_id NOT IN"
+                        " (SELECT partition_id FROM broker.partition) LIMIT 3"
+                    ).format(sql.Literal(table), sql.Identifier(table))
+                ).fetchall()
+    with psycopg.connect(databases.coordinator_url) as connection:
+        found += connection.execute("SELECT * FROM coordinator.dropped_topic").fetchall()
+    return found
 
 
 def test_the_proxy_breaks_the_statement_that_was_chosen(
