@@ -88,7 +88,8 @@ ON CONFLICT DO NOTHING
 
 -- append --
 -- See functions/broker/append.sql.
-SELECT * FROM broker.append(
+SELECT result, ledger_id, first_offset, last_offset, last_sequence_id, needs_snapshot
+FROM broker.append(
     %(partition_id)s, %(messages)s::bigint[], %(bodies)s::bytea[], %(producers)s::text[],
     %(sequence_ids)s::bigint[], %(tc_ids)s::integer[], %(sequences)s::bigint[]
 )

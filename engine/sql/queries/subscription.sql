@@ -124,14 +124,21 @@ WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
 
 -- read_cursors --
 -- See functions/broker/read_cursors.sql.
-SELECT * FROM broker.read_cursors(
+SELECT
+    partition_id, number, buffer, online, stable_position, now_ms, log_start_offset, open_ledger,
+    open_since, cursor_version, mark_delete, acked, dead, dispatch_version, state, pending_tcs,
+    pending_sequences, pending_types, pending_ranges, tentative_tcs, tentative_sequences,
+    tentative_calls, tentative_ranges, window_from, window_upper, kinds, first_offsets,
+    last_offsets, ledger_ids, tcs, sequences, sequence_ids, publish_times, producer_names, bodies,
+    aborted_tcs, aborted_sequences, aborted_firsts, aborted_lasts
+FROM broker.read_cursors(
     %(subscription_id)s::bigint, %(partition_ids)s::bigint[], %(lock)s::boolean, %(room)s::bigint,
     %(ahead)s::bigint, %(max_bytes)s::bigint
 )
 
 -- store_cursors --
 -- See functions/broker/store_cursors.sql.
-SELECT * FROM broker.store_cursors(
+SELECT result, cursor_version, dispatch_version, now_ms FROM broker.store_cursors(
     %(subscription_id)s::bigint, %(partition_ids)s::bigint[], %(cursor_versions)s::bigint[],
     %(dispatch_versions)s::bigint[], %(mark_deletes)s::bigint[], %(acked)s::int8multirange[],
     %(due_offsets)s::bigint[], %(next_deadlines)s::bigint[], %(states)s::bytea[],

@@ -9,7 +9,11 @@ import psycopg
 import pytest
 
 import engine
+from engine.coordinator import statements as coordinator_statements
+from engine.log import appending
+from engine.postgres.prepared import Prepared
 from engine.sql import queries, scripts
+from engine.subscription import statements as subscription_statements
 from tests.support.databases import Databases
 
 SOURCES = Path(engine.__file__).parent
@@ -50,6 +54,18 @@ def test_every_statement_is_used_by_its_name() -> None:
     code = "\n".join(path.read_text() for path in SOURCES.rglob("*.py"))
     unused = [name for _, name in NAMES if f'"{name}"' not in code]
     assert unused == []
+
+
+def test_what_is_read_by_position_is_asked_by_name() -> None:
+    """Or a column that a migration adds would shift what a process reads that has not been begun
+    again since."""
+    modules = (appending, coordinator_statements, subscription_statements)
+    prepared = [
+        each for module in modules for each in vars(module).values() if isinstance(each, Prepared)
+    ]
+    assert len(prepared) > 10
+    everything = re.compile(rb"(SELECT|RETURNING) \*")
+    assert [each.name for each in prepared if everything.search(each._text)] == []
 
 
 def test_names_are_unique_within_a_database() -> None:
