@@ -291,6 +291,7 @@ def on_coordinator() -> list[Hot]:
     }
     why = {"reason": "client", "detail": None, "trace_parent": None}
     decide = {"decision": "COMMITTING", "owner": None} | why
+    joined = {"owner": None, "topic_ids": [1], "topics": ["t"], "brokers": ["broker-1"]}
     many: dict[str, object] = {
         "tc_ids": [0, 1],
         "sequences": [0, 1],
@@ -306,6 +307,8 @@ def on_coordinator() -> list[Hot]:
         Hot("archived_txns", {"tc_ids": [0], "sequences": [7], "owner": None}, 2),
         Hot("archive_txns", {"after_ms": 3_600_000, "keep": 10**6, "limit": 100}, 5),
         Hot("txn_status", key, 2),
+        Hot("join_partitions", key | joined | {"partitions": [0]}, 4),
+        Hot("join_subscriptions", key | joined | {"subscriptions": ["s"]}, 4),
         Hot("txn_statuses", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
         Hot("decide", key | decide, 4),
         Hot("lock_headers", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
