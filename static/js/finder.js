@@ -43,6 +43,7 @@ export class Finder {
   ask() {
     clearTimeout(this.#timer);
     const text = this.#input.value.trim();
+    this.#active = -1;
     this.#show(this.#commands(text));
     this.#timer = setTimeout(() => this.#read(text), PAUSE_MS);
   }
@@ -66,7 +67,9 @@ export class Finder {
     }
   }
 
+  /** What is chosen stays so where it is still there: the server may answer after somebody has chosen. */
   #show(items) {
+    const chosen = this.#items[this.#active];
     this.#items = items;
     this.#active = -1;
     this.#input.removeAttribute("aria-activedescendant");
@@ -75,13 +78,18 @@ export class Finder {
     this.#list.replaceChildren(...items.map((item, index) =>
       h("li", { role: "option", id: `${this.#list.id}-${index}`, "data-index": index, "aria-selected": "false" },
         h("span", { class: "kind" }, item.kind), h("b", { class: item.kind === "Page" || item.run ? "" : "mono" }, item.title), h("span", { class: "quiet" }, item.detail))));
+    const place = chosen ? items.findIndex(({ kind, title }) => kind === chosen.kind && title === chosen.title) : -1;
+    if (place >= 0) this.#choose(place);
   }
 
   #move(step) {
     const { length } = this.#items;
-    if (!length) return;
+    if (length) this.#choose(this.#active < 0 && step < 0 ? length - 1 : (this.#active + step + length) % length);
+  }
+
+  #choose(index) {
     this.#list.children[this.#active]?.setAttribute("aria-selected", "false");
-    this.#active = this.#active < 0 && step < 0 ? length - 1 : (this.#active + step + length) % length;
+    this.#active = index;
     const row = this.#list.children[this.#active];
     row.setAttribute("aria-selected", "true");
     row.scrollIntoView({ block: "nearest" });

@@ -72,6 +72,7 @@ function flush() {
 
 let resyncing = 0;
 let lastRead = -RESYNC_MS;
+/** The window that is being read: what gives it up, and the frames that have come since it was asked for. */
 let reading = null;
 
 /** Reads the window again, at most every two seconds however often it is asked for. */
@@ -83,24 +84,34 @@ function resync(now = false) {
   }, now ? 0 : Math.max(0, lastRead + RESYNC_MS - performance.now()));
 }
 
-/** One window at a time: a later question gives the earlier one up, whose answer would be of another place. */
+/**
+ * One window at a time: a later question gives the earlier one up, whose answer would be of another place.
+ * Frames may overtake an answer: those that it does not know of are applied to it again.
+ */
 async function readWindow() {
   lastRead = performance.now();
-  reading?.abort();
-  reading = new AbortController();
+  reading?.abort.abort();
+  const mine = reading = { abort: new AbortController(), frames: [] };
   const at = query.get("at");
   const address = at ? `${windowAddress}?at=${encodeURIComponent(at)}` : windowAddress;
-  const read = await askJson(element, address, { headers: { Accept: "application/json" }, signal: reading.signal });
-  waiting.length = 0;
-  log.load(read);
-  live.moveTo(read.seq);
-  live.seen();
-  showAll();
+  try {
+    const read = await askJson(element, address, { headers: { Accept: "application/json" }, signal: mine.abort.signal });
+    const { last, now } = read.summary;
+    waiting.splice(0, Infinity, ...mine.frames.filter(({ summary }) => summary.last > last || summary.now > now));
+    log.load(read);
+    live.moveTo(read.seq);
+    live.seen();
+    showAll();
+    if (waiting.length) flush();
+  } finally {
+    if (reading === mine) reading = null;
+  }
 }
 
 live.addEventListener("delta", ({ detail }) => {
   if (!detail.summary) return;
   waiting.push(detail);
+  reading?.frames.push(detail);
   frame ||= requestAnimationFrame(flush);
 });
 live.addEventListener("tick", () => freshness.isFailing(element) && resync());

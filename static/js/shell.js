@@ -48,7 +48,8 @@ function switchTheme(next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length
 function keep(name, value) {
   const headers = JSON.parse(document.body.getAttribute("hx-headers:inherited") ?? "{}");
   if (document.documentElement.dataset.ownTheme === undefined) return;
-  fetch(`/settings/${name}`, { method: "POST", headers, body: new URLSearchParams({ [name]: value }) }).catch(() => {});
+  const body = new URLSearchParams({ [name]: value });
+  fetch(`/settings/${name}`, { method: "POST", headers, body, keepalive: true }).catch(() => {});  // Also when one leaves at once.
 }
 
 /* Live button, and the notice of what could not be read again */

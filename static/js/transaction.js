@@ -17,6 +17,9 @@ const IDLE = "timeline-idle";
 let figure = null;
 let due = 0;
 let revision = 0;
+let asked = 0;
+/** Whether anything has happened since the last question. */
+let changed = false;
 
 function draw() {
   if (!figure || document.hidden) return;
@@ -59,8 +62,12 @@ function draw() {
 async function read({ now = false } = {}) {
   if (!chart || (!now && performance.now() < due)) return;
   due = performance.now() + EVERY_MS;
+  changed = false;
+  const mine = (asked += 1);
   try {
-    figure = await askJson(chart, chart.dataset.figureAt + (idle.control.checked ? "?idle=hidden" : ""));
+    const found = await askJson(chart, chart.dataset.figureAt + (idle.control.checked ? "?idle=hidden" : ""));
+    if (mine !== asked) return;  // A later question may have been another.
+    figure = found;
   } catch (error) {
     if (figure) return;
     chart.classList.add("failed");
@@ -96,8 +103,11 @@ if (idle) {
 }
 read();
 onTheme(draw);
-live?.addEventListener("delta", () => read());
-live?.addEventListener("tick", () => (freshness.isFailing(chart) || performance.now() > due - EVERY_MS + GROWING_MS) && read());
+live?.addEventListener("delta", () => {
+  changed = true;
+  read();
+});
+live?.addEventListener("tick", () => (changed || freshness.isFailing(chart) || performance.now() > due - EVERY_MS + GROWING_MS) && read());
 live?.addEventListener("resync", () => read({ now: freshness.isFailing(chart) }));
 document.addEventListener("click", (event) => {
   const menu = one("details.menu[open]");

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from tests.server import Served
 from tests.support.chromium import CHROMIUM, FLAGS
@@ -143,6 +152,17 @@ def watched(context: BrowserContext) -> Iterator[Watched]:
     yield watched
     assert watched.complaints == []
     assert watched.violations() == []
+
+
+def hold(page: Page, address: str | re.Pattern[str]) -> list[Route]:
+    """Keep the page's requests to an address waiting, in the list that is answered."""
+    held: list[Route] = []
+
+    def keep(route: Route) -> None:
+        held.append(route)
+
+    page.route(address, keep)
+    return held
 
 
 class Producer:

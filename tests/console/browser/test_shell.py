@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.conftest import Producer, Watched, hold
 
 pytestmark = pytest.mark.browser
 
@@ -44,7 +44,8 @@ def test_the_palette_goes_anywhere_and_does_things(watched: Watched) -> None:
     page.keyboard.type("dark")
     expect(palette.get_by_role("option")).to_have_count(1)
     page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    with page.expect_response("**/settings/theme"):
+        page.keyboard.press("Enter")
     expect(palette).to_be_hidden()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.keyboard.press("Control+k")
@@ -66,6 +67,25 @@ def test_the_palette_goes_anywhere_and_does_things(watched: Watched) -> None:
     page.keyboard.press("ArrowDown")
     with page.expect_response("**/settings/theme"):
         page.keyboard.press("Enter")
+
+
+def test_what_is_chosen_stays_so_when_the_server_answers_after_that(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/")
+    held = hold(page, "**/search/suggest?q=shortcuts")
+    page.keyboard.press("Control+k")
+    options = page.get_by_role("dialog", name="Commands").get_by_role("option")
+    expect(options.first).to_be_visible()
+    with page.expect_request("**/search/suggest?q=shortcuts"):
+        page.keyboard.type("shortcuts")
+    expect(options).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    another = {"kind": "Page", "title": "Coordinators", "detail": "", "address": "/coordinators"}
+    held.pop().fulfill(json={"exact": False, "items": [another]})
+    expect(options).to_have_count(2)
+    expect(options.last).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
 
 
 @pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 800}}])
@@ -103,8 +123,9 @@ def test_times_are_written_in_the_zone_that_one_chooses(watched: Watched) -> Non
     page.goto("/settings/users")
     expect(page.get_by_role("columnheader", name="Last signed in (Asia/Kolkata)")).to_be_visible()
     page.goto("/settings/profile")
-    page.get_by_label("Time zone").fill("UTC")
+    page.get_by_label("Time zone").fill("UTC")  # For who looks next.
     page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status").first).to_contain_text("Saved")
 
 
 def test_entries_that_are_added_while_one_reads_wait_behind_a_count(

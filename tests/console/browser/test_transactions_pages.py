@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.console.browser.conftest import NO_WORKER, Producer, Watched, sign_in
+from tests.console.browser.conftest import NO_WORKER, Producer, Watched, hold, sign_in
 from tests.server import Served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -188,3 +188,57 @@ def test_the_idle_time_of_a_timeline_is_hidden_and_stays_so(
     with page.expect_request(re.compile(r"/timeline$")):
         hide.uncheck()
     expect(page.locator("#timeline .annotation")).to_have_count(0)
+
+
+def test_of_two_timelines_the_one_that_was_asked_for_last_is_shown(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    txn_id = producer.begin()
+    producer.produce("a", txn_id=txn_id)
+    address = f"/transactions/{txn_id}/timeline"
+    figure = page.request.get(address, headers={"Accept": "application/json"}).json()
+    held = hold(page, re.compile(r"/timeline$"))
+    hidden = figure | {"idle": [[0.25, 0.5, "1 h 00 min"]]}
+    page.route("**/timeline?idle=hidden", lambda route: route.fulfill(json=hidden))
+    with page.expect_request(re.compile(r"/timeline$")):
+        page.goto(f"/transactions/{txn_id}")
+    hide = page.get_by_label("Hide idle time")
+    page.evaluate("document.querySelector('[data-idle]').hidden = false")
+    hide.check()
+    annotation = page.locator("#timeline .annotation")
+    expect(annotation).to_have_text("nothing for 1 h 00 min")
+    with page.expect_request_finished(lambda request: request.url.endswith("/timeline")):
+        held.pop().fulfill(json=figure | {"idle": [[0.25, 0.5, "2 h 00 min"]]})
+    page.evaluate("new Promise((drawn) => setTimeout(drawn))")
+    expect(annotation).to_have_text("nothing for 1 h 00 min")
+
+
+#: Two frames at one moment, before the second of which the timeline was read; and three seconds on.
+_TELL = """
+async () => {
+  const { live } = await import("/static/js/live.js");
+  const now = performance.now();
+  performance.now = () => now;
+  for (const detail of [{}, {}]) live.dispatchEvent(new CustomEvent("delta", { detail }));
+}
+"""
+_GO_ON = """
+async () => {
+  const { live } = await import("/static/js/live.js");
+  const later = performance.now() + 3000;
+  performance.now = () => later;
+  live.dispatchEvent(new Event("tick"));
+}
+"""
+
+
+def test_what_comes_right_after_the_timeline_was_read_is_not_left_until_its_bars_have_grown(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    page.goto(f"/transactions/{producer.begin()}")
+    expect(page.locator("#timeline .main-svg").first).to_be_visible()
+    page.evaluate(_TELL)
+    with page.expect_request("**/timeline"):
+        page.evaluate(_GO_ON)
