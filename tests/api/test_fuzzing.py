@@ -19,7 +19,7 @@ from tests.conftest import FAST
 from tests.server import Served, served
 from txnconsole.local.postgres import EmbeddedPostgres
 
-_SECONDS = 40
+_SECONDS = 30
 _CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -69,8 +69,7 @@ def test_no_generated_request_breaks_the_contract_and_every_operation_is_reached
         *("--header", f"Authorization: Bearer {token}"),
         *(part for name in _LEFT_OUT for part in ("--exclude-operation-id", name)),
         *("--checks", ",".join(_CHECKS), "--continue-on-failure"),
-        *("--phases", "examples,coverage,fuzzing", "--max-examples", "5"),
-        *("--max-time", str(_SECONDS), "--request-timeout", "60", "--suppress-health-check", "all"),
+        *("--max-examples", "5", "--request-timeout", "60", "--suppress-health-check", "all"),
         *("--no-color", "--warnings", "off", "--no-shrink", "--generation-database", "none"),
     ]
     environment = dict(os.environ) | {
@@ -80,11 +79,21 @@ def test_no_generated_request_breaks_the_contract_and_every_operation_is_reached
         "TXNCONSOLE_URL": server.url,
         "TXNCONSOLE_TOKEN": token,
     }
-    result = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
-    )
-    assert result.returncode == 0, result.stdout[-10_000:]
-    assert "Test cases:" in result.stdout
+    # The examples reach every operation, however slow the machine; of the rest there is no end.
+    for phases in (
+        ("--phases", "examples"),
+        ("--phases", "coverage,fuzzing", "--max-time", str(_SECONDS)),
+    ):
+        result = subprocess.run(
+            [*command, *phases],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=environment,
+        )
+        assert result.returncode == 0, result.stdout[-10_000:]
+        assert "Test cases:" in result.stdout
     made = [json.loads(line) for line in calls.read_text().splitlines()]
     document = httpx.get(f"{server.url}/api/v1/schema").json()
     reached = {call["operation"] for call in made if call["code"] not in _BEFORE_IT}
