@@ -16,6 +16,7 @@ from engine import Engine
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
+from txnconsole.access import tokens
 from txnconsole.api import limits, long_poll
 
 
@@ -283,10 +284,11 @@ def test_more_messages_than_a_batch_takes_are_400(program: Caller, topic: str) -
 
 
 def test_a_waiting_fetch_answers_as_soon_as_there_is_something(
-    program: Caller, topic: str, engine: Engine
+    program: Caller, topic: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[Answer] = []
     # The other thread does not see this test's open transaction: remember the token for it.
+    monkeypatch.setattr(tokens, "CACHE_SECONDS", 3600)
     assert program.get(MESSAGES).status == 200
 
     def wait() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-import psycopg
 import pytest
 from pytest_django import Settings
 
 from engine import Engine
+from engine.model.txn_id import TxnID
 from engine.postgres import deadlines
 from tests.api.conftest import MESSAGES, Caller
 from tests.support.databases import Databases
@@ -26,23 +25,11 @@ def hasty(engine: Engine, settings: Settings) -> Iterator[None]:
     wiring.close()
 
 
-@contextmanager
-def header_locked(databases: Databases, txn_id: str) -> Iterator[None]:
-    """As by an operator's forgotten psql."""
-    tc_id, sequence = txn_id.split(":")
-    with psycopg.connect(databases.coordinator_url) as other:
-        other.execute(
-            "SELECT FROM coordinator.transaction WHERE tc_id = %s AND sequence = %s FOR UPDATE",
-            (tc_id, sequence),
-        )
-        yield
-
-
 def test_a_call_that_meets_a_locked_row_is_given_up_and_says_what_to_do(
     hasty: None, program: Caller, databases: Databases
 ) -> None:
     txn_id = program.open()
-    with header_locked(databases, txn_id):
+    with databases.header_locked(TxnID.parse(txn_id)):
         answer = program.post(f"/transactions/{txn_id}/commit")
         assert answer.is_problem(504, "TimeLimitExceeded")
         assert answer.headers["Retry-After"] == "1"
@@ -109,7 +96,7 @@ def test_a_key_whose_call_was_given_up_is_free_for_the_next(
     txn_id = program.open()
     path = f"/transactions/{txn_id}/extend"
     body = b'{"timeout_ms": 60000}'
-    with header_locked(databases, txn_id):
+    with databases.header_locked(TxnID.parse(txn_id)):
         answer = program.send("POST", path, body, Idempotency_Key="later")
         assert answer.is_problem(504, "TimeLimitExceeded")
     again = program.send("POST", path, body, Idempotency_Key="later")

@@ -11,7 +11,7 @@ import httpx
 
 from tests.server import Served
 
-_SECONDS = 20
+_SECONDS = 60
 
 
 def lines(logs: Path, program: str) -> list[dict[str, object]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
 import psycopg
 
+from engine.model.txn_id import TxnID
 from txnconsole.local.postgres import EmbeddedPostgres
 
 NAMES = ("coordinator", "broker_1", "broker_2")
@@ -79,6 +82,16 @@ class Databases:
     def clean(self) -> None:
         """Take all rows out of the engine's tables, in all databases."""
         self._everywhere(_CLEAN)
+
+    @contextmanager
+    def header_locked(self, txn_id: TxnID) -> Iterator[None]:
+        """As by an operator's forgotten psql: nobody else comes to change the transaction."""
+        with psycopg.connect(self.coordinator_url) as other:
+            other.execute(
+                "SELECT FROM coordinator.transaction WHERE tc_id = %s AND sequence = %s FOR UPDATE",
+                (txn_id.tc_id, txn_id.sequence),
+            )
+            yield
 
     def _everywhere(self, statement: str) -> None:
         for url in self.all_urls:
