@@ -122,6 +122,12 @@ def engine(databases: Databases) -> Iterator[Engine]:
     wiring.close()
 
 
+@pytest.fixture
+def whole_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a worker that goes on with a job comes to its end."""
+    monkeypatch.setattr("txnconsole.jobs.driving.SLICE_SECONDS", 3600.0)
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) -> None:
     """pytest-django's: Django's tables stand in the coordinators' test database."""

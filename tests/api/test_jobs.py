@@ -10,6 +10,8 @@ from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs import driving
 from txnconsole.jobs.models import Job
 
+pytestmark = pytest.mark.usefixtures("whole_jobs")
+
 BULK = "/transactions/bulk-abort"
 
 

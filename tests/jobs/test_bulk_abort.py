@@ -18,6 +18,8 @@ from txnconsole.jobs.models import Job, JobItem, JobState
 
 Opened = Callable[..., list[TxnID]]
 
+pytestmark = pytest.mark.usefixtures("whole_jobs")
+
 
 def test_every_matching_transaction_is_aborted_for_the_reason_given(
     engine: Engine, opened: Opened

@@ -19,6 +19,8 @@ from txnconsole.jobs.models import Job, JobItem, JobState
 
 Opened = Callable[..., list[TxnID]]
 
+pytestmark = pytest.mark.usefixtures("whole_jobs")
+
 
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from txnconsole.console import bulk_limits
 from txnconsole.jobs import driving
 from txnconsole.jobs.models import Job, JobItem
 
+pytestmark = pytest.mark.usefixtures("whole_jobs")
+
 NEW = "/transactions/bulk/new"
 REASON = "a dead deployment left these"
 HX = {"HX-Request": "true"}
