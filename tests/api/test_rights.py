@@ -330,12 +330,12 @@ def world(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
         assert admin.put(path, {"partitions": 2}).status in (200, 201)
     for name in ("s", "spare", "sought"):
         assert admin.put(f"{_T}/subscriptions/{name}").status == 201
-    admin.produce("first")
+    first = MessageID.parse(admin.produce("first")["first_message_id"])
     orphaned = PartitionName(TopicName.parse(TOPIC), 1)
     engine.log.append(orphaned, [NewMessage(payload=b"orphan")], txn_id=_ORPHAN)
     as_role("viewer", user="spare")
     held = SubscriptionName(orphaned.topic, "s")
-    engine._acks.acknowledge(held, "c", [MessageID(0, 0, 0, 0)], txn_id=_ORPHAN)
+    engine._acks.acknowledge(held, "c", [first], txn_id=_ORPHAN)
     decided = engine.coordinator.open(owner="root", tc_id=_DECIDED.tc_id).txn_id
     assert engine.coordinator.end(decided, TxnAction.COMMIT).txn_id == _DECIDED
     _alerts()

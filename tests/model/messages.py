@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from engine.model.errors import PartitionNotFound, TopicNotFound
 from engine.model.message import MessageID, NewMessage
 from engine.model.subscription import AckType, InitialPosition, SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
-from tests.engine.support import let_leases_run_out, time_out_deliveries
+from tests.engine.support import let_leases_run_out, sql, time_out_deliveries
 from tests.model import looking
 from tests.model.dead_letters import DeadLetters
 from tests.model.reference import Place
@@ -29,6 +31,11 @@ from tests.model.world import (
     SUBSCRIPTION,
     UNKNOWN,
 )
+
+_LEDGER = """
+SELECT ledger_id FROM broker.segment WHERE partition_id = %s AND first_offset <= %s
+ORDER BY first_offset DESC LIMIT 1
+"""
 
 
 class Messages(DeadLetters):
@@ -306,7 +313,7 @@ class Messages(DeadLetters):
         how = {"consumer": consumer, "cumulative": cumulative}
 
         def real() -> set[Place]:
-            ids = [_message_id(place) for place in places]
+            ids = [self._message_id(name, place) for place in places]
             options = {"ack_type": kind, "txn_id": txn_id}
             if late:
                 answer = self.engine._acks.acknowledge(name, consumer, ids, **options)
@@ -331,7 +338,9 @@ class Messages(DeadLetters):
     def give_back(self, name: SubscriptionName, consumer: str, places: list[Place]) -> None:
         self.agree(
             "nack",
-            lambda: self.engine.nack(name, consumer, [_message_id(place) for place in places]),
+            lambda: self.engine.nack(
+                name, consumer, [self._message_id(name, place) for place in places]
+            ),
             lambda: self.reference.nack(name, consumer, places),
         )
 
@@ -355,6 +364,16 @@ class Messages(DeadLetters):
                 lambda: self.reference.partition(partition).fetch(0, 1),
             )
 
+    def _message_id(self, name: SubscriptionName, place: Place) -> MessageID:
+        """With the ledger that has the offset, when one does."""
+        number, offset = place
+        ledger_id = 0
+        with suppress(TopicNotFound, PartitionNotFound):
+            location = self.engine.log.locate(PartitionName(name.topic, number))
+            found = sql(location.database, _LEDGER, location.partition_id, offset)
+            ledger_id = found[0][0] if found else 0
+        return MessageID(ledger_id, offset, number, 0)
+
     def _places(self, name: SubscriptionName, data: st.DataObject) -> list[Place]:
         """Messages that a reader may see, now and then one that it may not."""
         places = [(0, 99)]
@@ -364,11 +383,6 @@ class Messages(DeadLetters):
             hidden = [(number, c.partition.stable + 1) for number, c in cursors.items()]
             places = seen * 8 + hidden
         return data.draw(st.lists(st.sampled_from(places), min_size=1, max_size=4, unique=True))
-
-
-def _message_id(place: Place) -> MessageID:
-    """The ledger is not looked at: the offset says it all."""
-    return MessageID(1, place[1], place[0], 0)
 
 
 def keyed(texts: list[str]) -> list[NewMessage]:
