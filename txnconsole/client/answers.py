@@ -85,7 +85,7 @@ class EndedGroup(msgspec.Struct, frozen=True, kw_only=True):
 class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
-    created_at: datetime
+    created_at: datetime | None = None
     buffer: str = "marker"
     retention_ms: int | None = None
     retention_bytes: int | None = None

@@ -43,7 +43,8 @@ class HttpAccess:
         client = self.connection.client()
         found: dict[Place, Position] = {}
         for topic in self._topics(client):
-            made = int(topic.created_at.timestamp() * 1000)
+            made_at = topic.created_at
+            made = None if made_at is None else int(made_at.timestamp() * 1000)
             for number in range(topic.partitions):
                 status = client.partition(topic.topic, number)
                 committed = self.isolation == READ_COMMITTED
