@@ -202,10 +202,9 @@ class Acknowledgements:
                 f"{partition} has no message at offset {last} that a reader may see."
             )
         named = share.ledgers[state.partition_id]
-        strangers = self._ledgers.strangers(place.database, session, state, named)
-        if strangers:
-            offset = next(iter(strangers))
-            ledger_id = next(each for each, ranges in named.items() if offset in ranges)
+        stranger = self._ledgers.stranger(place.database, session, state, named)
+        if stranger is not None:
+            ledger_id, offset = stranger
             raise MessageNotFound(
                 f"{partition} has no message at offset {offset} in ledger {ledger_id}: the id is of"
                 " before its topic was made anew or its log was cut. Nothing was recorded; receive"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.model.ranges import Ranges, Run
+from engine.model.ranges import Ranges
 from engine.postgres.database import Database, Session
 from engine.subscription.memory import Unsure
 from engine.subscription.state import State
@@ -30,26 +30,27 @@ class Ledgers:
         #: By broker and partition: the open ledger of then, and what the others have.
         self._sealed: dict[tuple[Database, int], tuple[int, dict[int, Ranges]]] = {}
 
-    def strangers(self, database: Database, session: Session, state: State, named: Named) -> Ranges:
-        """The offsets at which the partition does not have the message that is named. What is
-        deleted by now is not among them, whatever has become of its ledger.
+    def stranger(
+        self, database: Database, session: Session, state: State, named: Named
+    ) -> tuple[int, int] | None:
+        """A ledger and an offset that are named and are no message of the partition; None when
+        there is none. What is deleted by now is no stranger, whatever has become of its ledger.
 
         Raises:
             Unsure: the state is remembered, and what is remembered beside it is not enough.
         """
-        found: list[Run] = []
+        gone = Ranges.run(0, max(state.cursor.mark_delete + 1, state.log_start_offset))
         for ledger_id, offsets in named.items():
-            found += (offsets - self._of(database, session, state, ledger_id)).runs
-        if not found:
-            return Ranges()
-        gone = max(state.cursor.mark_delete + 1, state.log_start_offset)
-        return Ranges.of(found) - Ranges.run(0, gone)
+            strange = offsets - self._of(database, session, state, ledger_id) - gone
+            if strange:
+                return ledger_id, next(iter(strange))
+        return None
 
     def own(self, database: Database, session: Session, state: State, named: Named) -> Ranges:
         """The offsets at which the partition has the message that is named.
 
         Raises:
-            Unsure: as :meth:`strangers` does.
+            Unsure: as :meth:`stranger` does.
         """
         return Ranges.of(
             run

@@ -67,6 +67,17 @@ def test_an_id_of_before_its_topic_was_made_anew_acknowledges_nothing(
 
 
 @pytest.mark.usefixtures("topic")
+def test_a_refusal_names_the_ledger_that_is_not_the_partitions(engine: Engine) -> None:
+    """Not the partition's own, named beside it for the same offset."""
+    [old] = taken(engine, "a")
+    made_anew(engine)
+    [new] = taken(engine, "c")
+    with pytest.raises(MessageNotFound, match=f"at offset 0 in ledger {old.ledger_id}:"):
+        engine.acknowledge(SUBSCRIPTION, "c1", [new, old])
+    assert backlog(engine) == [1]
+
+
+@pytest.mark.usefixtures("topic")
 def test_what_is_deleted_is_acknowledged_whatever_ledger_is_named(engine: Engine) -> None:
     """A late repetition is success, also when its ledger has gone since."""
     old = taken(engine, "a", "b")
