@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -42,6 +43,10 @@ class Standing:
         self, task: InputPartition, bounds: Bounds, columns: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         raise AssertionError("planning reads nothing")
+
+
+def _at(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _stream(
@@ -126,7 +131,7 @@ def test_a_checkpoint_goes_with_one_subscription() -> None:
 
 def test_a_topic_that_was_made_anew_is_not_gone_on_with() -> None:
     """Also once it is longer than what was read, and for a batch of before a restart."""
-    access = Standing({_P0: Position(0, 10, made=1_000), _P1: Position(0, 5, made=1_000)})
+    access = Standing({_P0: Position(0, 10, _at(1_000)), _P1: Position(0, 5, _at(1_000))})
     stream = _stream(access)
     assert stream.initialOffset() == {
         "made": {"by": "broker", "at": {"0": 1_000, "1": 1_000}},
@@ -134,7 +139,7 @@ def test_a_topic_that_was_made_anew_is_not_gone_on_with() -> None:
         "1": 0,
     }
     end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
-    access.at = {_P0: Position(0, 99, made=2_000), _P1: Position(0, 99, made=1_000)}
+    access.at = {_P0: Position(0, 99, _at(2_000)), _P1: Position(0, 99, _at(1_000))}
     for query in (stream, _stream(access)):
         with pytest.raises(PositionLost, match="flights:0: made anew since the query has read it"):
             query.latestOffset(end, ReadAllAvailable())
@@ -144,7 +149,7 @@ def test_a_topic_that_was_made_anew_is_not_gone_on_with() -> None:
 
 
 def test_offsets_of_before_logs_were_noted_or_by_another_clock_are_gone_on_with() -> None:
-    access = Standing({_P0: Position(0, 10, made=1_000), _P1: Position(0, 5, made=3_000)})
+    access = Standing({_P0: Position(0, 10, _at(1_000)), _P1: Position(0, 5, _at(3_000))})
     made = {"by": "broker", "at": {"0": 1_000, "1": 3_000}}
     foreign = {"by": "coordinator", "at": {"0": 7, "1": 7}}
     grown = {"by": "broker", "at": {"0": 1_000}}

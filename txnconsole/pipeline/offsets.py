@@ -9,11 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 EARLIEST, LATEST = "earliest", "latest"
+#: Keys of a stream's offsets that are no partitions: the subscription that they belong to, as
+#: ``tenant/namespace/topic/name``, and which logs they are of, as ``{"by": whose clock, "at":
+#: {partition: ms}}``.
+SUBSCRIPTION, MADE = "subscription", "made"
 _PATTERN = frozenset("*?[")
 
 
@@ -33,12 +38,17 @@ Offsets = Mapping[Place, int]
 
 @dataclass(frozen=True)
 class Position:
-    """Where a log begins, and where it ends for a reader (exclusive); ``made``: when it was, in
-    milliseconds, which tells it from another that had its name."""
+    """Where a log begins, and where it ends for a reader (exclusive); ``made_at`` tells it from
+    another that had its name."""
 
     start: int
     end: int
-    made: int | None = None
+    made_at: datetime | None = None
+
+    @property
+    def made(self) -> int | None:
+        """``made_at`` in milliseconds, as checkpoints note it."""
+        return None if self.made_at is None else int(self.made_at.timestamp() * 1000)
 
 
 @dataclass
@@ -103,6 +113,16 @@ def from_json(offsets: Mapping[str, int], topic: str) -> dict[Place, int]:
         if type(offset) is not int:  # JSON's true is an int to isinstance.
             raise ValueError(f"{key[:80]!r} stands at {offset!r}, which is no offset.")
     return {_place(key, topic): offset for key, offset in offsets.items()}
+
+
+def noted_offsets(noted: Mapping[str, Any], topic: str) -> dict[Place, int]:
+    """The offsets of a checkpoint, without what else stands there.
+
+    Raises:
+        ValueError: as :func:`from_json` does.
+    """
+    offsets = {key: at for key, at in noted.items() if key not in (SUBSCRIPTION, MADE)}
+    return from_json(offsets, topic)
 
 
 def _place(key: str, topic: str) -> Place:

@@ -43,14 +43,12 @@ class HttpAccess:
         client = self.connection.client()
         found: dict[Place, Position] = {}
         for topic in self._topics(client):
-            made_at = topic.created_at
-            made = None if made_at is None else int(made_at.timestamp() * 1000)
             for number in range(topic.partitions):
                 status = client.partition(topic.topic, number)
                 committed = self.isolation == READ_COMMITTED
                 end = status.last_stable_offset if committed else status.last_offset + 1
                 place = Place(topic.topic, number)
-                found[place] = Position(status.log_start_offset, end, made)
+                found[place] = Position(status.log_start_offset, end, topic.created_at)
         return found
 
     def _topics(self, client: Client) -> list[TopicInfo]:

@@ -43,6 +43,8 @@ from txnconsole.pipeline.messages import arrow_schema
 from txnconsole.pipeline.offsets import (
     EARLIEST,
     LATEST,
+    MADE,
+    SUBSCRIPTION,
     OffsetRange,
     Offsets,
     Place,
@@ -50,15 +52,15 @@ from txnconsole.pipeline.offsets import (
     PositionLost,
     advance,
     between,
-    from_json,
     is_pattern,
     key_of,
+    noted_offsets,
     parse_offsets,
     to_json,
 )
 from txnconsole.pipeline.options import Connection, flag, positive
 from txnconsole.pipeline.over_http import HttpAccess
-from txnconsole.pipeline.subscription import MADE, NOTES, TAG, Subscription, SubscriptionUnfit
+from txnconsole.pipeline.subscription import Subscription, SubscriptionUnfit
 
 _BYTES_PER_TASK = 8 * 1024 * 1024
 
@@ -109,7 +111,7 @@ class TopicRead:
     def noted(self, offsets: Offsets, positions: Mapping[Place, Position]) -> dict[str, Any]:
         """Offsets for a checkpoint, with which logs they are of; its sink finds there whose they
         are."""
-        tag = {} if self.subscription is None else {TAG: self.subscription.tag}
+        tag = {} if self.subscription is None else {SUBSCRIPTION: self.subscription.tag}
         made = {place: at.made for place, at in positions.items() if at.made is not None}
         logs = {MADE: {"by": self.access.made_by, "at": to_json(made, self.topic)}} if made else {}
         return {**tag, **logs, **to_json(offsets, self.topic)}
@@ -121,12 +123,12 @@ class TopicRead:
             SubscriptionUnfit: the checkpoint belongs to another subscription, or to none.
         """
         tag = None if self.subscription is None else self.subscription.tag
-        if (found := noted.get(TAG)) != tag:
+        if (found := noted.get(SUBSCRIPTION)) != tag:
             raise SubscriptionUnfit(
                 f"The checkpoint goes with subscription {found}, the stream with {tag}: use a new"
                 " checkpoint, and a new sink."
             )
-        return from_json({key: at for key, at in noted.items() if key not in NOTES}, self.topic)
+        return noted_offsets(noted, self.topic)
 
     def require_same(self, noted: Mapping[str, Any], positions: Mapping[Place, Position]) -> None:
         """Refuse to go on in a log that is not the one whose offsets were noted.

@@ -19,13 +19,8 @@ from pyarrow import fs
 
 from txnconsole.client import Client, InvalidTxnStatus, Transaction, TransactionNotFound, calls
 from txnconsole.client.answers import SubscriptionInfo
-from txnconsole.pipeline.offsets import Place, from_json
+from txnconsole.pipeline.offsets import SUBSCRIPTION, Place, noted_offsets
 
-#: The key of a stream's offsets that names the subscription: ``tenant/namespace/topic/name``.
-TAG = "subscription"
-#: The key that tells which logs they are of: ``{"by": whose clock, "at": {partition: ms}}``.
-MADE = "made"
-NOTES = frozenset({TAG, MADE})
 _ONE_CONSUMER = ("EXCLUSIVE", "FAILOVER")
 _OFFSETS_VERSION = "v1"
 #: How long an end that has been decided may take to be carried out.
@@ -167,10 +162,9 @@ def claims_of(checkpoint: str, batch: str) -> list[Claim]:
 
 def _claims(sources: Iterable[Any]) -> Iterable[Claim]:
     for offsets in sources:
-        if isinstance(offsets, dict) and isinstance(tag := offsets.get(TAG), str):
+        if isinstance(offsets, dict) and isinstance(tag := offsets.get(SUBSCRIPTION), str):
             subscription = Subscription.of_tag(tag)
-            ends = {key: offset for key, offset in offsets.items() if key not in NOTES}
-            yield Claim(subscription, from_json(ends, subscription.topic))
+            yield Claim(subscription, noted_offsets(offsets, subscription.topic))
 
 
 def _read(checkpoint: str, name: str) -> bytes:

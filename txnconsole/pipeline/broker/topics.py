@@ -85,7 +85,7 @@ class BrokerAccess:
             place: Position(
                 each.log.lower,
                 each.log.stable if committed else each.log.upper,
-                int(each.log.made_at.timestamp() * 1000),
+                each.log.made_at,
             )
             for place, each in self._partitions().items()
         }
