@@ -13,11 +13,11 @@ from engine import Engine
 from engine.model import dispatch
 from engine.model.message import NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionSettings
-from engine.model.topic import TopicSettings
+from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Database
+from engine.postgres.database import Database, Session
 
 TOPIC = TopicName("public", "default", "flights")
 P0 = PartitionName(TOPIC, 0)
@@ -75,6 +75,20 @@ def texts(messages: Sequence[StoredMessage]) -> list[str]:
 
 def fetched(engine: Engine, partition: PartitionName = P0, **options: Any) -> list[str]:
     return texts(engine.log.fetch(partition, **options).messages)
+
+
+def join(session: Session, txn_id: TxnID, topic: Topic) -> None:
+    """As a first append to partition 0 does; the SQL transaction is the caller's."""
+    session.one(
+        "join_partitions",
+        tc_id=txn_id.tc_id,
+        sequence=txn_id.sequence,
+        owner=None,
+        topic_ids=[topic.topic_id],
+        topics=[str(topic.name)],
+        partitions=[0],
+        brokers=[topic.brokers[0]],
+    )
 
 
 def received(engine: Engine, consumer: str = "c1", **options: Any) -> list[str]:

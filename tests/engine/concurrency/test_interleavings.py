@@ -47,6 +47,7 @@ from tests.engine.support import (
     coordinator_sql,
     fetched,
     finalize,
+    join,
     make_topic,
     open_txn,
     overdue,
@@ -678,16 +679,7 @@ def test_a_deletion_waits_for_who_is_joining_and_is_refused(engine: Engine) -> N
     make_topic(engine)
     txn, topic = open_txn(engine), engine.topics.get(TOPIC)
     with engine._database.transaction() as session:
-        session.one(
-            "join_partitions",
-            tc_id=txn.tc_id,
-            sequence=txn.sequence,
-            owner=None,
-            topic_ids=[topic.topic_id],
-            topics=[str(TOPIC)],
-            partitions=[0],
-            brokers=[topic.brokers[0]],
-        )
+        join(session, txn, topic)
         deletion = Background(engine._database, lambda: engine.topics.delete(TOPIC))
         deletion.waits()
     with pytest.raises(TopicInUse):
@@ -748,12 +740,12 @@ def test_who_joins_behind_a_deletion_does_not_join_what_is_gone(
     assert joined == [(topic.topic_id,)] * anew
 
 
-def test_a_subscription_is_not_deleted_with_what_is_acknowledged_after_it_was_looked_for(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_topic(engine)
+def _acknowledged_after_the_look(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, partition: PartitionName
+) -> TxnID:
+    """A transaction that acknowledges a message when a deletion has just looked for holders."""
     subscribe(engine)
-    engine.produce(P0, batch("a"))
+    engine.produce(partition, batch("a"))
     [message] = engine.receive(SUBSCRIPTION, "c1")
     txn = open_txn(engine)
     look = engine.topics.require_unheld
@@ -763,6 +755,14 @@ def test_a_subscription_is_not_deleted_with_what_is_acknowledged_after_it_was_lo
         engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
 
     monkeypatch.setattr(engine.topics, "require_unheld", acknowledged_then)
+    return txn
+
+
+def test_a_subscription_is_not_deleted_with_what_is_acknowledged_after_it_was_looked_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    txn = _acknowledged_after_the_look(engine, monkeypatch, P0)
     with pytest.raises(TopicInUse) as refused:
         engine.subscriptions.delete(SUBSCRIPTION)
     assert str(txn) in refused.value.message
@@ -774,17 +774,7 @@ def test_what_is_acknowledged_on_another_broker_meanwhile_says_that_it_was_delet
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(engine, partitions=2)
-    subscribe(engine)
-    engine.produce(P1, batch("a"))
-    [message] = engine.receive(SUBSCRIPTION, "c1")
-    txn = open_txn(engine)
-    look = engine.topics.require_unheld
-
-    def acknowledged_then(*args: Any, **options: Any) -> None:
-        look(*args, **options)
-        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
-
-    monkeypatch.setattr(engine.topics, "require_unheld", acknowledged_then)
+    txn = _acknowledged_after_the_look(engine, monkeypatch, P1)
     assert engine.subscriptions.delete(SUBSCRIPTION) == ()
     commit(engine, txn)
     told = {each.last_error for each in engine.coordinator.get(txn).subscriptions}

@@ -34,6 +34,7 @@ from tests.engine.support import (
     coordinator_sql,
     due_now,
     finalize,
+    join,
     make_topic,
     open_txn,
     overdue,
@@ -66,16 +67,7 @@ def test_an_end_names_a_participant_that_joined_while_it_waited_for_the_header(
     topic = engine.topics.get(TOPIC)
     with ThreadPoolExecutor(1) as pool:
         with engine.database.transaction() as session:
-            session.one(
-                "join_partitions",
-                tc_id=txn.tc_id,
-                sequence=txn.sequence,
-                owner=None,
-                topic_ids=[topic.topic_id],
-                topics=[str(TOPIC)],
-                partitions=[0],
-                brokers=[topic.brokers[0]],
-            )
+            join(session, txn, topic)
             ending = pool.submit(engine.coordinator.end, txn, COMMIT)
             for _ in range(10_000):
                 if coordinator_sql(
