@@ -17,7 +17,7 @@ from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 from txnconsole.trends.reading import RANGES, series
 
-PAGE_ROWS = 30
+PAGE_ROWS = 25
 #: Partitions that are read and put in order; those that hide most.
 KNOWN = 200
 _DEFAULT_RANGE = "1h"
