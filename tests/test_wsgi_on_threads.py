@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -133,9 +134,13 @@ def test_a_body_without_a_length_is_read_one_byte_beyond_the_limit_and_no_furthe
     assert application.environ["CONTENT_LENGTH"] == "1001"
 
 
-def test_a_client_that_hangs_up_while_it_sends_reaches_nobody() -> None:
+def test_a_client_that_closes_its_side_too_early_reaches_nobody_and_is_told_so() -> None:
     application = Application()
-    assert ask(application, b"half", hang_up=True) == []
+    start, body = ask(application, b"half", hang_up=True)
+    assert start["status"] == 400
+    assert (b"content-type", b"application/problem+json") in start["headers"]
+    problem = json.loads(body["body"])
+    assert (problem["code"], problem["status"]) == ("InvalidRequest", 400)
     assert application.environ == {}
 
 

@@ -21,6 +21,18 @@ WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 
 #: An answer goes out in parts of about so many bytes; most have one.
 _PART_BYTES = 1024 * 1024
+#: A problem document as the API's, for who sends half of a request.
+_CUT_SHORT = (
+    b'{"type":"urn:txnconsole:problem:InvalidRequest","title":"The request is malformed",'
+    b'"status":400,"detail":"The connection was closed before the body had come to its end; nothing'
+    b' was done. Send the whole body.","code":"InvalidRequest","retryable":false}'
+)
+_CUT_SHORT_HEADERS = [
+    (b"content-type", b"application/problem+json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-length", str(len(_CUT_SHORT)).encode()),
+]
 _PLAIN = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
 
 
@@ -49,6 +61,11 @@ class WsgiOnThreads:
         try:
             environ = await self._environ(scope, receive)
         except _Disconnected:
+            # Who has only closed its side still reads; without an answer the server sends a 500.
+            await send(
+                {"type": "http.response.start", "status": 400, "headers": _CUT_SHORT_HEADERS}
+            )
+            await send({"type": "http.response.body", "body": _CUT_SHORT})
             return
         answer = _Answer(self._application, environ)
         try:
