@@ -35,12 +35,15 @@ def txnctl(
 ) -> Txnctl:
     """``txnctl("topics", "list", role="viewer", stdin="…")``."""
 
-    def run(*arguments: str, role: str = "admin", stdin: str | bytes = "") -> Ran:
+    def run(
+        *arguments: str, role: str = "admin", stdin: str | bytes | io.BufferedReader = ""
+    ) -> Ran:
         monkeypatch.setenv("TXNCONSOLE_URL", server.url)
         monkeypatch.setenv("TXNCONSOLE_TOKEN", server.token(role))
         monkeypatch.setattr(sys, "argv", ["txnctl", *arguments])
-        typed = stdin if isinstance(stdin, bytes) else stdin.encode()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+        typed = stdin.encode() if isinstance(stdin, str) else stdin
+        buffer = io.BytesIO(typed) if isinstance(typed, bytes) else typed
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
         capsys.readouterr()
         try:
             main()

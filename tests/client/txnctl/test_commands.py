@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+from typing import Any
+
+import pytest
 
 from tests.client.txnctl.conftest import Txnctl
 from tests.server import Served, eventually
+from txnconsole.client import Client
 
 
 def test_topics_are_created_described_and_deleted(txnctl: Txnctl, server: Served) -> None:
@@ -30,6 +35,45 @@ def test_produced_messages_are_tailed_and_consumed(txnctl: Txnctl, server: Serve
     rest = txnctl("-o", "json", "consume", name, "s", "--wait", "0").json
     assert [each["payload"] for each in rest] == ["3"]
     assert txnctl("consume", name, "s", "--wait", "0").out == ""
+
+
+@pytest.mark.parametrize("kind", ["EXCLUSIVE", "FAILOVER", "KEY_SHARED"])
+def test_who_has_consumed_makes_room_for_the_next(
+    txnctl: Txnctl, server: Served, kind: str
+) -> None:
+    name = server.topic()
+    txnctl("subscriptions", "create", name, "s", "--type", kind)
+    txnctl("produce", name, "--key-separator", "=", stdin="a=1\na=2\n")
+    for payload in ("1", "2"):
+        ran = txnctl("-o", "json", "consume", name, "s", "-n", "1", "--wait", "5")
+        assert [each["payload"] for each in ran.json] == [payload], ran.err
+
+
+def test_a_line_is_produced_although_the_next_is_long_in_coming(
+    txnctl: Txnctl, server: Served
+) -> None:
+    name = server.topic()
+    found: list[bytes] = []
+
+    class Typing(io.RawIOBase):
+        """A line, and the next not before that one can be read."""
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            if not found:
+                found.append(b"")
+                buffer[:4] = b"one\n"
+                return 4
+            if len(found) == 1:
+                with Client(server.url, server.token("admin")) as client:
+                    messages = client.reader(name, 0).fetch(wait=10).messages
+                found.extend([message.payload for message in messages] or [b"nothing came"])
+            return 0
+
+    assert "1 messages" in txnctl("produce", name, stdin=io.BufferedReader(Typing())).out
+    assert found[1:] == [b"one"]
 
 
 def test_lines_that_are_no_text_are_produced_as_they_are(txnctl: Txnctl, server: Served) -> None:
@@ -231,7 +275,7 @@ def test_control_characters_of_users_do_not_reach_the_terminal(
 ) -> None:
     name = server.topic()
     with server.client("producer") as program:
-        body = {"messages": [{"payload": "\x1b[31mred\x07", "key": "[bold]k[/bold]"}]}
+        body = {"messages": [{"payload": "\x1b[31mred\x07", "key": "[bold]k[/bold]\x1b[2J\n"}]}
         program.post(f"/topics/{name}/partitions/0/messages", json=body).raise_for_status()
     for out in (
         txnctl("tail", name, "--from-start", "--no-follow").out,
@@ -239,6 +283,6 @@ def test_control_characters_of_users_do_not_reach_the_terminal(
     ):
         assert "\x1b" not in out
         assert "\\x1b[31mred\\x07" in out
-        assert "[bold]k[/bold]" in out
+        assert "[bold]k[/bold]\\x1b[2J\\x0a" in out
     as_json = txnctl("-o", "json", "tail", name, "--from-start", "--no-follow").out
     assert json.loads(as_json)["payload"] == "\x1b[31mred\x07"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from io import TextIOWrapper
 from itertools import islice
 from queue import Empty, Queue
@@ -16,12 +16,17 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from txnconsole.client.answers import Message
+from txnconsole.client.batching import BatchLimits
+from txnconsole.client.consumer import Consumer
+from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.reader import Isolation, Reader
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument
+from txnconsole.client.txnctl.render import visible
 from txnconsole.client.txnctl.session import Json, Output, Session, session_of
 
 _LONG_POLL = 5.0
 _BATCH = 500
+_LINGER = 0.1
 #: How bytes that are no UTF-8 pass through a text.
 _AS_THEY_ARE = "surrogateescape"
 
@@ -51,7 +56,9 @@ def produce(
             txn = stack.enter_context(
                 session.client.transaction(timeout=timeout, client="txnctl produce")
             )
-        producer = stack.enter_context(session.client.producer(topic))
+        # What comes slowly is not kept back; a transaction's messages can wait for its end.
+        limits = BatchLimits(linger=None if transaction else _LINGER)
+        producer = stack.enter_context(session.client.producer(topic, limits=limits))
         progress = stack.enter_context(_progress(session))
         task = progress.add_task("produced", total=len(message) if message else None)
         count = 0
@@ -81,6 +88,15 @@ def consume(
     """Receive messages of a subscription, print them, acknowledge them."""
     session = session_of(context)
     consumer = session.client.consumer(topic, subscription, name=name)
+    try:
+        _consume(session, consumer, count=count, wait=wait, ack=ack)
+    finally:
+        if name is None:  # Nobody comes back under the name: let the next be served at once.
+            with suppress(TxnConsoleError):
+                consumer.leave()
+
+
+def _consume(session: Session, consumer: Consumer, *, count: int, wait: float, ack: bool) -> None:
     left = count
     while left > 0:
         messages = consumer.receive(min(left, _BATCH), wait=wait)
@@ -182,11 +198,8 @@ def _print(session: Session, messages: Iterable[Message]) -> None:
         else:
             text = message.payload.decode("utf-8", "backslashreplace")
             text = "(masked: the token may not read payloads)" if message.payload_masked else text
-            shown = "".join(
-                each if each.isprintable() or each == "\t" else f"\\x{ord(each):02x}"
-                for each in text
-            )
-            key = f" {message.key}" if message.key is not None else ""
+            key = f" {visible(message.key)}" if message.key is not None else ""
+            shown = visible(text, but="\t")
             typer.echo(f"{message.partition}@{message.offset}{key}\t{shown}")
 
 

@@ -155,8 +155,12 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _cell(text: str) -> Text:
-    shown = "".join(
-        character if character.isprintable() else f"\\x{ord(character):02x}" for character in text
+def visible(text: str, *, but: str = "") -> str:
+    """A user's text whose control characters do nothing to a terminal; those in ``but`` stay."""
+    return "".join(
+        each if each.isprintable() or each in but else f"\\x{ord(each):02x}" for each in text
     )
-    return Text(shown, style=_STYLES.get(text, ""))
+
+
+def _cell(text: str) -> Text:
+    return Text(visible(text), style=_STYLES.get(text, ""))
