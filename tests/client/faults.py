@@ -6,7 +6,7 @@ promise of the contract, that a batch is stored once under its producer and sequ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import httpx
 import msgspec
@@ -34,8 +34,17 @@ def client(network: httpx.BaseTransport, *, deadline: float = 30) -> tuple[Clien
     return Client("http://127.0.0.1:1", "token", options), slept
 
 
-def async_client(network: FaultyLog, *, deadline: float = 30) -> AsyncClient:
-    """As ``client``, for an event loop."""
+async def _at_once(request: httpx.Request) -> None:
+    """Nothing comes before."""
+
+
+def async_client(
+    network: FaultyLog,
+    *,
+    deadline: float = 30,
+    before: Callable[[httpx.Request], Awaitable[None]] = _at_once,
+) -> AsyncClient:
+    """As ``client``, for an event loop; ``before`` is awaited with each request."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -45,7 +54,7 @@ def async_client(network: FaultyLog, *, deadline: float = 30) -> AsyncClient:
         retry=RetryPolicy(deadline=deadline),
         sleep=sleep,
         clock=lambda: sum(slept),
-        http=_Asynchronously(network),
+        http=_Asynchronously(network, before),
     )
     return AsyncClient("http://127.0.0.1:1", "token", options)
 
@@ -57,8 +66,11 @@ class FaultyLog(httpx.BaseTransport):
     connection breaks) or an HTTP status that is answered without carrying anything out.
     """
 
-    def __init__(self, faults: Iterable[str | int | None] = ()) -> None:
+    def __init__(
+        self, faults: Iterable[str | int | None] = (), *, deduplication: bool = True
+    ) -> None:
         self._faults: Iterator[str | int | None] = iter(faults)
+        self._deduplication = deduplication
         self._stored: dict[tuple[object, ...], int] = {}
         self.messages: list[tuple[int, str | None, bytes]] = []
         self.requests: list[str] = []
@@ -84,14 +96,14 @@ class FaultyLog(httpx.BaseTransport):
             "abort": _ended,
             "extend": _extended,
         }
-        handler = handlers.get(path.rsplit("/", 1)[1], _topic)
+        handler = handlers.get(path.rsplit("/", 1)[1], self._topic)
         return handler(request, path)
 
     def _produce(self, request: httpx.Request, path: str) -> httpx.Response:
         body = msgspec.msgpack.decode(request.content)
         partition = int(path.split("/")[-2])
         identity = (partition, body["txn_id"], body["producer_name"], body["sequence_id"])
-        duplicate = identity in self._stored
+        duplicate = self._deduplication and identity in self._stored
         if not duplicate:
             self._stored[identity] = len(self.messages)
             stored = [(partition, body["txn_id"], each["payload"]) for each in body["messages"]]
@@ -107,12 +119,19 @@ class FaultyLog(httpx.BaseTransport):
         content = msgspec.msgpack.encode(answer)
         return httpx.Response(201, content=content, headers={"Content-Type": "application/msgpack"})
 
+    def _topic(self, request: httpx.Request, path: str) -> httpx.Response:
+        settings = {"partitions": 2, "deduplication": self._deduplication}
+        return httpx.Response(200, json={"topic": TOPIC} | settings)
+
 
 class _Asynchronously(httpx.AsyncBaseTransport):
-    def __init__(self, network: FaultyLog) -> None:
-        self._network = network
+    def __init__(
+        self, network: FaultyLog, before: Callable[[httpx.Request], Awaitable[None]]
+    ) -> None:
+        self._network, self._before = network, before
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await self._before(request)
         return self._network.handle_request(request)
 
 
@@ -133,10 +152,6 @@ def _extended(request: httpx.Request, path: str) -> httpx.Response:
 
 def _ended(request: httpx.Request, path: str) -> httpx.Response:
     return httpx.Response(200, json=_transaction(f"{path.rsplit('/', 1)[1].upper()}TED"))
-
-
-def _topic(request: httpx.Request, path: str) -> httpx.Response:
-    return httpx.Response(200, json={"topic": TOPIC, "partitions": 2})
 
 
 def _transaction(status: str) -> dict[str, object]:

@@ -90,6 +90,21 @@ def test_a_lingering_batch_that_is_refused_leaves_its_transaction_only_an_abort(
     assert not any(request.endswith("/commit") for request in network.requests)
 
 
+def test_the_refusal_of_a_lingering_batch_is_its_transactions_and_no_other_call_raises_it() -> None:
+    network = WatchedLog("/messages", 1, [None, 409])
+    server, _ = client(network)
+    producer = server.producer(TOPIC, limits=LIMITS)
+    txn = server.transaction()
+    producer.send(b"1", txn=txn)
+    assert network.reached.wait(WAIT)
+    producer.send(b"2", partition=0)
+    with pytest.raises(TransactionAborted):
+        txn.commit()
+    producer.send(b"3", partition=0)
+    producer.close()
+    assert [payload for _, _, payload in network.messages] == [b"2", b"3"]
+
+
 def test_closing_the_client_ends_what_goes_on_beside() -> None:
     network = WatchedLog("/messages", 1)
     server, _ = client(network)
@@ -123,6 +138,58 @@ def test_a_refused_heartbeat_leaves_only_an_abort() -> None:
     assert network.reached.wait(WAIT)
     with pytest.raises(TransactionAborted):
         txn.commit()
+
+
+def test_a_commit_that_is_cancelled_while_a_heart_beats_aborts() -> None:
+    network = FaultyLog()
+    beating = asyncio.Event()
+    answered = asyncio.Event()
+
+    async def scenario() -> None:
+        async def slowly(request: httpx.Request) -> None:
+            if request.url.path.endswith("/extend"):
+                beating.set()
+                await answered.wait()
+
+        async with async_client(network, before=slowly) as server:
+            txn = await server.transaction(timeout=0.003, heartbeat=True)
+            await beating.wait()
+            committing = asyncio.create_task(txn.commit())
+            await asyncio.sleep(0)
+            committing.cancel()
+            asyncio.get_running_loop().call_later(0.01, answered.set)
+            with pytest.raises(asyncio.CancelledError):
+                await committing
+
+    asyncio.run(scenario())
+    assert [request.rsplit("/", 1)[1] for request in network.requests[1:]] == ["extend", "abort"]
+
+
+@pytest.mark.parametrize("deduplication", [True, False])
+def test_a_batch_whose_sending_is_cancelled_is_sent_again_only_where_that_is_no_other(
+    deduplication: bool,
+) -> None:
+    network = FaultyLog(deduplication=deduplication)
+
+    async def scenario() -> list[bool]:
+        sending = asyncio.Event()
+
+        async def never_answered(request: httpx.Request) -> None:
+            if request.method == "POST" and not sending.is_set():
+                sending.set()
+                await asyncio.Event().wait()
+
+        async with async_client(network, before=never_answered) as server:
+            producer = await server.producer(TOPIC)
+            await producer.send(b"1", partition=0)
+            flush = asyncio.create_task(producer.flush())
+            await sending.wait()
+            flush.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await flush
+            return [answer.duplicate for answer in await producer.flush()]
+
+    assert asyncio.run(scenario()) == ([False] if deduplication else [])
 
 
 def test_in_an_event_loop_batches_linger_and_hearts_beat_too() -> None:

@@ -65,6 +65,22 @@ def test_a_batch_whose_transaction_is_aborted_is_processed_again(
     assert payloads(admin, target, 2) == [b"0", b"1"]
 
 
+@pytest.mark.parametrize("kind", ["EXCLUSIVE", "FAILOVER", "KEY_SHARED"])
+def test_the_next_run_need_not_wait_for_the_lease_of_the_one_before(
+    server: Served, admin: Client, kind: str
+) -> None:
+    source, target = server.topic(), server.topic()
+    admin.create_subscription(source, "s", type=kind)
+    for _ in range(2):
+        with admin.producer(source) as producer:
+            for number in range(8):
+                producer.send(b"", key=str(number))
+        done = admin.process(
+            source, "s", to=target, transform=lambda message: [], wait=5, until_empty=True
+        )
+        assert done.received == 8
+
+
 @pytest.mark.parametrize("failure", [KeyError, KeyboardInterrupt])
 def test_an_exception_gives_the_batch_back(
     server: Served, admin: Client, failure: type[BaseException]

@@ -10,6 +10,7 @@ from txnconsole.client import (
     InvalidTxnStatus,
     PartitionUnavailable,
     TransactionAborted,
+    Unreachable,
 )
 
 FAULTS = st.lists(st.sampled_from([None, None, "refused", "lost answer", 503]), max_size=40)
@@ -38,6 +39,19 @@ def test_an_undelivered_batch_goes_with_the_next_flush_and_is_stored_once() -> N
     assert [answer.duplicate for answer in answers] == [True]
     assert [payload for _, _, payload in network.messages] == [b"1"]
     assert producer.flush() == []
+
+
+@pytest.mark.parametrize("deadline", [0, 1000])
+def test_a_topic_that_does_not_deduplicate_gets_a_batch_once(deadline: float) -> None:
+    network = FaultyLog(["refused", "lost answer"], deduplication=False)
+    server, _ = client(network, deadline=deadline)
+    producer = server.producer(TOPIC)
+    producer.send(b"1", partition=0)
+    for _ in range(1 if deadline else 2):  # What was never sent is sent by the next flush.
+        with pytest.raises(Unreachable):
+            producer.flush()
+    assert producer.flush() == []
+    assert [payload for _, _, payload in network.messages] == [b"1"]
 
 
 def test_a_refused_batch_does_not_stand_in_the_way_of_the_next() -> None:

@@ -93,11 +93,18 @@ def test_a_topic_has_three_parts(topic: str) -> None:
 
 
 def test_a_batch_may_be_repeated_only_with_a_producer_and_a_sequence_id() -> None:
-    def idempotent(name: str | None, sequence_id: int | None) -> bool:
+    def idempotent(name: str | None, sequence_id: int | None, deduplication: bool = True) -> bool:
         return calls.produce(
-            "a/b/c", 0, [], txn_id=None, producer_name=name, sequence_id=sequence_id
+            "a/b/c",
+            0,
+            [],
+            txn_id=None,
+            producer_name=name,
+            sequence_id=sequence_id,
+            deduplication=deduplication,
         ).idempotent
 
     assert idempotent("p", 0)
     assert not idempotent("p", None)
     assert not idempotent(None, 0)
+    assert not idempotent("p", 0, deduplication=False)

@@ -87,6 +87,7 @@ class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     created_at: datetime | None = None
     buffer: str = "marker"
+    deduplication: bool = True
     retention_ms: int | None = None
     retention_bytes: int | None = None
 

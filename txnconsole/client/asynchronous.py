@@ -77,7 +77,8 @@ class AsyncioTask:
         self._task = task
 
     async def finished(self) -> None:
-        await self._task
+        # Awaited itself it would be cancelled with whoever waits for it, and once more by the next.
+        await asyncio.wait([self._task])
 
 
 class Opening(Generic[M]):

@@ -186,8 +186,10 @@ def produce(
     txn_id: str | None,
     producer_name: str | None,
     sequence_id: int | None,
+    deduplication: bool = True,
 ) -> Call[Produced]:
-    """Append one batch; idempotent by producer name and sequence id, and only with both."""
+    """Append one batch; idempotent by producer name and sequence id, and only with both, on a topic
+    that looks at them (``deduplication``)."""
     return produce_packed(
         topic,
         partition,
@@ -195,6 +197,7 @@ def produce(
         txn_id=txn_id,
         producer_name=producer_name,
         sequence_id=sequence_id,
+        deduplication=deduplication,
     )
 
 
@@ -206,6 +209,7 @@ def produce_packed(
     txn_id: str | None,
     producer_name: str | None,
     sequence_id: int | None,
+    deduplication: bool = True,
 ) -> Call[Produced]:
     """As :func:`produce`, of messages that are encoded as they are."""
     body = {
@@ -219,7 +223,7 @@ def produce_packed(
         body,
         Produced,
         media_type=MSGPACK,
-        idempotent=producer_name is not None and sequence_id is not None,
+        idempotent=deduplication and producer_name is not None and sequence_id is not None,
     )
 
 

@@ -103,11 +103,13 @@ class Operations:
         identity = ProducerIdentity(name=name, first_sequence_id=first_sequence_id)
 
         async def opened() -> AsyncProducer:
+            found = await self.topic(topic)
             return AsyncProducer(
                 self._transport,
                 topic,
                 identity,
-                partitions=(await self.topic(topic)).partitions,
+                partitions=found.partitions,
+                deduplication=found.deduplication,
                 limits=limits or BatchLimits(),
             )
 
@@ -173,6 +175,10 @@ class Operations:
                 transform,
                 begin=lambda: self.transaction(
                     timeout=timeout, client=consumer.name, heartbeat=True
+                ),
+                # Once: who cannot be told so waits for the end of a lease, and no caller for this.
+                leave=lambda: self._transport.attempt(
+                    calls.leave(topic, subscription, consumer=consumer.name)
                 ),
                 runtime=self._transport.runtime,
             )

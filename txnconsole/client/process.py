@@ -14,7 +14,12 @@ from txnconsole.client.arguments import wrong_type
 from txnconsole.client.asynchronous import Opening
 from txnconsole.client.calls import NewMessage
 from txnconsole.client.consumer import AsyncConsumer
-from txnconsole.client.errors import InvalidTxnStatus, TransactionAborted, TransactionConflict
+from txnconsole.client.errors import (
+    InvalidTxnStatus,
+    TransactionAborted,
+    TransactionConflict,
+    TxnConsoleError,
+)
 from txnconsole.client.producer import AsyncProducer
 from txnconsole.client.runtime import Runtime
 from txnconsole.client.transaction import AsyncTransaction
@@ -56,6 +61,10 @@ class Begin(Protocol):
     def __call__(self) -> Opening[AsyncTransaction]: ...
 
 
+class Leave(Protocol):
+    def __call__(self) -> Awaitable[object]: ...
+
+
 class Processor:
     """Receives a batch, sends what ``transform`` makes of it, acknowledges it, and commits both.
 
@@ -63,6 +72,8 @@ class Processor:
     and tried again. When ``transform`` raises, its batch is given back and the exception passes.
     When the commit has no answer the exception passes too; whatever its outcome, nothing is lost
     or done twice: the acknowledgements share it.
+
+    At its end it leaves the subscription, so that the next one need not wait for its lease.
     """
 
     def __init__(
@@ -72,13 +83,25 @@ class Processor:
         transform: Transform,
         *,
         begin: Begin,
+        leave: Leave,
         runtime: Runtime,
     ) -> None:
         self._consumer, self._producer, self._transform = consumer, producer, transform
-        self._begin, self._runtime = begin, runtime
+        self._begin, self._leave, self._runtime = begin, leave, runtime
 
     async def run(
         self, *, max_messages: int, wait: float, stop: Callable[[], bool], until_empty: bool
+    ) -> Processed:
+        try:
+            return await self._run(max_messages, wait, stop=stop, until_empty=until_empty)
+        finally:
+            try:
+                await self._leave()
+            except TxnConsoleError as error:
+                _log.info("%s has not left: %s", self._consumer.name, error)
+
+    async def _run(
+        self, max_messages: int, wait: float, *, stop: Callable[[], bool], until_empty: bool
     ) -> Processed:
         received = sent = committed = aborted = failures = 0
         while not stop():

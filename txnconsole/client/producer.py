@@ -36,8 +36,9 @@ class AsyncProducer:
     Messages wait until their batch is full or has lingered, or until ``flush``, the end of the
     ``with`` block or their transaction's commit. Batches of a partition are stored in the order in
     which they were filled. A batch that could not be delivered stays, under its sequence id, and
-    the next flush sends it again without storing it twice; one that the server refused for good is
-    dropped with the exception, which a batch that had lingered leaves for the next call.
+    the next flush sends it again without storing it twice; one that the server refused for good, or
+    that may be stored on a topic that does not deduplicate, is dropped with the exception. A batch
+    that had lingered leaves the exception for the next call, that of a transaction for its own.
 
     Callers take turns: while a batch is on its way, the others wait.
     """
@@ -49,11 +50,13 @@ class AsyncProducer:
         identity: ProducerIdentity,
         *,
         partitions: int,
+        deduplication: bool,
         limits: BatchLimits,
     ) -> None:
         self.transport = transport
         self._topic = topic
         self._identity = identity
+        self._deduplication = deduplication
         self._partitioner = Partitioner(partitions)
         self._batcher = Batcher(limits, first_sequence_id=identity.first_sequence_id or 0)
         self._sealed: deque[Batch] = deque()
@@ -61,7 +64,7 @@ class AsyncProducer:
         self._turn = transport.runtime.lock()
         self._linger = limits.linger
         self._lingering: Work | None = None
-        self._failure: Exception | None = None
+        self._failures: dict[str | None, Exception] = {}
         self._closed = False
 
     @property
@@ -104,7 +107,7 @@ class AsyncProducer:
         async with self._turn:
             if self._closed:
                 raise ProducerClosed(f"The producer {self.name} of {self._topic} is closed.")
-            self._raise_failure()
+            self._raise_failure(lambda candidate: candidate in (None, txn_id))
             chosen = self._partitioner.choose(key) if partition is None else partition
             if txn is not None:
                 txn.enlist(self)
@@ -131,7 +134,8 @@ class AsyncProducer:
             return batches
 
     async def deliver(self, batch: Batch) -> Produced:
-        """Send one batch. The same batch again answers ``duplicate`` and stores nothing."""
+        """Send one batch. The same batch again answers ``duplicate`` and stores nothing, on a topic
+        that deduplicates."""
         return await self.transport.perform(
             calls.produce(
                 self._topic,
@@ -140,6 +144,7 @@ class AsyncProducer:
                 txn_id=batch.txn_id,
                 producer_name=self._identity.name,
                 sequence_id=batch.sequence_id,
+                deduplication=self._deduplication,
             )
         )
 
@@ -167,40 +172,52 @@ class AsyncProducer:
     async def discard_transaction(self, txn_id: str) -> None:
         async with self._turn:
             self._transactions.pop(txn_id, None)
+            self._failures.pop(txn_id, None)
             self._batcher.discard(txn_id)
             self._forget([batch for batch in self._sealed if batch.txn_id == txn_id])
 
     async def _flush(self, wanted: Callable[[str | None], bool]) -> list[Produced]:
         async with self._turn:
-            self._raise_failure()
+            self._raise_failure(lambda candidate: candidate is None or wanted(candidate))
             self._sealed += self._batcher.seal(wanted)
             return await self._deliver_sealed(wanted)
 
     async def _deliver_sealed(self, wanted: Callable[[str | None], bool]) -> list[Produced]:
-        answers = []
-        for batch in [batch for batch in self._sealed if wanted(batch.txn_id)]:
-            try:
-                answers.append(await self.deliver(batch))
-            except Exception as error:
-                if batch.txn_id in self._transactions:
-                    self._transactions[batch.txn_id].fail(error)
-                # Another kind is about the batch itself, which no repetition would mend.
-                if not isinstance(error, TxnConsoleError) or not is_retryable(
-                    error, idempotent=True
-                ):
-                    self._forget([batch])
-                raise
-            self._forget([batch])
-        return answers
+        return [
+            await self._deliver_one(batch)
+            for batch in [batch for batch in self._sealed if wanted(batch.txn_id)]
+        ]
+
+    async def _deliver_one(self, batch: Batch) -> Produced:
+        try:
+            answer = await self.deliver(batch)
+        except BaseException as error:
+            stays = self._may_be_repeated(error)
+            if batch.txn_id in self._transactions and (isinstance(error, Exception) or not stays):
+                self._transactions[batch.txn_id].fail(error)
+            if not stays:
+                self._forget([batch])
+            raise
+        self._forget([batch])
+        return answer
+
+    def _may_be_repeated(self, error: BaseException) -> bool:
+        """Whether a batch that failed so may be sent again: what was interrupted may be stored, and
+        an exception that is not ours is about the batch itself, which no repetition would mend."""
+        if not isinstance(error, Exception):
+            return self._deduplication
+        return isinstance(error, TxnConsoleError) and is_retryable(
+            error, idempotent=self._deduplication
+        )
 
     def _forget(self, batches: list[Batch]) -> None:
         gone = {batch.sequence_id for batch in batches}
         self._sealed = deque(batch for batch in self._sealed if batch.sequence_id not in gone)
 
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+    def _raise_failure(self, wanted: Callable[[str | None], bool]) -> None:
+        for txn_id in self._failures:
+            if wanted(txn_id):
+                raise self._failures.pop(txn_id)
 
     def _start_lingering(self) -> None:
         if self._linger is not None and self._lingering is None and not self._batcher.empty:
@@ -225,15 +242,14 @@ class AsyncProducer:
     async def _sent_lingering(self) -> bool:
         """Send what is collected; returns whether something is left that could not be sent."""
         self._sealed += self._batcher.seal(_wanted(None))
-        try:
-            await self._deliver_sealed(_wanted(None))
-        except TxnConsoleError as error:
-            if not is_retryable(error, idempotent=True):
-                self._failure = error
-        except Exception as error:
-            self._failure = error
-            return False
-        return bool(self._sealed)
+        for batch in list(self._sealed):
+            try:
+                await self._deliver_one(batch)
+            except Exception as error:
+                if self._may_be_repeated(error):
+                    return True
+                self._failures.setdefault(batch.txn_id, error)
+        return False
 
     async def __aenter__(self) -> Self:
         return self

@@ -73,7 +73,9 @@ class Attempt:
         self.messages = 0
         self._client, self._sink, self._batch = client, sink, batch
         self._transaction: Transaction | None = None
-        self._collector = Collector(client.topic(sink.topic).partitions)
+        topic = client.topic(sink.topic)
+        self._deduplication = topic.deduplication
+        self._collector = Collector(topic.partitions)
         self._delivery = Delivery(self._send)
         self._extend_at = 0.0
 
@@ -132,6 +134,7 @@ class Attempt:
                 txn_id=self.txn_id,
                 producer_name=self._sink.client,
                 sequence_id=sequence_id,
+                deduplication=self._deduplication,
             )
         )
 
