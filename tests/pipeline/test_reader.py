@@ -30,6 +30,12 @@ class Standing:
     at: dict[Place, Position]
     asked: list[OffsetRange] = field(default_factory=list)
     made_by: str = "broker"
+    #: Where ledgers begin, by their id.
+    ledgers: dict[int, int] = field(default_factory=dict)
+
+    def opened_at(self, place: Place, after: int) -> int | None:
+        assert place == _P0
+        return min((at for ledger, at in self.ledgers.items() if ledger > after), default=None)
 
     def positions(self) -> dict[Place, Position]:
         return self.at
@@ -156,3 +162,47 @@ def test_offsets_of_before_logs_were_noted_or_by_another_clock_are_gone_on_with(
     for before in ({"0": 2}, {"made": foreign, "0": 2}, {"made": grown, "0": 2}):
         end = _stream(access).latestOffset(before, ReadAllAvailable())
         assert end == {"made": made, "0": 10, "1": 5}
+
+
+def test_a_topic_that_was_away_for_a_batch_and_made_anew_is_not_gone_on_with() -> None:
+    """A read of several topics goes on without it meanwhile."""
+    flights, trains = Place("public/default/flights", 0), Place("public/default/trains", 0)
+    others = Position(0, 5, _at(1_000), 2)
+    access = Standing({flights: Position(0, 10, _at(1_000), 1), trains: others})
+    read = TopicRead(access, "public/default/*", EARLIEST, LATEST, None, fail_on_data_loss=False)
+    stream = StreamReader(read, MESSAGE_SCHEMA)
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    access.at = {trains: others}
+    away = stream.latestOffset(end, ReadAllAvailable())
+    assert away == end
+    access.at = {flights: Position(0, 99, _at(2_000), 3), trains: others}
+    with pytest.raises(PositionLost, match="flights:0: made anew"):
+        stream.latestOffset(away, ReadAllAvailable())
+
+
+def test_a_log_that_was_cut_below_what_was_read_is_not_gone_on_with() -> None:
+    """Also once it is longer than that, and for a batch of before a restart."""
+    access = Standing({_P0: Position(0, 10, ledger=7)})
+    stream = _stream(access)
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert end == {"made": {"ledgers": {"0": 7}}, "0": 10}
+    access.at = {_P0: Position(0, 30, ledger=9)}
+    access.ledgers = {7: 0, 8: 10, 9: 20}  # Only rolled.
+    assert _stream(access).latestOffset(end, ReadAllAvailable())["0"] == 30
+    access.ledgers = {7: 0, 8: 4, 9: 20}
+    for query in (stream, _stream(access)):
+        with pytest.raises(PositionLost, match=r"flights:0 at 4\. .* Start with a new checkpoint"):
+            query.latestOffset(end, ReadAllAvailable())
+    with pytest.raises(PositionLost):
+        _stream(access).partitions({"0": 0}, end)
+    assert access.asked == []
+    assert _stream(access).latestOffset({"0": 10}, ReadAllAvailable())["0"] == 30  # Of before.
+
+
+def test_a_log_that_is_cut_while_a_run_that_is_to_end_goes_on_is_not_gone_on_with() -> None:
+    access = Standing({_P0: Position(0, 10, ledger=7)})
+    stream = _stream(access)
+    stream.prepareForTriggerAvailableNow()
+    access.at, access.ledgers = {_P0: Position(0, 12, ledger=8)}, {7: 0, 8: 4}
+    with pytest.raises(PositionLost, match="flights:0 at 4"):
+        stream.latestOffset({"0": 0}, ReadAllAvailable())

@@ -161,6 +161,23 @@ def test_a_topic_that_was_made_anew_is_not_gone_on_with(
     assert committed(copy.target) == [b"a", b"b"]
 
 
+def test_a_topic_that_was_cut_below_what_was_read_is_not_gone_on_with(
+    server: Served, client: Client, copy: Copy, produce: Produce, committed: Committed
+) -> None:
+    """It has grown since: its first messages after the cut would be left out."""
+    produce(copy.source, [b"a", b"b", b"c"])
+    copy.run()
+    with server.client("admin") as admin:
+        place = f"/topics/{copy.source}/partitions/0"
+        for call in ("offline", "truncate", "online"):
+            body = {"offset": 0, "reason": "test"} if call == "truncate" else {"reason": "test"}
+            admin.post(f"{place}/{call}", json=body).raise_for_status()
+    produce(copy.source, [b"%d" % number for number in range(9)])
+    with pytest.raises(StreamingQueryException, match=r"Cut below what .* has read: .*:0 at"):
+        copy.run()
+    assert committed(copy.target) == [b"a", b"b", b"c"]
+
+
 def test_a_stream_starts_where_it_is_told_to(
     copy: Copy, produce: Produce, committed: Committed
 ) -> None:

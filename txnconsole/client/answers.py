@@ -128,15 +128,23 @@ class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[CursorInfo] = []
 
 
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a log; its ledger's id is never given again on its broker."""
+
+    ledger_id: int
+    first_offset: int
+
+
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Where a partition stands; ``stable_position`` is inclusive and -1 when there is none. What
-    was below ``log_start_offset`` has been dropped by retention."""
+    was below ``log_start_offset`` has been dropped by retention; ``segments`` are the newest."""
 
     last_offset: int
     stable_position: int
     last_stable_offset: int
     state: str
     log_start_offset: int = 0
+    segments: tuple[Segment, ...] = ()
 
 
 class Produced(msgspec.Struct, frozen=True, kw_only=True):

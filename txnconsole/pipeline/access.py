@@ -32,6 +32,10 @@ class Access(Protocol):
             TopicNotFound: no topic of that name.
         """
 
+    def opened_at(self, place: Place, after: int) -> int | None:
+        """The lowest offset at which a ledger of a partition begins that was opened after another;
+        None when there is none."""
+
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
         """Share ranges out over tasks."""
 

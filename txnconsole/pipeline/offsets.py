@@ -16,8 +16,7 @@ from pyspark.sql.datasource import InputPartition
 
 EARLIEST, LATEST = "earliest", "latest"
 #: Keys of a stream's offsets that are no partitions: the subscription that they belong to, as
-#: ``tenant/namespace/topic/name``, and which logs they are of, as ``{"by": whose clock, "at":
-#: {partition: ms}}``.
+#: ``tenant/namespace/topic/name``, and which logs they are of (txnconsole.pipeline.same_log).
 SUBSCRIPTION, MADE = "subscription", "made"
 _PATTERN = frozenset("*?[")
 
@@ -39,11 +38,13 @@ Offsets = Mapping[Place, int]
 @dataclass(frozen=True)
 class Position:
     """Where a log begins, and where it ends for a reader (exclusive); ``made_at`` tells it from
-    another that had its name."""
+    another that had its name, ``ledger``, the newest of its ledgers, from what it was before a
+    cut."""
 
     start: int
     end: int
     made_at: datetime | None = None
+    ledger: int | None = None
 
     @property
     def made(self) -> int | None:

@@ -48,8 +48,14 @@ class HttpAccess:
                 committed = self.isolation == READ_COMMITTED
                 end = status.last_stable_offset if committed else status.last_offset + 1
                 place = Place(topic.topic, number)
-                found[place] = Position(status.log_start_offset, end, topic.created_at)
+                newest = max((each.ledger_id for each in status.segments), default=None)
+                found[place] = Position(status.log_start_offset, end, topic.created_at, newest)
         return found
+
+    def opened_at(self, place: Place, after: int) -> int | None:
+        status = self.connection.client().partition(place.topic, place.partition)
+        begins = [each.first_offset for each in status.segments if each.ledger_id > after]
+        return min(begins, default=None)
 
     def _topics(self, client: Client) -> list[TopicInfo]:
         if not is_pattern(self.topic):

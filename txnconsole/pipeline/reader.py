@@ -27,6 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from txnconsole.client.reader import Isolation, Order
+from txnconsole.pipeline import same_log
 from txnconsole.pipeline.access import (
     COMMITTED,
     PUBLISHED,
@@ -43,17 +44,14 @@ from txnconsole.pipeline.messages import arrow_schema
 from txnconsole.pipeline.offsets import (
     EARLIEST,
     LATEST,
-    MADE,
     SUBSCRIPTION,
     OffsetRange,
     Offsets,
     Place,
     Position,
-    PositionLost,
     advance,
     between,
     is_pattern,
-    key_of,
     noted_offsets,
     parse_offsets,
     to_json,
@@ -108,12 +106,16 @@ class TopicRead:
             return self.subscription.start(self.connection.client())
         return parse_offsets(self.starting, self.topic, positions)
 
-    def noted(self, offsets: Offsets, positions: Mapping[Place, Position]) -> dict[str, Any]:
+    def noted(
+        self,
+        offsets: Offsets,
+        positions: Mapping[Place, Position],
+        before: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """Offsets for a checkpoint, with which logs they are of; its sink finds there whose they
-        are."""
+        are. ``before``: what the checkpoint has noted so far."""
         tag = {} if self.subscription is None else {SUBSCRIPTION: self.subscription.tag}
-        made = {place: at.made for place, at in positions.items() if at.made is not None}
-        logs = {MADE: {"by": self.access.made_by, "at": to_json(made, self.topic)}} if made else {}
+        logs = same_log.note(self.access, self.topic, offsets, positions, before or {})
         return {**tag, **logs, **to_json(offsets, self.topic)}
 
     def offsets(self, noted: Mapping[str, Any]) -> dict[Place, int]:
@@ -134,20 +136,9 @@ class TopicRead:
         """Refuse to go on in a log that is not the one whose offsets were noted.
 
         Raises:
-            PositionLost: a topic was deleted and made anew under its name.
+            PositionLost: it was made anew, or cut below them.
         """
-        made = noted.get(MADE, {})
-        known = made.get("at", {}) if made.get("by") == self.access.made_by else {}
-        anew = [
-            str(place)
-            for place, position in sorted(positions.items())
-            if known.get(key_of(place, self.topic), position.made) != position.made
-        ]
-        if anew:
-            raise PositionLost(
-                f"{', '.join(anew[:5])}: made anew since the query has read it; its offsets say"
-                " nothing about this log. Start with a new checkpoint, and a new sink."
-            )
+        same_log.require_same(self.access, self.topic, noted, positions)
 
     def read(
         self, part: InputPartition, bounds: Bounds, schema: StructType
@@ -187,7 +178,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, read: TopicRead, schema: StructType) -> None:
         self._read, self._schema = read, schema
-        self._final: Offsets | None = None
+        #: Where a run that is to end ends, as it was noted when it began.
+        self._final: dict[str, Any] | None = None
         self._known = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -198,10 +190,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         positions = self._read.access.positions()
         self._read.require_same(start, positions)
         self._known = True
-        end = _ends(positions) if self._final is None else self._final
+        end = _ends(positions)
+        if self._final is not None:
+            self._read.require_same(self._final, positions)
+            end = self._read.offsets(self._final)
         begin = self._above_retention(self._read.offsets(start), positions, end)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return self._read.noted(advance(begin, end, rows), positions)
+        return self._read.noted(advance(begin, end, rows), positions, start)
 
     def _above_retention(
         self, start: Offsets, positions: Mapping[Place, Position], end: Offsets
@@ -228,7 +223,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._read.noted(_ends(positions), positions)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._final = _ends(self._read.access.positions())
+        self._final = self.reportLatestOffset()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if not self._known:  # A batch of before a restart comes without a question for its end.

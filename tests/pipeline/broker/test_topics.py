@@ -317,3 +317,23 @@ def test_a_role_that_may_only_read_is_enough_and_may_only_read(
         connection.execute("SELECT count(*) FROM coordinator.transaction_log")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("CREATE TABLE coordinator.mine (id int)")
+
+
+def test_a_log_that_was_cut_has_a_ledger_that_begins_below_what_was_there(
+    engine: Engine, found: Databases
+) -> None:
+    make_topic(engine, segment_max_messages=2)
+    engine.produce(P0, batch("a", "b"))
+    engine.produce(P0, batch("c"))
+    reading = access(found)
+    before = reading.positions()[Place(_NAME, 0)]
+    assert before.ledger is not None
+    assert reading.opened_at(Place(_NAME, 0), before.ledger) is None
+    engine.produce(P0, batch("d"))
+    engine.produce(P0, batch("e"))
+    assert reading.opened_at(Place(_NAME, 0), before.ledger) == before.end + 1  # It was rolled.
+    engine.partitions.take_offline(P0, reason="test")
+    engine.partitions.truncate(P0, 2)
+    engine.partitions.bring_online(P0)
+    engine.produce(P0, batch("f", "g"))
+    assert reading.opened_at(Place(_NAME, 0), before.ledger) == 2

@@ -30,6 +30,7 @@ class Log:
         stable: where READ_COMMITTED ends, exclusive.
         recovering: its broker has crashed, and nothing has asked for it since.
         made_at: when its partition was made, there.
+        ledger: the newest of its ledgers; None while it recovers.
     """
 
     broker: str
@@ -44,6 +45,7 @@ class Log:
     online: bool
     recovering: bool
     made_at: datetime
+    ledger: int | None
 
 
 def logs_of(connection: psycopg.Connection[Any], broker: str, pattern: str) -> list[Log]:
@@ -92,6 +94,7 @@ def _log(connection: psycopg.Connection[Any], broker: str, row: Any) -> Log:
         online=row.online,
         recovering=row.next_offset is None,
         made_at=row.created_at,
+        ledger=row.ledger_id,
     )
 
 
@@ -108,6 +111,13 @@ def logs_since(
     lower = {row.partition_id: row.lower for row in rows}
     for log in logs:
         yield replace(log, lower=max(log.lower, lower.get(log.log_id, log.lower)))
+
+
+def opened_at(connection: psycopg.Connection[Any], log: Log, after: int) -> int | None:
+    """The lowest offset at which a ledger of a log begins that was opened after another."""
+    asked = {"log_id": log.log_id, "after": after}
+    [(began,)] = connection.execute(statements.named("opened_at"), asked).fetchall()
+    return None if began is None else int(began)
 
 
 def stretches_of(

@@ -9,10 +9,15 @@ SELECT clock_timestamp() AS now
 -- of its own (compacted_id). Positions are null while a partition recovers from a crash.
 SELECT
     p.partition_id, p.topic, p.number, p.buffer, p.sidecar_of, p.compacted_id, p.online,
-    p.created_at, coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset, l.next_offset,
+    p.created_at, l.ledger_id, coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset,
+    l.next_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) AS stable_end
 FROM broker.partition p LEFT JOIN broker.partition_live l USING (partition_id)
 ORDER BY p.topic, p.number, p.partition_id
+
+-- opened_at --
+SELECT min(first_offset) AS first_offset FROM broker.segment
+WHERE partition_id = %(log_id)s AND ledger_id > %(after)s
 
 -- log_end --
 -- Where a log without its head ends.

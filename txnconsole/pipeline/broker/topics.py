@@ -16,7 +16,14 @@ from txnconsole.pipeline.access import COMMITTED, READ_COMMITTED
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import Databases, Reading
 from txnconsole.pipeline.broker.entries import Opener, opens
-from txnconsole.pipeline.broker.logs import COMPACTED, PARTITION, Log, logs_of, stretches_of
+from txnconsole.pipeline.broker.logs import (
+    COMPACTED,
+    PARTITION,
+    Log,
+    logs_of,
+    opened_at,
+    stretches_of,
+)
 from txnconsole.pipeline.broker.splitting import Stretch, alternate, cut, pack
 from txnconsole.pipeline.data_loss import dropped, tell
 from txnconsole.pipeline.filters import Bounds
@@ -86,9 +93,15 @@ class BrokerAccess:
                 each.log.lower,
                 each.log.stable if committed else each.log.upper,
                 each.log.made_at,
+                each.log.ledger,
             )
             for place, each in self._partitions().items()
         }
+
+    def opened_at(self, place: Place, after: int) -> int | None:
+        log = self._partitions()[place].log
+        with self.databases.planning(log.broker, self.snapshot.get(log.broker)) as session:
+            return opened_at(session, log, after)
 
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
         wanted: dict[str, list[tuple[_Partition, OffsetRange]]] = defaultdict(list)

@@ -1,0 +1,103 @@
+"""Whether a stream's offsets are still of the logs that they were noted of.
+
+An offset alone is no message: a topic that was deleted and made anew has others at the same ones,
+and so has a log whose end was cut, once it has grown again. So a checkpoint notes beside its
+offsets when each partition was made, and which ledger was its newest: ``{"by": whose clock, "at":
+{partition: ms}, "ledgers": {partition: id}}``. Ledgers of a partition are opened in the order of
+their ids, each where the log ends; so one that was opened since, and begins below an offset that
+had been read by then, tells of a cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from txnconsole.pipeline.access import Access
+from txnconsole.pipeline.offsets import (
+    MADE,
+    Offsets,
+    Place,
+    Position,
+    PositionLost,
+    key_of,
+    noted_offsets,
+    to_json,
+)
+
+_BY, _AT, _LEDGERS = "by", "at", "ledgers"
+_START_ANEW = "Start with a new checkpoint, and a new sink"
+
+
+def note(
+    access: Access,
+    topic: str,
+    offsets: Offsets,
+    positions: Mapping[Place, Position],
+    before: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What a checkpoint says of the logs that its offsets are of; nothing when nobody knows.
+
+    Args:
+        before: what the checkpoint has said; of a topic that is not there now it is kept, since its
+            offsets are.
+    """
+    away = {key_of(place, topic) for place in offsets.keys() - positions.keys()}
+    said = before.get(MADE, {})
+    made = {place: at.made for place, at in positions.items() if at.made is not None}
+    ledgers = {place: at.ledger for place, at in positions.items() if at.ledger is not None}
+    same_clock = said.get(_BY) == access.made_by
+    at = _kept(said.get(_AT, {}) if same_clock else {}, away) | to_json(made, topic)
+    newest = _kept(said.get(_LEDGERS, {}), away) | to_json(ledgers, topic)
+    logs = {_BY: access.made_by, _AT: at} if at else {}
+    if newest:
+        logs[_LEDGERS] = newest
+    return {MADE: logs} if logs else {}
+
+
+def require_same(
+    access: Access, topic: str, noted: Mapping[str, Any], positions: Mapping[Place, Position]
+) -> None:
+    """Refuse to go on in a log that is not the one whose offsets were noted, or not as it was.
+
+    Raises:
+        PositionLost: a topic was deleted and made anew under its name, or its end was cut below
+            what was read of it.
+    """
+    said = noted.get(MADE, {})
+    made = said.get(_AT, {}) if said.get(_BY) == access.made_by else {}
+    if anew := [
+        str(place)
+        for place, position in sorted(positions.items())
+        if made.get(key_of(place, topic), position.made) != position.made
+    ]:
+        raise PositionLost(
+            f"{', '.join(anew[:5])}: made anew since the query has read it; its offsets say"
+            f" nothing about this log. {_START_ANEW}."
+        )
+    if cut := _cut(access, topic, noted, positions):
+        told = ", ".join(f"{place} at {offset}" for place, offset in cut[:5])
+        raise PositionLost(
+            f"Cut below what the query has read: {told}. Other messages stand there now."
+            f" {_START_ANEW}, from where it was cut (startingOffsets) or from a subscription."
+        )
+
+
+def _cut(
+    access: Access, topic: str, noted: Mapping[str, Any], positions: Mapping[Place, Position]
+) -> list[tuple[Place, int]]:
+    """Partitions that lost messages which were read, and from which offset on."""
+    ledgers = noted.get(MADE, {}).get(_LEDGERS, {})
+    found: list[tuple[Place, int]] = []
+    for place, read in sorted(noted_offsets(noted, topic).items()):
+        known, position = ledgers.get(key_of(place, topic)), positions.get(place)
+        if known is None or position is None or position.ledger in (known, None):
+            continue
+        began = access.opened_at(place, known)
+        if began is not None and began < read:
+            found.append((place, began))
+    return found
+
+
+def _kept(said: Mapping[str, int], keys: set[str]) -> dict[str, int]:
+    return {key: value for key, value in said.items() if key in keys}
