@@ -249,6 +249,103 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
     _check_the_dead_letters(report, planted["hanging"])
 
 
+def test_what_no_reader_would_get_is_reported(spark: SparkSession, copied: Copied) -> None:
+    """Each time the log is whole to the eye: its readers are led astray, or the rest is consistent."""
+    damage = Damage(copied)
+    # 0: the index has a row too many, at the marker of a transaction without messages there.
+    present = {_txn(row) for row in damage.of("entries", 0) if row["tc_id"] is not None}
+    stray = next(
+        row
+        for row in damage.tables["headers"]
+        if row["status"] == "ABORTED" and _txn(row) not in present
+    )
+    at = damage.append(0, damage.marker(0), kind="A", **_id(stray))
+    span = {"first_offset": at - 2, "last_offset": at, "last_stable_offset": at + 1}
+    damage.add("index", damage.of("index", 0)[0], **span, **_id(stray), aborted=True)
+    # 1: all entries are gone, and what follows from them.
+    for table in ("entries", "index", "ongoing"):
+        kept = [row for row in damage.tables[table] if not _in(row, damage.log(1))]
+        damage.tables[table] = kept
+    damage.log(1)["first_ongoing_offset"] = None
+    # 2: two entries overlap; 3: one is missing; 4: an index row begins elsewhere.
+    wide, lost = (
+        next(row for row in damage.of("entries", number)[3:] if row["tc_id"] is None)
+        for number in (2, 3)
+    )
+    wide["last_offset"] += 1
+    damage.tables["entries"].remove(lost)
+    damage.of("index", 4)[3]["first_offset"] -= 1
+    # A transaction that was never issued holds a message of a subscription.
+    never = {"tc_id": 0, "sequence": 10**6}
+    held = damage.acks("pending_acks", 5)[0]
+    step = damage.acks("ack_steps", 5, 7)[0]
+    damage.add("pending_acks", held, **never, lower=10, upper=11)
+    damage.add("ack_steps", step, **never, lower=10, upper=11, step=10**9)
+    misplaced = _plant_in_a_sidecar(damage)
+    damage.write()
+
+    report = _audit(spark, copied.read(spark))
+    found = _by_place(report)
+    assert found[0] == {"index_row_unfounded"}
+    assert found[1] == {"log_end"}
+    assert found[2] == {"gap"}
+    assert found[3] == {"gap"}
+    assert found[4] == {"index_row_wrong"}
+    told = [(each.txn_id, each.evidence) for each in report.findings if each.txn_id == _txn(never)]
+    unknown = {"first_message": 10, "last_message": 10, "messages": 1, "subscription": "readers"}
+    assert (_txn(never), unknown) in told
+    in_sidecar = {
+        (finding.txn_id, finding.rule)
+        for finding in report.findings
+        if finding.topic == SIDECAR_NAME
+    }
+    assert in_sidecar == {*misplaced, (None, "stable_position")}
+
+
+def _plant_in_a_sidecar(damage: Damage) -> set[tuple[str, str]]:
+    """Damage to commits of a sidecar-buffered partition, which are all there; what is to be found."""
+    logs = {
+        row["layout"]: row
+        for row in damage.tables["logs"]
+        if (row["topic"], row["number"]) == (SIDECAR_NAME, 1)
+    }
+    rows = {
+        (table, layout): [row for row in damage.tables[table] if _in(row, logs[layout])]
+        for table, layout in (
+            ("entries", "home"),
+            ("entries", "sidecar"),
+            ("entries", "compacted"),
+            ("index", "sidecar"),
+        )
+    }
+    waiting = {_txn(row) for row in rows["entries", "sidecar"] if row["kind"] == "D"}
+    index = [row for row in rows["index", "sidecar"] if not row["aborted"] and _txn(row) in waiting]
+    missing, elsewhere, aborted, short, unmarked, counted = index[:6]
+    damage.tables["index"].remove(missing)
+    elsewhere["commit_offset"] += 1
+    aborted["aborted"] = True
+    own = [
+        row for row in rows["entries", "sidecar"] if row["kind"] == "D" and _txn(row) == _txn(short)
+    ]
+    short["first_offset"] = own[0]["first_offset"] + 1
+    marker = next(
+        row for row in rows["entries", "home"] if row["kind"] == "C" and _txn(row) == _txn(unmarked)
+    )
+    marker |= {"kind": "D", "tc_id": None, "sequence": None, "txn_messages": None}
+    last = [
+        row
+        for row in rows["entries", "sidecar"]
+        if row["kind"] == "D" and _txn(row) == _txn(counted)
+    ][-1]
+    last["txn_messages"] += 1
+    shifted = rows["entries", "compacted"][-1]
+    shifted["first_offset"] += 1
+    shifted["last_offset"] += 1
+    logs["home"]["first_ongoing_offset"] = 3
+    all_of_them = (*index[:6], shifted)
+    return {(_txn(row), "commit_misplaced") for row in all_of_them}
+
+
 def _has_messages(damage: Damage, header: Row) -> bool:
     """Whether an open transaction has messages."""
     return header["status"] == "OPEN" and any(
@@ -400,6 +497,7 @@ def _by_place(report: Report) -> dict[int, set[str]]:
     return found
 
 
+SIDECAR_NAME = str(SIDECAR)
 _EVERYWHERE = ("opposite_markers", "unknown_transaction")
 
 

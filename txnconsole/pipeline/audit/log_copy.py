@@ -28,7 +28,8 @@ TABLES: Mapping[str, str] = {
     ),
     "index": (
         "broker string, log_id string, last_offset bigint, first_offset bigint,"
-        " last_stable_offset bigint, tc_id int, sequence bigint, aborted boolean"
+        " last_stable_offset bigint, tc_id int, sequence bigint, aborted boolean,"
+        " commit_offset bigint"
     ),
     "ongoing": (
         "broker string, log_id string, tc_id int, sequence bigint, first_offset bigint,"
