@@ -250,7 +250,7 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
 
 
 def test_what_no_reader_would_get_is_reported(spark: SparkSession, copied: Copied) -> None:
-    """Each time the log is whole to the eye: its readers are led astray, or the rest is consistent."""
+    """To the eye each log is whole: its readers are led astray, or its other state agrees."""
     damage = Damage(copied)
     # 0: the index has a row too many, at the marker of a transaction without messages there.
     present = {_txn(row) for row in damage.of("entries", 0) if row["tc_id"] is not None}
@@ -303,7 +303,7 @@ def test_what_no_reader_would_get_is_reported(spark: SparkSession, copied: Copie
 
 
 def _plant_in_a_sidecar(damage: Damage) -> set[tuple[str, str]]:
-    """Damage to commits of a sidecar-buffered partition, which are all there; what is to be found."""
+    """Damage to commits of a sidecar-buffered partition; answers what is to be found."""
     logs = {
         row["layout"]: row
         for row in damage.tables["logs"]
