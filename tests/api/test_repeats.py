@@ -140,6 +140,19 @@ def test_a_malformed_key_is_refused(program: Caller, key: str) -> None:
     assert opened(program) == 0
 
 
+def test_a_batch_is_not_taken_under_a_key_that_would_not_keep_it_from_being_stored_twice(
+    program: Caller, topic: str
+) -> None:
+    path = f"/topics/{topic}/partitions/0/messages"
+    body = {"messages": [{"payload": "x"}]}
+    refused = post(program, path, body, "k")
+    assert refused.is_problem(400, "InvalidRequest")
+    assert "producer_name and sequence_id" in refused.json["detail"]
+    named = body | {"producer_name": "p", "sequence_id": 1}
+    assert [post(program, path, named, "k").status for _ in range(2)] == [201, 200]
+    assert program.get(path).json["last_offset"] == 0
+
+
 def test_what_was_deleted_is_deleted_again_under_its_key_and_is_not_there_without(
     as_role: Callable[..., Caller], topic: str
 ) -> None:

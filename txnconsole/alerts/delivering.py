@@ -21,7 +21,7 @@ from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.models import Evaluation, Message
 from txnconsole.alerts.states import ChannelKind, MessageState
 
-#: Attempts until a message is given up: an hour and a half, or a little less.
+#: Attempts until a message is given up: half an hour to an hour, as the jitter is.
 MAX_ATTEMPTS = 12
 #: How long who sends a message has it to itself; longer than any attempt takes.
 LEASE = timedelta(seconds=60)
