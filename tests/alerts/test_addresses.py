@@ -82,5 +82,8 @@ def test_a_name_that_nobody_knows_is_refused() -> None:
     target = Target.parse("https://nowhere.invalid/")
     with pytest.raises(Refused, match=r"nowhere\.invalid cannot be found"):
         checked_address(target, private=True, look_up=unknown)
+    for host in ("a..b", "a" * 70 + ".com"):
+        with pytest.raises(Refused, match="cannot be found"):
+            checked_address(Target.parse(f"http://{host}/"), private=True)
     with pytest.raises(Refused, match="no address"):
         checked_address(target, private=True, look_up=answering())

@@ -10,9 +10,12 @@ from django.core import mail
 from django.db.models.functions import Now
 
 from engine import Engine
+from engine.postgres import deadlines
 from tests.alerts.conftest import look, pass_time, rule_of
 from tests.alerts.test_evaluating import finish, hold_back
 from tests.api.conftest import Caller
+from txnconsole.alerts import delivering
+from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.models import Channel, Evaluation, Message, Rule
@@ -242,6 +245,20 @@ def test_a_test_says_at_once_what_came_of_it(admin: Caller) -> None:
     assert elsewhere.is_problem(404, "AlertMessageNotFound")
     assert admin.delete(path).status == 204
     assert not Message.objects.filter(channel_id=hook["id"]).exists()
+
+
+def test_a_test_of_a_receiver_that_is_silent_for_as_long_as_a_request_may_take_says_so(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = made(admin.post("/alerts/channels", HOOK))["channel"]
+
+    def silent(message: Message) -> None:
+        monkeypatch.setattr(deadlines, "monotonic", lambda: float("inf"))
+        raise DeliveryFailed("It did not answer in time.")
+
+    monkeypatch.setattr(delivering, "_SEND", {"webhook": silent})
+    answer = made(admin.post(f"/alerts/channels/{channel['id']}/test"), 200)
+    assert (answer["state"], answer["last_error"]) == ("dead", "It did not answer in time.")
 
 
 def test_a_token_that_is_limited_to_topics_sees_no_alerts(as_role: Callable[..., Caller]) -> None:

@@ -92,7 +92,7 @@ def checked_address(target: Target, *, private: bool, look_up: Lookup = lookup) 
     """
     try:
         addresses = look_up(target.host, target.port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # The latter: it cannot be a name at all.
         raise Refused(f"The host {target.host} cannot be found.") from error
     if not addresses:
         raise Refused(f"The host {target.host} has no address.")
