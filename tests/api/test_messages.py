@@ -14,9 +14,11 @@ from pytest_django import Settings
 
 from engine import Engine
 from engine.model.message import NewMessage
-from engine.model.topic_name import PartitionName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.subscription.arrivals import Arrivals
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
 from txnconsole.access import tokens
+from txnconsole.access.models import Token
 from txnconsole.api import limits, long_poll
 
 
@@ -302,6 +304,29 @@ def test_a_waiting_fetch_answers_as_soon_as_there_is_something(
     waiting.join()
     assert _payloads(answers[0]) == ["late"]
     assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize("call", ["fetch", "receive"])
+def test_who_is_revoked_while_a_call_waits_is_given_nothing(
+    call: str, program: Caller, topic: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    assert program.put(subscription).status == 201
+
+    def revoked(*_: object, **__: object) -> None:
+        engine.produce(PartitionName.parse(f"{TOPIC}:0"), [NewMessage(payload=b"secret")])
+        for token in Token.objects.all():
+            tokens.revoke(token)
+
+    monkeypatch.setattr(Arrivals, "in_partition", revoked)
+    monkeypatch.setattr(Arrivals, "in_subscription", revoked)
+    if call == "fetch":
+        answer = program.get(f"{MESSAGES}?wait_ms=20000")
+    else:
+        answer = program.post(f"{subscription}/receive", {"consumer": "c", "wait_ms": 20_000})
+    assert answer.is_problem(401, "NotAuthenticated")
+    name = SubscriptionName(TopicName.parse(TOPIC), "s")
+    assert len(engine.receive(name, "other", max_messages=9)) == 1
 
 
 def test_a_waiting_fetch_waits_no_longer_than_asked(program: Caller, topic: str) -> None:

@@ -37,12 +37,17 @@ def place_to_wait(wait_ms: int) -> Generator[int]:
         yield 0
         return
     try:
-        if not connection.in_atomic_block:  # The caller's token was looked up on it, for one.
-            connection.close()
+        _let_go()
         with deadlines.later(wait_ms / 1000):
             yield wait_ms
     finally:
         _places.release()
+
+
+def _let_go() -> None:
+    """Give Django's connection back; the caller's token was looked up on it, for one."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def wait_until(
@@ -51,11 +56,13 @@ def wait_until(
     *,
     wait_ms: int,
     stirred: Callable[[T, float], None] = lambda _answer, _seconds: None,
+    still_allowed: Callable[[], object] = lambda: None,
 ) -> T:
     """Read until the answer is ready or ``wait_ms`` have passed; return the last answer.
 
     ``stirred`` waits until there may be another answer than the last, at most so many seconds;
-    without it the answer is read again and again.
+    without it the answer is read again and again. ``still_allowed`` raises when the caller may not
+    have what has come while it waited.
     """
     answer = read()
     if wait_ms == 0 or ready(answer):
@@ -71,5 +78,7 @@ def wait_until(
                 pause = min(pause * _GROWTH, _LONGEST_PAUSE)
             else:
                 pause = _FIRST_PAUSE
+            still_allowed()
+            _let_go()
             answer = read()
     return answer

@@ -8,6 +8,7 @@ from engine.model.errors import PayloadTooLarge
 from engine.model.message import NewMessage
 from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
+from txnconsole.access.authentication import require_token_still
 from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import invalid, named
@@ -118,6 +119,7 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             stirred=lambda seen, seconds: engine().arrivals.in_partition(
                 self.partition, seen, committed=query.until_stable, seconds=seconds
             ),
+            still_allowed=lambda: require_token_still(call.request),
         )
         return fetched(
             answer,

@@ -9,6 +9,7 @@ from engine.model.message import MessageID
 from engine.model.page import decode_cursor, encode_cursor
 from engine.model.subscription import SubscriptionSettings
 from engine.model.txn_id import TxnID
+from txnconsole.access.authentication import require_token_still
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import all_named, invalid, named
 from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
@@ -191,6 +192,7 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
             stirred=lambda _, seconds: engine().arrivals.in_subscription(
                 self.subscription, body.consumer, seconds=seconds
             ),
+            still_allowed=lambda: require_token_still(call.request),
         )
         return received(messages, packed=call.packed)
 
