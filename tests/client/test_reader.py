@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.server import Served
 from txnconsole.client import Client, Reader, Transaction
+from txnconsole.client.reader import Order
 
 ENDED = 30.0
 
@@ -47,3 +50,24 @@ def test_both_filters_and_both_orders_give_the_committed_messages(
             assert payloads(reader) == published
     following.next_offset = 0
     assert sorted(payloads(following)) == sorted(published)
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_a_loop_that_is_left_loses_nothing_of_what_was_fetched(
+    server: Served, admin: Client, order: Order
+) -> None:
+    topic = server.topic()
+    with admin.producer(topic) as producer:
+        for number in range(6):
+            producer.send(str(number).encode())
+    reader = admin.reader(topic, 0, order=order, max_messages=4)
+    assert next(iter(reader)).payload == b"0"
+    assert [next(iter(reader)).payload, next(iter(reader)).payload] == [b"1", b"2"]
+    if order == "published":
+        assert reader.next_offset == 3
+    assert [message.payload for message in reader.fetch().messages] == [b"3"]
+    assert payloads(reader) == [b"4", b"5"]
+    reader.next_offset = 0
+    assert next(iter(reader)).payload == b"0"
+    reader.next_offset = 4
+    assert payloads(reader) == [b"4", b"5"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from typing import Literal
 
@@ -26,7 +27,8 @@ class AsyncReader:
     offsets then go up and down. With the filter at the ``client``, aborted messages are dropped
     here and not by the server, as Kafka's consumers do it.
 
-    Iterating ends where nothing more can be read now; iterating again goes on from there.
+    Iterating ends where nothing more can be read now; iterating again goes on from there, or after
+    the last message that a loop was given before it was left.
     """
 
     def __init__(
@@ -53,21 +55,29 @@ class AsyncReader:
             "order": order,
             "filter": "client" if self._filters else None,
         }
+        self._fetched: Fetched | None = None
         self.next_offset = from_offset
 
     @property
     def next_offset(self) -> int:
         """Where the next fetch begins; set it to go elsewhere. In committed order, how far in the
         log the reader is: it may be inside the transaction that committed there."""
+        if self._left and self._query["order"] == "published":
+            return self._left[0].offset
         return self._next_offset
 
     @next_offset.setter
     def next_offset(self, offset: int) -> None:
         self._next_offset = offset
         self._cursor: str | None = None
+        self._left: deque[Message] = deque()
 
     async def fetch(self, *, wait: float = 0.0) -> Fetched:
-        """One fetch, waiting ``wait`` seconds at most for the first message."""
+        """One fetch, waiting ``wait`` seconds at most for the first message. What a loop has left
+        of the fetch before comes first, by itself."""
+        if self._fetched is not None and self._left:
+            left, self._left = list(self._left), deque()
+            return msgspec.structs.replace(self._fetched, messages=left)
         place = (
             {"from_offset": self._next_offset} if self._cursor is None else {"cursor": self._cursor}
         )
@@ -81,15 +91,17 @@ class AsyncReader:
         )
         self._next_offset, self._cursor = fetched.next_offset, fetched.next_cursor
         if self._filters:
-            return msgspec.structs.replace(fetched, messages=committed_messages(fetched))
+            fetched = msgspec.structs.replace(fetched, messages=committed_messages(fetched))
+        self._fetched = fetched
         return fetched
 
     async def __aiter__(self) -> AsyncGenerator[Message, None]:
         while True:
             before = self._next_offset
             messages = (await self.fetch()).messages
-            for message in messages:
-                yield message
+            self._left = deque(messages)  # A loop that is left goes on with what it was not given.
+            while self._left:
+                yield self._left.popleft()
             if not messages and self._next_offset == before:
                 return
 
