@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
 
 from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
@@ -32,16 +35,82 @@ _KINDS = {
 _NOTHING = (NewMessage(payload=b""),)
 
 
-def entries_of(buffer: str, *, committed: bool = True) -> str:
-    """The statement that reads a partition's entries, whichever its buffer: those up to the stable
-    position, or all. Every row tells ``entry_id``, where the entry begins that message ids name:
-    the row's own, or the commit marker that it stands for.
+def entries_of(buffer: str) -> str:
+    """The statement that reads a partition's entries, whichever its buffer. Every row tells
+    ``entry_id``, where the entry begins that message ids name: the row's own, or the commit marker
+    that it stands for.
 
-    A sidecar-buffered partition has nothing above its stable position, so both are one there.
+    A sidecar-buffered partition has nothing above its stable position; of others all are read
+    (:data:`engine.log.statements.FETCH` reads those up to it).
     """
-    if buffer == BufferKind.SIDECAR:
-        return "sidecar_entries"
-    return "committed_entries" if committed else "all_entries"
+    return "sidecar_entries" if buffer == BufferKind.SIDECAR else "all_entries"
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """As a row of broker.entry."""
+
+    kind: str
+    first_offset: int
+    last_offset: int
+    entry_id: int
+    ledger_id: int
+    tc_id: int | None
+    sequence: int | None
+    sequence_id: int | None
+    publish_time: datetime
+    producer_name: str | None
+    body: bytes | None
+    _opened: Sequence[NewMessage] | None = field(default=None, init=False)
+
+    @classmethod
+    def of_columns(cls, row: Row) -> list[Self]:
+        """The entries of a marker-buffered partition, of a row with an array for each column."""
+        if row.kinds is None:
+            return []
+        entries = map(
+            cls,
+            row.kinds,
+            row.first_offsets,
+            row.last_offsets,
+            row.first_offsets,
+            row.ledger_ids,
+            row.tcs,
+            row.sequences,
+            row.sequence_ids,
+            row.publish_times,
+            row.producer_names,
+            row.bodies,
+        )
+        return list(entries)
+
+    @classmethod
+    def of_row(cls, row: Row) -> Self:
+        """A row of one of the statements of :func:`entries_of`."""
+        return cls(
+            row.kind,
+            row.first_offset,
+            row.last_offset,
+            row.entry_id,
+            row.ledger_id,
+            row.tc_id,
+            row.sequence,
+            row.sequence_id,
+            row.publish_time,
+            row.producer_name,
+            row.body,
+        )
+
+    def opened(self, files: OffloadedFiles) -> Sequence[NewMessage]:
+        """The batch, opened once.
+
+        Raises:
+            CorruptBatch: it cannot be read back.
+            SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
+        """
+        if self._opened is None:
+            self._opened = batch.decode(files.body(self))
+        return self._opened
 
 
 class AbortedSpans:
@@ -49,16 +118,32 @@ class AbortedSpans:
 
     By span, not by id alone: an orphan of a transaction that has committed here before is hidden
     without hiding what was committed (semantics §4).
+
+    Args:
+        spans: coordinator, sequence, first and last offset of each.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, spans: Iterable[tuple[int, int, int, int]]) -> None:
         transactions: list[AbortedTxn] = []
         self._spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for row in rows:
-            key = (row.tc_id, row.sequence)
-            transactions.append(AbortedTxn(txn_id=TxnID(*key), first_offset=row.first_offset))
-            self._spans.setdefault(key, []).append((row.first_offset, row.last_offset))
+        for tc_id, sequence, first, last in spans:
+            txn_id = TxnID(tc_id, sequence)
+            transactions.append(AbortedTxn(txn_id=txn_id, first_offset=first))
+            self._spans.setdefault((tc_id, sequence), []).append((first, last))
         self.transactions = tuple(transactions)
+
+    @classmethod
+    def of_columns(cls, row: Row) -> Self:
+        """Of a row with an array for each column."""
+        if row.aborted_tcs is None:
+            return cls(())
+        columns = row.aborted_tcs, row.aborted_sequences, row.aborted_firsts, row.aborted_lasts
+        return cls(zip(*columns, strict=True))
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """Rows of ``aborted_overlapping``."""
+        return cls((row.tc_id, row.sequence, row.first_offset, row.last_offset) for row in rows)
 
     def cover(self, entry: Row) -> bool:
         """Tell whether an entry belongs to an aborted transaction."""

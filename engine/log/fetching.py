@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from engine.log.brokers import Brokers, Location
 from engine.log.committed_order import check_cursor, in_committed_order
 from engine.log.entries import (
     AbortedSpans,
+    Entry,
     entries_of,
     kind_of,
     marker_of,
     messages_of,
     visibility_of,
 )
+from engine.log.statements import FETCH, FetchRow
 from engine.log.topics import Topics
 from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
@@ -92,10 +95,9 @@ class LogReader:
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
         window = self._window(from_offset, max_messages)
-        window, head, (entries, aborted) = self._read(
-            partition, window, max_bytes, committed=committed
+        window, head, entries, spans = self._stretch(
+            partition, window, self._bytes(max_bytes), committed=committed
         )
-        spans = AbortedSpans(aborted)
         messages: list[StoredMessage] = []
         markers: list[Marker] = []
         from_offset = next_offset = window[0]
@@ -188,10 +190,14 @@ class LogReader:
     ) -> Fetched:
         """The log as it stands: every entry, markers too, with what a reader makes of it."""
         window = self._window(from_offset, max_messages)
-        window, head, (entries, aborted, open_txns) = self._read(
-            partition, window, max_bytes, committed=False, open_too=True
+        window, head, (entries, aborted, open_txns) = self._window_rows(
+            partition,
+            window,
+            self._bytes(max_bytes),
+            "aborted_overlapping",
+            "ongoing_overlapping",
         )
-        spans = AbortedSpans(aborted)
+        spans = AbortedSpans.of_rows(aborted)
         ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
         messages: list[StoredMessage] = []
         for entry in entries:
@@ -223,51 +229,83 @@ class LogReader:
         size = min(max_messages, self._settings.max_fetch_messages)
         return from_offset, min(from_offset + size, MAX_OFFSET)
 
-    def _read(
-        self,
-        partition: PartitionName,
-        window: tuple[int, int],
-        max_bytes: int | None,
-        *,
-        committed: bool,
-        open_too: bool = False,
-    ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
-        """The window that was read, the head's row, then the rows of entries, aborted spans and,
-        if asked, ongoing ones; all of one snapshot."""
+    def _stretch(
+        self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *, committed: bool
+    ) -> tuple[tuple[int, int], Row, Sequence[Entry], AbortedSpans]:
+        """The window that was read, positions, entries, and the aborted transactions that a reader
+        of committed messages has to know; all of one snapshot."""
+        if self.buffer_of(partition) is BufferKind.SIDECAR:
+            window, head, (rows, aborted) = self._window_rows(
+                partition, window, max_bytes, "aborted_overlapping"
+            )
+            entries = [Entry.of_row(row) for row in rows]
+            return window, head, entries, AbortedSpans.of_rows(aborted)
         location = self.locate(partition)
-        entries = entries_of(self.buffer_of(partition), committed=committed)
-        key: Params = {"partition_id": location.partition_id}
-        limit = self._bytes(max_bytes)
+
+        def read(window: tuple[int, int]) -> FetchRow | None:
+            wanted = (location.partition_id, *window, max_bytes, committed)
+            return next(map(FetchRow._make, location.database.ask(FETCH, *wanted)), None)
+
         while True:
-            span: dict[str, object] = {**key, "from_offset": window[0], "upper": window[1]}
-            statements: list[tuple[str, Params]] = [
-                (entries, span | {"max_bytes": limit}),
-                ("aborted_overlapping", span),
-            ]
-            if open_too:
-                statements.append(("ongoing_overlapping", span))
-            head, answers = self._answers(location, partition, *statements)
+            row = self._served(location, partition, partial(read, window))
+            entries = Entry.of_columns(row)
+            start = _start(location, row, window, entries)
+            if start == window[0]:
+                return window, row, entries, AbortedSpans.of_columns(row)
+            window = _moved(window, start)
+
+    def _window_rows(
+        self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *others: str
+    ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
+        """The window that was read, the head's row, then the rows of all entries and of what other
+        statements find in the window; all of one snapshot."""
+        location = self.locate(partition)
+        entries = entries_of(self.buffer_of(partition))
+        while True:
+            span: dict[str, object] = {
+                "partition_id": location.partition_id,
+                "from_offset": window[0],
+                "upper": window[1],
+            }
+            head, answers = self._answers(
+                location,
+                partition,
+                (entries, span | {"max_bytes": max_bytes}),
+                *((other, span) for other in others),
+            )
             start = _start(location, head, window, answers[0])
             if start == window[0]:
                 return window, head, answers
-            window = start, min(start + window[1] - window[0], MAX_OFFSET)
+            window = _moved(window, start)
 
     def _answers(
         self, location: Location, partition: PartitionName, *statements: tuple[str, Params]
     ) -> tuple[Row, list[list[Row]]]:
         """The head's row and the statements' rows, all of one snapshot."""
         ask = (("head", {"partition_id": location.partition_id}), *statements)
-        heads, *answers = location.database.snapshot(*ask)
-        if not heads:
+        answers: list[list[Row]] = []
+
+        def read() -> Row | None:
+            heads, *answers[:] = location.database.snapshot(*ask)
+            return next(iter(heads), None)
+
+        return self._served(location, partition, read), answers
+
+    def _served(
+        self, location: Location, partition: PartitionName, read: Callable[[], Row | None]
+    ) -> Row:
+        """What was read of a partition that serves; it is rebuilt first where it has to be."""
+        head = read()
+        if head is None:
             self._recover(location, partition)
-            heads, *answers = location.database.snapshot(*ask)
-        if not heads:
+            head = read()
+        if head is None:
             raise PartitionUnavailable(f"{partition} is recovering; try again.")
-        if not heads[0].online:
+        if not head.online:
             raise PartitionUnavailable(
                 f"{partition} is offline.", state=PartitionState.OFFLINE.value
             )
-        return heads[0], answers
+        return head
 
     def _bytes(self, max_bytes: int | None) -> int:
         if max_bytes is not None and max_bytes < 1:
@@ -275,7 +313,7 @@ class LogReader:
         return min(max_bytes or MAX_OFFSET, self._settings.max_fetch_bytes)
 
 
-def _start(location: Location, head: Row, window: tuple[int, int], entries: list[Row]) -> int:
+def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequence[Row]) -> int:
     """Where a read has to begin: not below the log's start, nor in a gap of a compacted log."""
     if window[0] < head.log_start_offset:
         return int(head.log_start_offset)
@@ -284,3 +322,8 @@ def _start(location: Location, head: Row, window: tuple[int, int], entries: list
     with location.database.session() as session:
         row = session.one("first_entry", partition_id=location.partition_id, from_offset=window[0])
     return window[0] if row is None else max(window[0], int(row.first_offset))
+
+
+def _moved(window: tuple[int, int], start: int) -> tuple[int, int]:
+    """A window as wide as this one, from another start on."""
+    return start, min(start + window[1] - window[0], MAX_OFFSET)

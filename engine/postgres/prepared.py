@@ -37,16 +37,22 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Type(Generic[_T]):
     """A PostgreSQL type in its binary form. ``oid`` and ``array_oid`` are those of pg_type, the
-    same in every server."""
+    same in every server. ``item`` is the form of one among others in an array, with its length
+    before it, where all have the same."""
 
     oid: int
     array_oid: int
     dump: Callable[[_T], bytes]
     load: Callable[[bytes], _T]
+    item: struct.Struct | None = None
 
 
-INT8: Type[int] = Type(20, 1016, _int8.pack, lambda data: int(_int8.unpack(data)[0]))
-INT4: Type[int] = Type(23, 1007, _int4.pack, lambda data: int(_int4.unpack(data)[0]))
+INT8: Type[int] = Type(
+    20, 1016, _int8.pack, lambda data: int(_int8.unpack(data)[0]), struct.Struct(">iq")
+)
+INT4: Type[int] = Type(
+    23, 1007, _int4.pack, lambda data: int(_int4.unpack(data)[0]), struct.Struct(">ii")
+)
 TEXT: Type[str] = Type(25, 1009, str.encode, bytes.decode)
 BYTEA: Type[bytes] = Type(17, 1001, bytes, bytes)
 BOOL: Type[bool] = Type(16, 1000, lambda value: b"\x01" if value else b"\x00", b"\x01".__eq__)
@@ -83,7 +89,7 @@ INT8MULTIRANGE: Type[Ranges] = Type(4536, 6157, _dump_ranges, _load_ranges)
 
 def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
     """The type of one-dimensional arrays, NULLs allowed."""
-    dump, load = type_.dump, type_.load
+    dump, load, item = type_.dump, type_.load, type_.item
 
     def dump_array(values: Sequence[_T | None]) -> bytes:
         parts = [_array.pack(1, 1 if None in values else 0, type_.oid, len(values), 1)]
@@ -97,6 +103,8 @@ def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
         return b"".join(parts)
 
     def load_array(data: bytes) -> Sequence[_T | None]:
+        if item is not None and len(data) > _array.size and not _array.unpack_from(data)[1]:
+            return [value for _, value in item.iter_unpack(data[_array.size :])]
         values: list[_T | None] = []
         at = _array.size
         while at < len(data):

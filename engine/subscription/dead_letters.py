@@ -253,7 +253,7 @@ def _read(session: Session, row: Row, files: OffloadedFiles) -> StoredMessage | 
     at = row.message_offset
     entries = session.all(
         # It was delivered, so it is committed; a partition that recovers does not know up to where.
-        entries_of(row.buffer, committed=False),
+        entries_of(row.buffer),
         partition_id=row.partition_id,
         from_offset=at,
         upper=at + 1,

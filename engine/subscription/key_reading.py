@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from engine.log.entries import Entry
 from engine.log.offloaded import OffloadedFiles
 from engine.model.dispatch import Slot
 from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
@@ -16,7 +17,6 @@ from engine.model.ranges import Ranges, Run
 from engine.postgres.database import Session
 from engine.subscription.reading import Piece, Reading
 from engine.subscription.state import State
-from engine.subscription.window import Entry
 
 
 class KeyReading(Reading):

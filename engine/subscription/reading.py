@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from engine.log.entries import kind_of, messages_of
+from engine.log.entries import Entry, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
 from engine.model.message import EntryKind, StoredMessage
@@ -13,7 +13,7 @@ from engine.model.ranges import Ranges, Run
 from engine.postgres.database import Session
 from engine.subscription.memory import Unsure
 from engine.subscription.state import State
-from engine.subscription.window import Entry, Window
+from engine.subscription.window import Window
 
 #: Windows of offsets read in one call. A window that gives nothing doubles the next, so that a long
 #: stretch of aborted messages is passed whatever the number of messages asked for.

@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from engine.log.entries import AbortedSpans, entries_of
-from engine.log.offloaded import OffloadedFiles
+from engine.log.entries import AbortedSpans, Entry, entries_of
+from engine.log.statements import FETCH, FetchRow
 from engine.model import batch
-from engine.model.message import NewMessage
-from engine.postgres.database import Row, Session
+from engine.model.topic import BufferKind
+from engine.postgres.database import Session
 from engine.subscription.statements import ReadRow
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """As a row of broker.entry."""
-
-    kind: str
-    first_offset: int
-    last_offset: int
-    entry_id: int
-    ledger_id: int
-    tc_id: int | None
-    sequence: int | None
-    sequence_id: int | None
-    publish_time: datetime
-    producer_name: str | None
-    body: bytes | None
-    _opened: Sequence[NewMessage] | None = field(default=None, init=False)
-
-    def opened(self, files: OffloadedFiles) -> Sequence[NewMessage]:
-        """The batch, opened once.
-
-        Raises:
-            CorruptBatch: it cannot be read back.
-            SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
-        """
-        if self._opened is None:
-            self._opened = batch.decode(files.body(self))
-        return self._opened
-
-
-class _Span(NamedTuple):
-    tc_id: int
-    sequence: int
-    first_offset: int
-    last_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +26,9 @@ class Window:
     @classmethod
     def of(cls, row: ReadRow) -> Window:
         """What was read along with a state."""
-        entries = map(
-            Entry,
-            row.kinds or (),
-            row.first_offsets,
-            row.last_offsets,
-            row.first_offsets,
-            row.ledger_ids,
-            row.tcs,
-            row.sequences,
-            row.sequence_ids,
-            row.publish_times,
-            row.producer_names,
-            row.bodies,
+        return cls(
+            row.window_from, row.window_upper, Entry.of_columns(row), AbortedSpans.of_columns(row)
         )
-        spans: Sequence[_Span] = ()
-        if row.aborted_tcs is not None:
-            columns = (
-                row.aborted_tcs,
-                row.aborted_sequences,
-                row.aborted_firsts,
-                row.aborted_lasts,
-            )
-            spans = [_Span._make(span) for span in zip(*columns, strict=True)]
-        return cls(row.window_from, row.window_upper, list(entries), AbortedSpans(spans))
 
     @classmethod
     def read(
@@ -101,16 +42,22 @@ class Window:
         max_bytes: int,
     ) -> Window:
         """Read a stretch of a partition, whichever its buffer."""
+        if buffer == BufferKind.MARKER:
+            rows = session.ask(FETCH, partition_id, lower, upper, max_bytes, True)
+            for row in map(FetchRow._make, rows):
+                return cls(lower, upper, Entry.of_columns(row), AbortedSpans.of_columns(row))
+            return cls(lower, upper, (), AbortedSpans(()))
         span: dict[str, object] = {
             "partition_id": partition_id,
             "from_offset": lower,
             "upper": upper,
         }
-        entries, spans = session.batch(
+        entries, aborted = session.batch(
             (entries_of(buffer), span | {"max_bytes": max_bytes}),
             ("aborted_overlapping", span),
         )
-        return cls(lower, upper, [_entry(row) for row in entries], AbortedSpans(spans))
+        spans = AbortedSpans.of_rows(aborted)
+        return cls(lower, upper, [Entry.of_row(row) for row in entries], spans)
 
     @property
     def size(self) -> int:
@@ -122,19 +69,3 @@ class Window:
         """The offset from which to read on: behind the last entry, which may reach beyond
         ``upper``; short of it when they were cut."""
         return self.entries[-1].last_offset + 1 if self.entries else self.upper
-
-
-def _entry(row: Row) -> Entry:
-    return Entry(
-        row.kind,
-        row.first_offset,
-        row.last_offset,
-        row.entry_id,
-        row.ledger_id,
-        row.tc_id,
-        row.sequence,
-        row.sequence_id,
-        row.publish_time,
-        row.producer_name,
-        row.body,
-    )

@@ -177,32 +177,63 @@ SELECT partition_id, next_offset - 1 AS last_offset,
     coalesce(first_ongoing_offset, next_offset) - 1 AS stable_position
 FROM broker.partition_live WHERE partition_id = ANY (%(partition_ids)s::bigint[])
 
--- committed_entries --
--- Entries with an offset in [from, upper) up to the stable position; bodies are cut at max_bytes,
--- but the first is always whole.
-WITH fence AS MATERIALIZED (
-    SELECT least(%(upper)s::bigint, coalesce(first_ongoing_offset, next_offset)) AS upper
+-- fetch --
+-- The head of a marker-buffered partition, its entries with an offset in [from, upper), if asked up
+-- to the stable position and then with the aborted transactions that meet them (as
+-- aborted_overlapping finds them): one row, of one snapshot. Bodies are cut at max_bytes, but the
+-- first is always whole. No row: the partition has to be rebuilt first, or does not exist.
+WITH head AS MATERIALIZED (
+    SELECT online, next_offset, log_start_offset,
+        coalesce(first_ongoing_offset, next_offset) - 1 AS stable_position
     FROM broker.partition_live WHERE partition_id = %(partition_id)s
+), fence AS MATERIALIZED (
+    SELECT least(
+        %(upper)s::bigint, CASE WHEN %(committed)s THEN stable_position + 1 ELSE next_offset END
+    ) AS upper FROM head
 )
-SELECT * FROM (
-    SELECT e.*, e.first_offset AS entry_id,
-        coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset
+SELECT h.online, h.next_offset, h.log_start_offset, h.stable_position,
+    e.kinds, e.first_offsets, e.last_offsets, e.ledger_ids, e.tcs, e.sequences, e.sequence_ids,
+    e.publish_times, e.producer_names, e.bodies,
+    a.aborted_tcs, a.aborted_sequences, a.aborted_firsts, a.aborted_lasts
+FROM head h
+CROSS JOIN (
+    SELECT array_agg(e.kind::text) AS kinds, array_agg(e.first_offset) AS first_offsets,
+        array_agg(e.last_offset) AS last_offsets, array_agg(e.ledger_id) AS ledger_ids,
+        array_agg(e.tc_id) AS tcs, array_agg(e.sequence) AS sequences,
+        array_agg(e.sequence_id) AS sequence_ids, array_agg(e.publish_time) AS publish_times,
+        array_agg(e.producer_name) AS producer_names, array_agg(e.body) AS bodies
+    FROM (
+        SELECT e.*, coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
-    FROM broker.entry e
-    WHERE e.partition_id = %(partition_id)s
-    AND e.last_offset >= %(from_offset)s
-    AND e.last_offset <= (
-        SELECT b.last_offset FROM broker.entry b
-        WHERE b.partition_id = %(partition_id)s
-        AND b.last_offset >= (SELECT upper FROM fence) - 1
-        ORDER BY b.last_offset LIMIT 1
-    )
-    AND e.first_offset < (SELECT upper FROM fence)
-) e WHERE bytes_before < %(max_bytes)s OR bytes_before = 0
-ORDER BY last_offset
+        FROM broker.entry e
+        WHERE e.partition_id = %(partition_id)s
+        AND e.last_offset >= %(from_offset)s
+        AND e.last_offset <= (
+            SELECT b.last_offset FROM broker.entry b
+            WHERE b.partition_id = %(partition_id)s
+            AND b.last_offset >= (SELECT upper FROM fence) - 1
+            ORDER BY b.last_offset LIMIT 1
+        )
+        AND e.first_offset < (SELECT upper FROM fence)
+        ORDER BY e.last_offset
+    ) e WHERE e.bytes_before < %(max_bytes)s OR e.bytes_before = 0
+) e
+CROSS JOIN (
+    SELECT array_agg(x.tc_id) AS aborted_tcs, array_agg(x.sequence) AS aborted_sequences,
+        array_agg(x.first_offset) AS aborted_firsts, array_agg(x.last_offset) AS aborted_lasts
+    FROM (
+        SELECT tc_id, sequence, first_offset, last_offset FROM broker.txn_index
+        WHERE %(committed)s AND aborted
+        AND int8range(partition_id, partition_id, '[]') @> %(partition_id)s::bigint
+        AND int8range(first_offset, last_offset, '[]')
+            && int8range(%(from_offset)s, %(upper)s, '[)')
+        ORDER BY last_offset
+    ) x
+) a
 
 -- all_entries --
--- As committed_entries, to the end of the log.
+-- A partition's entries with an offset in [from, upper), to the end of the log; bodies are cut as
+-- fetch cuts them.
 SELECT * FROM (
     SELECT e.*, e.first_offset AS entry_id,
         coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset

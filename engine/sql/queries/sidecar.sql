@@ -6,7 +6,7 @@ SELECT * FROM broker.append_sidecar(
 )
 
 -- sidecar_entries --
--- As committed_entries, of a sidecar-buffered partition: in place of a commit marker stand the
+-- As all_entries, of a sidecar-buffered partition: in place of a commit marker stand the
 -- entries of its transaction, at the offsets that the marker gives them; they are in the sidecar log
 -- under its first key, found by the marker, or its second, found by the offset. Every look-up begins
 -- at the first wanted message and ends at the last. It goes by the marker's columns, not those of the

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.log.fetching import LogReader
+from engine.log.statements import FETCH
 from engine.model.message import Isolation
-from tests.checker.museum.planting import Bug, function, python, query
+from tests.checker.museum.planting import Bug, function, prepared, python
 
 
 def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,13 +21,13 @@ def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
     return fetch
 
 
-_STABLE = "coalesce(first_ongoing_offset, next_offset)"
+_FENCE = "stable_position + 1"
 
 PARTITIONS = (
     Bug(
         "stable position one too high",
         "reading the message that holds it",
-        query("committed_entries", (_STABLE, f"{_STABLE} + 1")),
+        prepared(FETCH, (_FENCE, f"{_FENCE} + 1")),
     ),
     Bug(
         "stable position of the newest transaction",
@@ -42,17 +43,17 @@ PARTITIONS = (
     Bug(
         "ongoing transactions ignored",
         "readers up to the end of the log",
-        query("committed_entries", (_STABLE, "next_offset")),
+        prepared(FETCH, (_FENCE, "next_offset")),
     ),
     Bug(
         "stable position from a lagging replica",
         "Jepsen, RDS multi-AZ 17.4",
-        query(
-            "head",
+        prepared(
+            FETCH,
             (
-                "coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS",
+                "coalesce(first_ongoing_offset, next_offset) - 1 AS",
                 (
-                    "greatest(-1, coalesce(l.first_ongoing_offset, l.next_offset)"
+                    "greatest(-1, coalesce(first_ongoing_offset, next_offset)"
                     " - 1 - (random() < 0.1)::integer * 5) AS"
                 ),
             ),
@@ -120,13 +121,7 @@ PARTITIONS = (
     Bug(
         "the list of aborted transactions stops early",
         "AutoMQ #754",
-        query(
-            "aborted_overlapping",
-            (
-                "int8range(%(from_offset)s, %(upper)s, '[)')",
-                "int8range(%(from_offset)s + 2, %(upper)s, '[)')",
-            ),
-        ),
+        prepared(FETCH, ("int8range($2, $3, '[)')", "int8range($2 + 2, $3, '[)')")),
     ),
     Bug(
         "index rows go with the sealed segment",

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 from unittest.mock import patch
+from uuid import uuid4
 
 from engine import Engine
 from engine.postgres.database import Database
+from engine.postgres.prepared import Prepared
 from tests.engine.support import sql
 
 Plant = Callable[[Engine], AbstractContextManager[None]]
@@ -64,6 +66,23 @@ def query(name: str, *changes: tuple[str, str]) -> Plant:
         finally:
             for queries, text in known:
                 queries[name] = text
+
+    return planted
+
+
+def prepared(statement: Prepared, *changes: tuple[str, str]) -> Plant:
+    """Change one of the engine's prepared statements; its parameters are ``$1`` and so on."""
+
+    @contextlib.contextmanager
+    def planted(engine: Engine) -> Iterator[None]:
+        del engine
+        text = _changed(statement._text.decode(), changes, statement.name)
+        # Connections know the right one by its name.
+        with (
+            patch.object(statement, "_text", text.encode()),
+            patch.object(statement, "_name", f"planted_{uuid4().hex}".encode()),
+        ):
+            yield
 
     return planted
 

@@ -189,7 +189,8 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         ),
         append(partition_id, tc_ids=0, sequences=9, sequence_ids=1),
         append(partition_id, tc_ids=0, sequences=1003, sequence_ids=18),
-        Hot("committed_entries", near | {"max_bytes": 10**6}, 30),
+        Hot("fetch", near | {"max_bytes": 10**6, "committed": True}, 45),
+        Hot("fetch", near | {"max_bytes": 10**6, "committed": False}, 35),
         Hot("all_entries", near | {"max_bytes": 10**6}, 30),
         # From the first of 20 000 messages of open transactions on, to what stands behind them.
         ordered(key, from_offset=5),

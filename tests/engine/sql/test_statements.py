@@ -11,6 +11,7 @@ import pytest
 import engine
 from engine.coordinator import statements as coordinator_statements
 from engine.log import appending
+from engine.log import statements as log_statements
 from engine.postgres.prepared import Prepared
 from engine.sql import queries, scripts
 from engine.subscription import statements as subscription_statements
@@ -59,7 +60,7 @@ def test_every_statement_is_used_by_its_name() -> None:
 def test_what_is_read_by_position_is_asked_by_name() -> None:
     """Or a column that a migration adds would shift what a process reads that has not been begun
     again since."""
-    modules = (appending, coordinator_statements, subscription_statements)
+    modules = (appending, log_statements, coordinator_statements, subscription_statements)
     prepared = [
         each for module in modules for each in vars(module).values() if isinstance(each, Prepared)
     ]

@@ -82,7 +82,7 @@ BEGIN
 
         window_upper := least(window_from + p_room + p_ahead, stable_position + 1);
         IF p_room > 0 AND window_from < window_upper AND buffer = 'marker' THEN
-            -- As committed_entries reads them; bodies are cut, but the first is always whole.
+            -- As fetch reads them; bodies are cut, but the first is always whole.
             SELECT array_agg(e.kind::text), array_agg(e.first_offset), array_agg(e.last_offset),
                 array_agg(e.ledger_id), array_agg(e.tc_id), array_agg(e.sequence),
                 array_agg(e.sequence_id), array_agg(e.publish_time), array_agg(e.producer_name),
