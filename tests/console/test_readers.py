@@ -60,6 +60,7 @@ def status(held_ms: int | None, state: PartitionState = PartitionState.ONLINE) -
         (None, None, Reach.GO_ON, "Nothing holds readers back."),
         (SHORT, Readers(2, 2), Reach.GO_ON, "Held back for 1 min 00 s, which is not long."),
         (LONG, Readers(3, 2), Reach.STOPPED, "2 of 3 subscriptions have nothing left before that"),
+        (LONG, Readers(1, 1), Reach.STOPPED, "its one subscription has nothing left before that"),
         (LONG, Readers(3, 0), Reach.AT_RISK, "its subscriptions have something left"),
         (LONG, Readers(0, 0), Reach.AT_RISK, "no subscription has read here"),
         (LONG, None, Reach.AT_RISK, "how far its readers are is not known"),

@@ -77,8 +77,9 @@ def of_partition(status: PartitionStatus, readers: Readers | None) -> Verdict:
     if not readers.subscriptions:
         return Verdict(Reach.AT_RISK, f"{since}; no subscription has read here.")
     if readers.caught_up:
-        of = f"{count(readers.caught_up)} of {count(readers.subscriptions)}"
-        return Verdict(Reach.STOPPED, f"{since}; {of} subscriptions have nothing left before that.")
+        of = f"{count(readers.caught_up)} of {count(readers.subscriptions)} subscriptions have"
+        of = "its one subscription has" if readers.subscriptions == 1 else of
+        return Verdict(Reach.STOPPED, f"{since}; {of} nothing left before that.")
     return Verdict(Reach.AT_RISK, f"{since}; its subscriptions have something left before that.")
 
 
