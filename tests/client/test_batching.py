@@ -9,7 +9,7 @@ from txnconsole.client.batching import Batch, Batcher, BatchLimits, estimated_si
 from txnconsole.client.calls import NewMessage
 
 SLOTS = st.tuples(st.integers(0, 3), st.none() | st.sampled_from(["0:1", "0:2"]))
-ASCII = st.text(st.characters(max_codepoint=127), max_size=20)
+ASCII = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=20)
 MESSAGES = st.builds(
     NewMessage,
     payload=st.binary(max_size=60),

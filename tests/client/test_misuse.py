@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from math import inf, nan
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
+from txnconsole.api.decoding import checked_time
+from txnconsole.api.structs.messages import PackedMessageIn
 from txnconsole.client import (
     BatchLimits,
     Client,
@@ -24,6 +27,7 @@ from txnconsole.client import (
 from txnconsole.client.process import messages_of
 
 NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001 - that is the point
+EAST = timezone(timedelta(hours=5))
 WRONG_MESSAGES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"payload": "text"}, TypeError, "payload"),
     ({"payload": None}, TypeError, "payload"),
@@ -32,15 +36,25 @@ WRONG_MESSAGES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"key": b"k"}, TypeError, "key"),
     ({"key": 7, "partition": 0}, TypeError, "key"),
     ({"key": "\ud800", "partition": 0}, ValueError, "key"),
+    ({"key": "a\0", "partition": 0}, ValueError, "key"),
+    ({"key": "k" * 1025, "partition": 0}, ValueError, "key"),
     ({"properties": {"a": 1}}, TypeError, "properties"),
+    ({"properties": {"a\0": "b"}}, ValueError, "properties"),
+    ({"properties": {"a": "\0"}}, ValueError, "properties"),
+    ({"properties": {str(number): "" for number in range(65)}}, ValueError, "properties"),
     ({"properties": {1: "a"}}, TypeError, "properties"),
     ({"properties": {"a": "\udc00"}}, ValueError, "properties"),
     ({"properties": ["a"]}, TypeError, "properties"),
     ({"event_time": NAIVE}, ValueError, "event_time"),
+    ({"event_time": datetime(1, 12, 31, tzinfo=UTC)}, ValueError, "event_time"),
+    ({"event_time": datetime(1, 1, 1, tzinfo=EAST)}, ValueError, "event_time"),
+    ({"event_time": datetime(2, 1, 1, tzinfo=EAST)}, ValueError, "event_time"),
+    ({"event_time": datetime(9999, 1, 1, tzinfo=UTC)}, ValueError, "event_time"),
     ({"event_time": "2024-01-01T00:00:00Z"}, TypeError, "event_time"),
     ({"event_time": 12.5}, TypeError, "event_time"),
     ({"partition": -1}, ValueError, "partition"),
     ({"partition": "0"}, TypeError, "partition"),
+    ({"partition": True}, TypeError, "partition"),
     ({"txn": "0:7"}, TypeError, "txn"),
 ]
 
@@ -60,6 +74,19 @@ def test_a_message_that_cannot_be_is_refused_by_name_and_leaves_the_others(
     producer.send(b"behind", partition=0)
     producer.flush()
     assert network.messages == [(0, None, b"before"), (0, None, b"behind")]
+
+
+def test_what_the_server_takes_at_most_is_taken() -> None:
+    longest = {
+        "key": "k" * 1024,
+        "properties": {str(number): "" for number in range(64)},
+    }
+    for name, most in longest.items():
+        NewMessage(payload=b"", **{name: most})  # type: ignore[arg-type]
+        msgspec.convert({"payload": b"", name: most}, PackedMessageIn)
+    for moment in (datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, 23, 59, tzinfo=UTC)):
+        NewMessage(payload=b"", event_time=moment)
+        checked_time("event_time", moment)
 
 
 def test_an_event_loops_producer_refuses_the_same() -> None:

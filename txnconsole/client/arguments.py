@@ -6,11 +6,16 @@ Another type is a TypeError, a value that cannot be a ValueError; both name the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isfinite, isnan
 
 #: Of the contract: what fits into 64 bits of microseconds.
 _LONGEST_MS = (2**63 - 1) // 1000
+#: Of the contract (its schema tells them): one message above would have its whole batch refused.
+_KEY_LENGTH = 1024
+_PROPERTIES = 64
+_FIRST_MOMENT = datetime(2, 1, 1, tzinfo=UTC)
+_AFTER_LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def wrong_type(name: str, wanted: str, given: object) -> TypeError:
@@ -23,10 +28,12 @@ def text(name: str, value: object) -> None:
 
     Raises:
         TypeError: it is none.
-        ValueError: it cannot be written as UTF-8.
+        ValueError: it cannot be written as UTF-8, or holds NUL, which no server keeps.
     """
     if not isinstance(value, str):
         raise wrong_type(name, "a str", value)
+    if "\0" in value:
+        raise ValueError(f"{name} must not hold NUL.")
     if not value.isascii():
         try:
             value.encode()
@@ -47,19 +54,37 @@ def payload(value: object) -> bytes:
     raise wrong_type("payload", "bytes", value)
 
 
+def key(value: object) -> None:
+    """Check a message's key.
+
+    Raises:
+        TypeError, ValueError: as :func:`text`, or it is too long.
+    """
+    text("key", value)
+    if isinstance(value, str) and len(value) > _KEY_LENGTH:
+        raise ValueError(f"key is to have {_KEY_LENGTH} characters at most, not {len(value)}.")
+
+
 def properties(value: object) -> dict[str, str]:
     """Properties as they are now.
 
     Raises:
-        TypeError, ValueError: as :func:`text`, of a name or a value.
+        TypeError, ValueError: as :func:`text`, of a name or a value, or there are too many.
     """
     if not isinstance(value, dict | Mapping):
         raise wrong_type("properties", "a mapping of str to str", value)
+    if len(value) > _PROPERTIES:
+        raise ValueError(f"properties are to be {_PROPERTIES} at most, not {len(value)}.")
     for name, content in value.items():
-        if not (type(name) is type(content) is str and name.isascii() and content.isascii()):
+        if not (_is_plain(name) and _is_plain(content)):
             text("the name of a property in properties", name)
             text(f"properties[{name!r}]", content)
     return dict(value)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether nothing needs to be looked at: most texts are so, and this is quick."""
+    return type(value) is str and value.isascii() and "\0" not in value
 
 
 def time(name: str, value: object) -> None:
@@ -67,12 +92,14 @@ def time(name: str, value: object) -> None:
 
     Raises:
         TypeError: it is none.
-        ValueError: it has no time zone.
+        ValueError: it has no time zone, or is of a year that no server takes.
     """
     if not isinstance(value, datetime):
         raise wrong_type(name, "a datetime with a time zone", value)
     if value.utcoffset() is None:
         raise ValueError(f"{name}: the time {value.isoformat()} needs a time zone.")
+    if not _FIRST_MOMENT <= value < _AFTER_LAST:
+        raise ValueError(f"{name}: the time {value.isoformat()} is not of the years 2 to 9998.")
 
 
 def whole(name: str, value: object, *, least: int) -> None:
@@ -84,7 +111,7 @@ def whole(name: str, value: object, *, least: int) -> None:
     """
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{name} is to be a whole number, not {value}.")
-    if not isinstance(value, int):
+    if not isinstance(value, int) or isinstance(value, bool):
         raise wrong_type(name, "an int", value)
     if value < least:
         raise ValueError(f"{name} is to be at least {least}, not {value}.")

@@ -48,7 +48,7 @@ class NewMessage:
         if type(self.payload) is not bytes:
             object.__setattr__(self, "payload", arguments.payload(self.payload))
         if self.key is not None:
-            arguments.text("key", self.key)
+            arguments.key(self.key)
         if self.properties or type(self.properties) is not dict:
             object.__setattr__(self, "properties", arguments.properties(self.properties))
         if self.event_time is not None:
