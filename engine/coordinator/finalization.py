@@ -231,12 +231,13 @@ class Finalizer:
         """One SQL transaction on the broker; partition heads are locked before cursors."""
 
         def work(session: Session) -> _Answers:
+            topics = sorted({row.topic_id for row in partitions})
+            found = session.all("partition_ids", topic_ids=topics) if topics else []
+            ids = {(row.topic_id, row.number): row.partition_id for row in found}
             ended = [
                 answer
-                for (topic_id, number), rows in _grouped(partitions, "partition")
-                for answer in self._end_partition(
-                    session, topic_id, number, orders.of(rows), orders
-                )
+                for place, rows in _grouped(partitions, "partition")
+                for answer in self._end_partition(session, ids.get(place), orders.of(rows), orders)
             ]
             acked = [
                 answer
@@ -267,13 +268,10 @@ class Finalizer:
     def _end_partition(
         self,
         session: Session,
-        topic_id: int,
-        number: int,
+        partition_id: int | None,
         members: list[tuple[Row, EndCommand]],
         orders: _Orders,
     ) -> list[_Answer]:
-        found = session.all("partition_ids", topic_id=topic_id)
-        partition_id = next((row.partition_id for row in found if row.number == number), None)
         if partition_id is None:
             return [self._missing(row, command) for row, command in members]
         results = end_txns(
@@ -322,7 +320,7 @@ class Finalizer:
         }
         for topic_id, topic, number in sorted(waiting):
             with database.session() as session:
-                rows = session.all("partition_ids", topic_id=topic_id)
+                rows = session.all("partition_ids", topic_ids=[topic_id])
             for row in rows:
                 if row.number == number:
                     self._recover(

@@ -109,7 +109,7 @@ class Brokers:
         key = (topic.topic_id, number)
         if key not in self._partition_ids:
             with database.session() as session:
-                rows = session.all("partition_ids", topic_id=topic.topic_id)
+                rows = session.all("partition_ids", topic_ids=[topic.topic_id])
             with self._lock:
                 for row in rows:
                     self._partition_ids[topic.topic_id, row.number] = row.partition_id

@@ -40,7 +40,8 @@ WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
 ORDER BY last_offset LIMIT 1
 
 -- partition_ids --
-SELECT number, partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+SELECT topic_id, number, partition_id FROM broker.partition
+WHERE topic_id = ANY (%(topic_ids)s::bigint[])
 
 -- lock_topic_records --
 -- The records of a topic's partitions on this broker: a subscription that is being made comes first.
