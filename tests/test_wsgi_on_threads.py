@@ -43,6 +43,7 @@ def ask(
     headers: Iterable[tuple[bytes, bytes]] = (),
     limit: int = 1000,
     hang_up: bool = False,
+    leaves: bool = False,
 ) -> list[Any]:
     """Send a request in parts and return the messages of the answer."""
     incoming: list[dict[str, Any]] = [
@@ -51,6 +52,8 @@ def ask(
     incoming.append(
         {"type": "http.disconnect"} if hang_up else {"type": "http.request", "body": b""}
     )
+    if leaves:
+        incoming.append({"type": "http.disconnect"})
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -132,6 +135,17 @@ def test_a_body_without_a_length_is_read_one_byte_beyond_the_limit_and_no_furthe
     ask(application, *[b"x" * 100] * 50)
     assert application.body == b"x" * 1001
     assert application.environ["CONTENT_LENGTH"] == "1001"
+
+
+def test_an_application_that_waits_can_ask_whether_its_caller_is_gone() -> None:
+    def waiting(environ: Environ, start: Callable[..., Any]) -> Iterable[bytes]:
+        while not environ["txnconsole.caller_is_gone"]():
+            pass
+        start("200 OK", [])
+        return [b"for nobody"]
+
+    start, _ = ask(waiting, b"a", leaves=True)
+    assert start["status"] == 200
 
 
 def test_a_client_that_closes_its_side_too_early_reaches_nobody_and_is_told_so() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from io import BytesIO
 from typing import Any
 
@@ -21,6 +21,8 @@ WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 
 #: An answer goes out in parts of about so many bytes; most have one.
 _PART_BYTES = 1024 * 1024
+#: Where an environment says whether its caller has gone, for who waits on purpose.
+CALLER_IS_GONE = "txnconsole.caller_is_gone"
 #: A problem document as the API's, for who sends half of a request.
 _CUT_SHORT = (
     b'{"type":"urn:txnconsole:problem:InvalidRequest","title":"The request is malformed",'
@@ -67,6 +69,8 @@ class WsgiOnThreads:
             )
             await send({"type": "http.response.body", "body": _CUT_SHORT})
             return
+        caller = _Caller(loop, receive)
+        environ[CALLER_IS_GONE] = caller.is_gone
         answer = _Answer(self._application, environ)
         try:
             part, more = await loop.run_in_executor(self._pool, answer.begin)
@@ -82,6 +86,7 @@ class WsgiOnThreads:
                 part, more = await loop.run_in_executor(self._pool, answer.next_part)
                 await send({"type": "http.response.body", "body": part, "more_body": more})
         finally:
+            caller.forget()
             if not answer.closed:
                 await loop.run_in_executor(self._pool, answer.close)
 
@@ -108,6 +113,32 @@ class WsgiOnThreads:
                 return b"".join(parts)[: self._body_limit + 1]
             if not message.get("more_body"):
                 return b"".join(parts)
+
+
+class _Caller:
+    """Who waits for an answer. Few ask whether it is still there, so nothing looks before the first
+    does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
+        self._loop, self._receive = loop, receive
+        self._watching: Future[None] | None = None
+        self._gone = False
+
+    def is_gone(self) -> bool:
+        """Whether it is known to have closed its connection; called on a thread of the pool."""
+        if self._watching is None:
+            self._watching = asyncio.run_coroutine_threadsafe(self._watch(), self._loop)
+        return self._gone
+
+    def forget(self) -> None:
+        """Look no more; called in the event loop when the answer has been sent."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
 
 
 class _Answer:

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.server import Served
+from tests.server import Served, eventually
 from txnconsole.api import limits
 
 
@@ -107,6 +107,22 @@ def test_a_waiting_receive_does_not_keep_others_waiting(
     assert min(got) >= 1
 
 
+def test_a_call_whose_caller_has_gone_waits_no_longer(
+    server: Served, program: httpx.Client
+) -> None:
+    subscription = f"/topics/{server.topic()}/subscriptions/s"
+    body = {"type": "EXCLUSIVE", "consumer_lease_ms": 1000}
+    program.put(subscription, json=body).raise_for_status()
+    # A call that waits holds the lease for as long as it does.
+    waiting = {"consumer": "gone", "wait_ms": 30_000}
+    with server.client("producer,consumer") as gone, pytest.raises(httpx.ReadTimeout):
+        gone.post(f"{subscription}/receive", json=waiting, timeout=2)
+    assert eventually(
+        lambda: program.post(f"{subscription}/receive", json={"consumer": "next"}).is_success,
+        seconds=15,
+    )
+
+
 def test_a_full_batch_fits_in_both_forms(server: Served, program: httpx.Client) -> None:
     path = f"/topics/{server.topic()}/partitions/0/messages"
     payload = bytes(range(256)) * (limits.MEBIBYTE * 4 // 256)
@@ -143,8 +159,6 @@ def test_a_body_above_the_limit_is_413_with_and_without_a_declared_length(
 
 
 def test_a_revoked_token_is_refused_within_seconds(server: Served) -> None:
-    from tests.server import eventually
-
     with server.client("viewer", user="short-lived") as client:
         assert client.get("/topics").status_code == 200
         server.manage("revoke_token", "--user", "short-lived")

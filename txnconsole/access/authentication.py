@@ -42,15 +42,6 @@ class TokenAuthentication(BaseAuthentication):
         return _CHALLENGE
 
 
-def require_token_still(request: Request) -> None:
-    """Look at the request's token anew, after it has waited; a session's request has none.
-
-    Raises:
-        AuthenticationFailed: it has expired or been revoked since, or its user disabled.
-    """
-    TokenAuthentication().authenticate(request)
-
-
 class ConsoleAuthentication(SessionAuthentication):
     """The console's session; changes need its CSRF token."""
 

@@ -17,8 +17,11 @@ from typing import TypeVar
 
 from django.conf import settings
 from django.db import connection
+from rest_framework.request import Request
 
 from engine.postgres import deadlines
+from txnconsole.access.authentication import TokenAuthentication
+from txnconsole.wsgi_on_threads import CALLER_IS_GONE
 
 T = TypeVar("T")
 
@@ -44,6 +47,19 @@ def place_to_wait(wait_ms: int) -> Generator[int]:
         _places.release()
 
 
+def still_wanted(request: Request) -> bool:
+    """Whether the caller of a request that waits is there, and still who it was.
+
+    Raises:
+        AuthenticationFailed: its token has expired or been revoked since, or its user disabled.
+    """
+    is_gone = request.META.get(CALLER_IS_GONE)
+    if is_gone is not None and is_gone():
+        return False
+    TokenAuthentication().authenticate(request)  # A session's request has no token.
+    return True
+
+
 def _let_go() -> None:
     """Give Django's connection back; the caller's token was looked up on it, for one."""
     if not connection.in_atomic_block:
@@ -56,13 +72,13 @@ def wait_until(
     *,
     wait_ms: int,
     stirred: Callable[[T, float], None] = lambda _answer, _seconds: None,
-    still_allowed: Callable[[], object] = lambda: None,
+    still_wanted: Callable[[], bool] = lambda: True,
 ) -> T:
     """Read until the answer is ready or ``wait_ms`` have passed; return the last answer.
 
     ``stirred`` waits until there may be another answer than the last, at most so many seconds;
-    without it the answer is read again and again. ``still_allowed`` raises when the caller may not
-    have what has come while it waited.
+    without it the answer is read again and again. ``still_wanted`` tells whether anybody is there
+    to be given what has come meanwhile, and raises when that may not have it any more.
     """
     answer = read()
     if wait_ms == 0 or ready(answer):
@@ -70,6 +86,8 @@ def wait_until(
     with place_to_wait(wait_ms) as granted_ms:
         deadline = monotonic() + granted_ms / 1000
         pause = _FIRST_PAUSE
+        still_wanted()  # From now on somebody looks.
+        _let_go()
         while not ready(answer) and (left := deadline - monotonic()) > 0:
             began = monotonic()
             stirred(answer, left)
@@ -78,7 +96,8 @@ def wait_until(
                 pause = min(pause * _GROWTH, _LONGEST_PAUSE)
             else:
                 pause = _FIRST_PAUSE
-            still_allowed()
+            if not still_wanted():
+                break
             _let_go()
             answer = read()
     return answer

@@ -8,13 +8,12 @@ from engine.model.errors import PayloadTooLarge
 from engine.model.message import NewMessage
 from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
-from txnconsole.access.authentication import require_token_still
 from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import invalid, named
 from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
 from txnconsole.api.limits import BATCH_BYTES, MESSAGE_BYTES, PRODUCE_BODY_BYTES
-from txnconsole.api.long_poll import wait_until
+from txnconsole.api.long_poll import still_wanted, wait_until
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
 from txnconsole.api.repeats import HEADER
 from txnconsole.api.structs.fields import Answer
@@ -119,7 +118,7 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             stirred=lambda seen, seconds: engine().arrivals.in_partition(
                 self.partition, seen, committed=query.until_stable, seconds=seconds
             ),
-            still_allowed=lambda: require_token_still(call.request),
+            still_wanted=lambda: still_wanted(call.request),
         )
         return fetched(
             answer,

@@ -9,11 +9,10 @@ from engine.model.message import MessageID
 from engine.model.page import decode_cursor, encode_cursor
 from engine.model.subscription import SubscriptionSettings
 from engine.model.txn_id import TxnID
-from txnconsole.access.authentication import require_token_still
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import all_named, invalid, named
 from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
-from txnconsole.api.long_poll import wait_until
+from txnconsole.api.long_poll import still_wanted, wait_until
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
 from txnconsole.api.structs.fields import Answer, PageQuery, UnavailableBroker
 from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMessages, received
@@ -192,7 +191,7 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
             stirred=lambda _, seconds: engine().arrivals.in_subscription(
                 self.subscription, body.consumer, seconds=seconds
             ),
-            still_allowed=lambda: require_token_still(call.request),
+            still_wanted=lambda: still_wanted(call.request),
         )
         return received(messages, packed=call.packed)
 
