@@ -26,7 +26,6 @@ from txnconsole.pipeline.offsets import (
 )
 
 _BY, _AT, _LEDGERS = "by", "at", "ledgers"
-_START_ANEW = "Start with a new checkpoint, and a new sink"
 
 
 def note(
@@ -56,9 +55,17 @@ def note(
 
 
 def require_same(
-    access: Access, topic: str, noted: Mapping[str, Any], positions: Mapping[Place, Position]
+    access: Access,
+    topic: str,
+    noted: Mapping[str, Any],
+    positions: Mapping[Place, Position],
+    *,
+    instead: str = "Start with a new checkpoint, and a new sink",
 ) -> None:
     """Refuse to go on in a log that is not the one whose offsets were noted, or not as it was.
+
+    Args:
+        instead: what to do then.
 
     Raises:
         PositionLost: a topic was deleted and made anew under its name, or its end was cut below
@@ -73,13 +80,13 @@ def require_same(
     ]:
         raise PositionLost(
             f"{', '.join(anew[:5])}: made anew since the query has read it; its offsets say"
-            f" nothing about this log. {_START_ANEW}."
+            f" nothing about this log. {instead}."
         )
     if cut := _cut(access, topic, noted, positions):
         told = ", ".join(f"{place} at {offset}" for place, offset in cut[:5])
         raise PositionLost(
-            f"Cut below what the query has read: {told}. Other messages stand there now."
-            f" {_START_ANEW}, from where it was cut (startingOffsets) or from a subscription."
+            f"Cut below what the query has read: {told}. Other messages stand there now. {instead},"
+            " from where it was cut."
         )
 
 

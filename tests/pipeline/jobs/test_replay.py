@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
+from tests.server import Served
 from txnconsole.client import Client
 from txnconsole.pipeline.jobs import replay
 from txnconsole.pipeline.jobs.replay import Plan, Progress
@@ -136,6 +137,31 @@ def test_a_range_is_replayed_once_in_its_order_however_often_it_is_run(
     expected = [b"n%d" % n for n in [*range(0, 60, 2), *range(100, 130, 2)]]
     assert committed(target) == expected
     assert not list(client.transactions.list(client="spark:replay-dr", status="OPEN"))
+
+
+def test_a_replay_does_not_go_on_in_a_source_that_was_made_anew(
+    server: Served,
+    command: Callable[..., int],
+    client: Client,
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+    *,
+    committed: Callable[[str], list[bytes]],
+) -> None:
+    """Its range would hold other messages."""
+    source, target = new_topic(1), new_topic(1)
+    produce(source, [b"a", b"b"])
+    options = ("--name=anew", f"--source={source}", f"--target={target}")
+    assert command(*options) == 0
+    assert command(*options) == 0
+    with server.client("admin") as admin:
+        admin.delete(f"/topics/{source}").raise_for_status()
+    client.create_topic(source, partitions=1)
+    produce(source, [b"%d" % n for n in range(9)])
+    with capture_logs() as lines:
+        assert command(*options) == WRONG_OPTIONS
+    assert "Give the replay another --name" in lines[-1]["error"]
+    assert committed(target) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(

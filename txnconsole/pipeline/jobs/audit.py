@@ -22,12 +22,12 @@ from pyspark.sql import SparkSession
 from txnconsole.pipeline.audit.log_copy import LogCopy
 from txnconsole.pipeline.audit.report import Report, audit
 from txnconsole.pipeline.audit.source import take_copy
-from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.jobs import environment
 from txnconsole.pipeline.jobs.run import (
     DONE,
     FOUND,
     Run,
-    WrongOptions,
     run_job,
     spark_for,
 )
@@ -58,7 +58,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:
-    databases = None if options.of_copy else _databases()
+    databases = None if options.of_copy else environment.databases()
     # A machine for long work takes twice the time to start.
     short = options.topics != "*"
     with spark_for(JOB, short_job=short) as spark, _directory(options.copy) as copy:
@@ -75,16 +75,6 @@ def _work(options: argparse.Namespace, run: Run) -> int:
     return DONE if report.holds else FOUND
 
 
-def _databases() -> Databases:
-    try:
-        databases = Databases.of({})
-    except ValueError as error:
-        raise WrongOptions(str(error)) from error
-    if COORDINATOR not in databases.urls or not databases.brokers:
-        raise WrongOptions("Set DATABASE_URL and BROKER_DATABASE_URLS: the databases are read.")
-    return databases
-
-
 def _directory(kept: Path | None) -> contextlib.AbstractContextManager[Path]:
     if kept is not None:
         return contextlib.nullcontext(kept)
@@ -98,12 +88,12 @@ def _temporary() -> Iterator[Path]:
         yield Path(directory)
 
 
-def _place_of_copies(environment: Mapping[str, str]) -> Path | None:
+def _place_of_copies(environ: Mapping[str, str]) -> Path | None:
     """Where a copy is made for a while: a cluster's executors must see it too. What a killed audit
     has left there is deleted a day later; on one machine that is left to whoever cleans up."""
-    if not environment.get("TXNCONSOLE_SPARK_MASTER"):
+    if not environ.get("TXNCONSOLE_SPARK_MASTER"):
         return None
-    place = Path(environment.get("TXNCONSOLE_DATA") or ".data") / "pipeline"
+    place = Path(environ.get("TXNCONSOLE_DATA") or ".data") / "pipeline"
     place.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=place) as probe:
         before = Path(probe.name).stat().st_mtime - _LEFT_FOR_SECONDS

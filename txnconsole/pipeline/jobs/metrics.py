@@ -18,7 +18,8 @@ from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.broker.raw_log import raw
 from txnconsole.pipeline.broker.snapshot import Snapshot
-from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, run_job, spark_for
+from txnconsole.pipeline.jobs import environment
+from txnconsole.pipeline.jobs.run import DONE, Run, run_job, spark_for
 from txnconsole.pipeline.metrics.figures import minute_figures
 from txnconsole.pipeline.metrics.store import newest_hour, replace_figures
 from txnconsole.pipeline.options import positive
@@ -73,9 +74,7 @@ def _now(databases: Databases) -> datetime:
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:
-    databases = Databases.of({})
-    if COORDINATOR not in databases.urls or not databases.brokers:
-        raise WrongOptions("Set DATABASE_URL and BROKER_DATABASE_URLS: the databases are read.")
+    databases = environment.databases()
     with spark_for(JOB) as spark:
         written = compute(spark, databases, run, hours=options.hours)
     run.result({"rows": written})

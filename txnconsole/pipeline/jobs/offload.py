@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.jobs import environment
 from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, run_job, spark_for
 from txnconsole.pipeline.offload.files import Written
 from txnconsole.pipeline.offload.segments import Segment, due, publish, sweep, write_segment
@@ -82,9 +83,7 @@ def offload(
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:
-    databases = Databases.of({})
-    if not databases.brokers:
-        raise WrongOptions("Set BROKER_DATABASE_URLS: the segments are there.")
+    databases = environment.databases(coordinator=False)
     if databases.offload_directory is None:
         raise WrongOptions("Set TXNCONSOLE_OFFLOAD_DIR: the files go there.")
     store = Store(databases.offload_directory)

@@ -17,21 +17,27 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from txnconsole.pipeline import same_log
 from txnconsole.pipeline.expressions import check_expression
 from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, brief, run_job, spark_for
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, check_writable
 from txnconsole.pipeline.offsets import (
     EARLIEST,
     LATEST,
+    MADE,
     Offsets,
+    Place,
+    Position,
+    PositionLost,
     advance,
     from_json,
     parse_offsets,
@@ -46,7 +52,9 @@ JOB = "replay"
 _BATCH_MESSAGES = 50_000
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 _TIMEOUT_SECONDS = 300.0
-#: Fields of a plan whose options are called otherwise.
+#: Fields of a plan that do not change what is written.
+_ABOUT = ("asked", "logs")
+#: Fields whose options are called otherwise.
 _OPTIONS = {"keep_partitions": "keep-partitions", "batch_messages": "batch-messages"}
 
 
@@ -65,11 +73,13 @@ class Plan:
     batch_messages: int
     #: How the range was asked for: the ends of ``latest`` move, and what was asked for does not.
     asked: dict[str, str]
+    #: Which logs the offsets are of, as txnconsole.pipeline.same_log notes it.
+    logs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def guard(self) -> str:
         """Differs when anything else does that is written: one name is never two replays."""
-        does = {field: value for field, value in asdict(self).items() if field != "asked"}
+        does = {name: value for name, value in asdict(self).items() if name not in _ABOUT}
         return hashlib.sha256(json.dumps(does, sort_keys=True).encode()).hexdigest()[:32]
 
     def batches(self) -> Iterator[tuple[Offsets, Offsets]]:
@@ -91,9 +101,11 @@ class Progress:
     directory: Path
 
     @property
-    def begun(self) -> bool:
-        """Whether there is a plan."""
-        return self._plan_file.exists()
+    def kept(self) -> Plan | None:
+        """The plan, once there is one."""
+        if not self._plan_file.exists():
+            return None
+        return Plan(**json.loads(self._plan_file.read_text()))
 
     @property
     def _plan_file(self) -> Path:
@@ -105,17 +117,17 @@ class Progress:
         Raises:
             WrongOptions: the name belongs to a replay that does something else.
         """
-        if not self.begun:
+        kept = self.kept
+        if kept is None:
             self._write(self._plan_file, json.dumps(asdict(wanted), indent=2))
             return wanted
-        kept = Plan(**json.loads(self._plan_file.read_text()))
-        for field, value in asdict(wanted).items():
-            if field in ("start", "end", "asked") or getattr(kept, field) == value:
+        for name, value in asdict(wanted).items():
+            if name in ("start", "end", *_ABOUT) or getattr(kept, name) == value:
                 continue
-            raise self._another(_OPTIONS.get(field, field), getattr(kept, field))
-        for option, field in (("start", "start"), ("to", "end")):
+            raise self._another(_OPTIONS.get(name, name), getattr(kept, name))
+        for option, name in (("start", "start"), ("to", "end")):
             same = kept.asked[option] == wanted.asked[option]
-            if not same and getattr(kept, field) != getattr(wanted, field):
+            if not same and getattr(kept, name) != getattr(wanted, name):
                 raise self._another(option, kept.asked[option])
         return kept
 
@@ -201,19 +213,21 @@ class Replay:
 
 
 def _plan(
-    options: argparse.Namespace, connection: Connection, *, goes_on: bool
+    options: argparse.Namespace, connection: Connection, kept: Plan | None
 ) -> tuple[Plan, dict[str, int]]:
     """What is asked for, and where the source's partitions are stable now (exclusive).
 
-    One that ``goes_on`` has read by now what retention may have dropped since.
+    One that goes on with a plan has read by now what retention may have dropped since.
 
     Raises:
-        WrongOptions: the range is not there to be read as a whole.
+        WrongOptions: the range is not there to be read as a whole, or no longer what it was.
     """
     given = {"topic": options.source, "startingOffsets": options.start, "endingOffsets": options.to}
     server = {"url": connection.url, "token": connection.token}
     read = TopicRead.of(server | given, fails=True)
     positions = read.access.positions()
+    if kept is not None and kept.source == options.source:
+        _check_same(read, kept, positions)
     stable = {place: position.end for place, position in positions.items()}
     start = parse_offsets(read.starting, read.topic, positions)
     end = parse_offsets(read.ending, read.topic, positions)
@@ -223,7 +237,7 @@ def _plan(
                 f"{option} is above the stable end of {to_json_text(stable, beyond)}."
             )
     begins = {place: position.start for place, position in positions.items()}
-    if not goes_on and (gone := [place for place in start if start[place] < begins[place]]):
+    if kept is None and (gone := [place for place in start if start[place] < begins[place]]):
         raise WrongOptions(
             f"--start is below what is kept of {to_json_text(begins, gone)}:"
             " begin there, or with earliest."
@@ -240,8 +254,23 @@ def _plan(
         end=to_json(end, read.topic),
         batch_messages=options.batch_messages,
         asked={"start": options.start, "to": options.to},
+        logs=same_log.note(read.access, read.topic, end, positions, {}).get(MADE, {}),
     )
     return plan, to_json(stable, read.topic)
+
+
+def _check_same(read: TopicRead, plan: Plan, positions: Mapping[Place, Position]) -> None:
+    """Refuse to go on with a source that was made anew, or cut, since the replay was begun.
+
+    Raises:
+        WrongOptions: it was.
+    """
+    try:
+        noted = {MADE: plan.logs} | plan.end
+        instead = "Give the replay another --name"
+        same_log.require_same(read.access, read.topic, noted, positions, instead=instead)
+    except PositionLost as error:
+        raise WrongOptions(str(error)) from error
 
 
 def _check_columns(spark: SparkSession, plan: Plan) -> None:
@@ -265,7 +294,7 @@ def _work(options: argparse.Namespace, run: Run) -> int:
         given = {"url": options.url, "token": options.token}
         connection = Connection.of({key: value for key, value in given.items() if value})
         progress = Progress(options.progress / options.name)
-        wanted, stable = _plan(options, connection, goes_on=progress.begun)
+        wanted, stable = _plan(options, connection, progress.kept)
     except ValueError as error:
         raise WrongOptions(str(error)) from error
     with spark_for(JOB) as spark:

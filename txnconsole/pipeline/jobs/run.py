@@ -32,6 +32,10 @@ from pyspark.sql import SparkSession
 
 from txnconsole import logs
 from txnconsole.client import TxnConsoleError
+from txnconsole.pipeline.broker.topics import PartitionNotReadable
+from txnconsole.pipeline.java import JavaNotFound
+from txnconsole.pipeline.offload.files import DamagedFile
+from txnconsole.pipeline.offload.store import UnknownStore
 from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
 
 DONE, FAILED, WRONG_OPTIONS, FOUND = 0, 1, 2, 3
@@ -41,6 +45,18 @@ _RUN = "TXNCONSOLE_RUN"
 _ERROR_LENGTH = 500
 #: How Python's tracebacks, which Spark repeats as text, tell the exception.
 _CAUSE = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w+: ")
+
+#: What a run fails of by no fault of the program.
+_FAILURES = (
+    PySparkException,
+    Py4JError,
+    TxnConsoleError,
+    psycopg.Error,
+    OSError,
+    DamagedFile,
+    JavaNotFound,
+    PartitionNotReadable,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -102,10 +118,10 @@ def outcome(run: Run, work: Callable[[Run], int]) -> int:
     """Do a job's work, and turn what it raises into an exit status and one line."""
     try:
         return work(run)
-    except WrongOptions as error:
+    except (WrongOptions, UnknownStore) as error:
         run.failed(str(error))
         return WRONG_OPTIONS
-    except (PySparkException, Py4JError, TxnConsoleError, psycopg.Error, OSError) as error:
+    except _FAILURES as error:
         run.failed(brief(error))
         return FAILED
 

@@ -1,0 +1,57 @@
+"""What a job says of settings with which it cannot work. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from txnconsole.pipeline.broker.topics import PartitionNotReadable
+from txnconsole.pipeline.java import JavaNotFound
+from txnconsole.pipeline.jobs import audit, metrics, offload
+from txnconsole.pipeline.jobs.run import FAILED, WRONG_OPTIONS, Run, outcome
+from txnconsole.pipeline.offload.files import DamagedFile
+from txnconsole.pipeline.offload.store import Store
+
+_JOBS = {
+    "audit": lambda run: audit._work(audit._parse([]), run),
+    "metrics": lambda run: metrics._work(metrics._parse([]), run),
+    "offload": lambda run: offload._work(offload._parse([]), run),
+}
+
+
+def _told(work: Callable[[Run], int]) -> tuple[int, str]:
+    with capture_logs() as lines:
+        status = outcome(Run("x", supervised=False), work)
+    return status, lines[-1]["error"]
+
+
+@pytest.mark.parametrize("job", _JOBS)
+def test_databases_that_are_not_set_or_no_connection_strings_are_told(
+    monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.delenv("BROKER_DATABASE_URLS", raising=False)
+    status, error = _told(_JOBS[job])
+    assert status == WRONG_OPTIONS
+    assert "BROKER_DATABASE_URLS: the databases are read" in error
+    monkeypatch.setenv("DATABASE_URL", "dbname=x")
+    monkeypatch.setenv("BROKER_DATABASE_URLS", "nonsense")
+    status, error = _told(_JOBS[job])
+    assert status == WRONG_OPTIONS
+    assert "The connection string of broker-1 is none of PostgreSQL's" in error
+
+
+def test_a_place_for_files_that_names_no_store_is_a_wrong_option() -> None:
+    status, error = _told(lambda _run: Store("foo://x").listed() and 0)
+    assert status == WRONG_OPTIONS
+    assert "begins with foo://" in error
+
+
+@pytest.mark.parametrize("failure", [JavaNotFound, PartitionNotReadable, DamagedFile])
+def test_what_a_job_cannot_go_on_with_is_told_in_one_line(failure: type[Exception]) -> None:
+    def fails(_run: Run) -> int:
+        raise failure("why")
+
+    assert _told(fails) == (FAILED, f"{failure.__name__}: why")
