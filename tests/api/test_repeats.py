@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from django.db import connections
 
@@ -24,10 +25,9 @@ def post(caller: Caller, path: str, body: object, key: str) -> Answer:
     return caller.send("POST", path, json.dumps(body).encode(), Idempotency_Key=key)
 
 
-#: Calls that change something and have a key of their own: a producer's sequence id, a group's
-#: name, message ids, the state that they ask for.
+#: Calls that change something and always have a key of their own: a group's name, message ids, the
+#: state that they ask for.
 NATURAL = {
-    "produceMessages",
     "receiveMessages",
     "acknowledgeMessages",
     "giveBackMessages",
@@ -140,16 +140,36 @@ def test_a_malformed_key_is_refused(program: Caller, key: str) -> None:
     assert opened(program) == 0
 
 
-def test_a_batch_is_not_taken_under_a_key_that_would_not_keep_it_from_being_stored_twice(
+def test_a_batch_without_a_sequence_id_is_stored_once_under_its_key(
     program: Caller, topic: str
 ) -> None:
     path = f"/topics/{topic}/partitions/0/messages"
     body = {"messages": [{"payload": "x"}]}
-    refused = post(program, path, body, "k")
-    assert refused.is_problem(400, "InvalidRequest")
-    assert "producer_name and sequence_id" in refused.json["detail"]
-    named = body | {"producer_name": "p", "sequence_id": 1}
-    assert [post(program, path, named, "k").status for _ in range(2)] == [201, 200]
+    first, again = (post(program, path, body, "k") for _ in range(2))
+    assert (first.status, again.status, again.json) == (201, 201, first.json)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert program.get(path).json["last_offset"] == 0
+    other = {"messages": [{"payload": "y"}]}
+    assert post(program, path, other, "k").is_problem(422, "IdempotencyKeyReused")
+    assert post(program, path, body, "another").json["first_offset"] == 1
+
+
+def test_a_packed_batch_is_answered_again_packed(program: Caller, topic: str) -> None:
+    path = f"/topics/{topic}/partitions/0/messages"
+    body = msgspec.msgpack.encode({"messages": [{"payload": b"x"}]})
+    packed = "application/msgpack"
+    first, again = (
+        program.send("POST", path, body, content_type=packed, Accept=packed, Idempotency_Key="k")
+        for _ in range(2)
+    )
+    assert first.msgpack["first_offset"] == 0
+    assert (again.headers["Content-Type"], again.msgpack) == (packed, first.msgpack)
+
+
+def test_a_batch_with_a_sequence_id_needs_no_key(program: Caller, topic: str) -> None:
+    path = f"/topics/{topic}/partitions/0/messages"
+    body = {"messages": [{"payload": "x"}], "producer_name": "p", "sequence_id": 1}
+    assert [post(program, path, body, "k").status for _ in range(2)] == [201, 200]
     assert program.get(path).json["last_offset"] == 0
 
 

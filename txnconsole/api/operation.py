@@ -79,7 +79,8 @@ class Shape:
     ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape but
     204, which has none. A ``body`` that is no struct is for Pulsar's paths alone.
     With ``lines`` the answer is JSON lines, each an ``answer``. A ``keyed`` call takes an
-    ``Idempotency-Key``; ``unkept`` are secret fields of its answer, which a repeated one lacks.
+    ``Idempotency-Key``, or does so for some of its bodies; ``unkept`` are secret fields of its
+    answer, which a repeated one lacks.
     """
 
     body: type[Any] = NoBody
@@ -90,7 +91,7 @@ class Shape:
     packed_answer: type[msgspec.Struct] | None = None
     statuses: tuple[int, ...] = (200,)
     lines: bool = False
-    keyed: bool = False
+    keyed: bool | Callable[[Any], bool] = False
     unkept: tuple[str, ...] = ()
 
 
@@ -124,10 +125,10 @@ def operation(
             body = None if http.method in ("GET", "HEAD") else read_body(http)
             call = Call(request, principal_of_request(request), body, read_query(http.GET))
             with _absences_of(call):
-                if not shape.keyed:
+                if not (shape.keyed(body) if callable(shape.keyed) else shape.keyed):
                     return _answer(handler(view, call), packed=call.packed)
                 return answered_once(
-                    request, name, lambda: _plain(handler(view, call)), unkept=shape.unkept
+                    request, name, lambda: _whole(handler(view, call), call), unkept=shape.unkept
                 )
 
         run.operation = Operation(name, needs, shape)  # type: ignore[attr-defined]
@@ -160,9 +161,9 @@ def _answer(result: Result, *, packed: bool) -> HttpResponseBase:
     return HttpResponse(encode(body), status=status, content_type=MSGPACK if packed else JSON)
 
 
-def _plain(result: Result) -> HttpResponse:
-    """The answer of a keyed call, which is kept: JSON, and whole."""
-    response = _answer(result, packed=False)
+def _whole(result: Result, call: Call[Any, Any]) -> HttpResponse:
+    """The answer of a keyed call, which is kept."""
+    response = _answer(result, packed=call.packed)
     if not isinstance(response, HttpResponse):
         raise TypeError("a keyed call answers no lines")
     return response

@@ -1,7 +1,8 @@
 """``Idempotency-Key``: a call that is sent again under its key is answered again, not made again.
 
 Calls take the header when repeating them would do something more. Others have a natural key (a
-producer's sequence id, a group's name, the end state that they ask for) and ignore it.
+batch with its producer's sequence id, a group's name, the end state that they ask for) and ignore
+it.
 """
 
 from __future__ import annotations

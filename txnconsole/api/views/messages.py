@@ -10,12 +10,11 @@ from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
 from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import invalid, named
+from txnconsole.api.decoding import named
 from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
 from txnconsole.api.limits import BATCH_BYTES, MESSAGE_BYTES, PRODUCE_BODY_BYTES
 from txnconsole.api.long_poll import still_wanted, wait_until
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
-from txnconsole.api.repeats import HEADER
 from txnconsole.api.structs.fields import Answer
 from txnconsole.api.structs.messages import (
     FetchedMessages,
@@ -36,6 +35,7 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         "produceMessages",
         Permission.MESSAGE_PRODUCE,
         Shape(
+            keyed=lambda body: body.sequence_id is None,
             body=Produce,
             packed_body=PackedProduce,
             body_limit=PRODUCE_BODY_BYTES,
@@ -49,8 +49,9 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         """All of them or none, at contiguous offsets; in a transaction when `txn_id` is given.
 
         With `producer_name` and `sequence_id` it is exactly once: the same pair again answers 200
-        with `duplicate: true` and the first positions, and appends nothing. An `Idempotency-Key`
-        does not do that for a batch: without the two it is refused.
+        with `duplicate: true` and the first positions, and appends nothing. Without them a batch
+        that is sent again under its `Idempotency-Key` is answered again, and stored twice only if
+        the server died between storing and answering; with them the key is not looked at.
 
         In a transaction on a topic with `buffer: sidecar` the offsets and message ids are those in
         the partition's sidecar log: a message gets its place in the partition, and the id by which
@@ -59,11 +60,6 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         if self.topic.is_system:
             raise PermissionDenied(f"{self.topic} is the engine's own; it can only be read.")
         body = call.body
-        if body.producer_name is None and HEADER in call.request.headers:
-            raise invalid(
-                HEADER,
-                "keeps no batch from being stored twice; give producer_name and sequence_id",
-            )
         messages = new_messages(body.messages)
         _check_sizes(messages)
         txn_id = None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id)
