@@ -101,6 +101,18 @@ def test_a_consumer_that_does_not_acknowledge_gives_back(txnctl: Txnctl, server:
     assert [each["redelivery_count"] for each in again] == [1]
 
 
+def test_more_than_one_call_gives_are_looked_at_and_given_back(
+    txnctl: Txnctl, server: Served
+) -> None:
+    name = server.topic()
+    txnctl("produce", name, stdin="x\n" * 510)
+    txnctl("subscriptions", "create", name, "s")
+    seen = txnctl("consume", name, "s", "--no-ack", "-n", "505", "--wait", "5")
+    assert len(seen.out.splitlines()) == 505
+    again = txnctl("-o", "json", "consume", name, "s", "-n", "510", "--wait", "5").json
+    assert len(again) == 510
+
+
 def test_a_transactional_produce_is_one_transaction(txnctl: Txnctl, server: Served) -> None:
     name = server.topic()
     (answer,) = txnctl("-o", "json", "produce", name, "-t", stdin="x\ny\n").json

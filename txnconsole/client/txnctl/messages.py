@@ -97,18 +97,18 @@ def consume(
 
 
 def _consume(session: Session, consumer: Consumer, *, count: int, wait: float, ack: bool) -> None:
-    left = count
-    while left > 0:
-        messages = consumer.receive(min(left, _BATCH), wait=wait)
-        if not messages:
-            return
-        _print(session, messages)
-        if ack:
-            consumer.ack(*messages)
-        else:
+    left, kept = count, []
+    try:
+        while left > 0 and (messages := consumer.receive(min(left, _BATCH), wait=wait)):
+            if not ack:  # Given back at the end, or they would be the next ones again.
+                kept.append(messages)
+            _print(session, messages)
+            if ack:
+                consumer.ack(*messages)
+            left -= len(messages)
+    finally:
+        for messages in kept:
             consumer.nack(*messages)
-            return
-        left -= len(messages)
 
 
 def tail(
