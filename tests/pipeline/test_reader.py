@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -33,9 +33,9 @@ class Standing:
     #: Where ledgers begin, by their id.
     ledgers: dict[int, int] = field(default_factory=dict)
 
-    def opened_at(self, place: Place, after: int) -> int | None:
-        assert place == _P0
-        return min((at for ledger, at in self.ledgers.items() if ledger > after), default=None)
+    def opened_at(self, after: Mapping[Place, int]) -> dict[Place, int]:
+        begins = [at for ledger, at in self.ledgers.items() if ledger > after[_P0]]
+        return {_P0: min(begins)} if begins else {}
 
     def positions(self) -> dict[Place, Position]:
         return self.at

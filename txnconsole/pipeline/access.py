@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -32,9 +32,9 @@ class Access(Protocol):
             TopicNotFound: no topic of that name.
         """
 
-    def opened_at(self, place: Place, after: int) -> int | None:
+    def opened_at(self, after: Mapping[Place, int]) -> dict[Place, int]:
         """The lowest offset at which a ledger of a partition begins that was opened after another;
-        None when there is none."""
+        without partitions that have none."""
 
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
         """Share ranges out over tasks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar
@@ -52,10 +52,14 @@ class HttpAccess:
                 found[place] = Position(status.log_start_offset, end, topic.created_at, newest)
         return found
 
-    def opened_at(self, place: Place, after: int) -> int | None:
-        status = self.connection.client().partition(place.topic, place.partition)
-        begins = [each.first_offset for each in status.segments if each.ledger_id > after]
-        return min(begins, default=None)
+    def opened_at(self, after: Mapping[Place, int]) -> dict[Place, int]:
+        client = self.connection.client()
+        found: dict[Place, int] = {}
+        for place, ledger in after.items():
+            segments = client.partition(place.topic, place.partition).segments
+            if begins := [each.first_offset for each in segments if each.ledger_id > ledger]:
+                found[place] = min(begins)
+        return found
 
     def _topics(self, client: Client) -> list[TopicInfo]:
         if not is_pattern(self.topic):

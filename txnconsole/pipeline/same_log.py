@@ -95,15 +95,15 @@ def _cut(
 ) -> list[tuple[Place, int]]:
     """Partitions that lost messages which were read, and from which offset on."""
     ledgers = noted.get(MADE, {}).get(_LEDGERS, {})
-    found: list[tuple[Place, int]] = []
-    for place, read in sorted(noted_offsets(noted, topic).items()):
-        known, position = ledgers.get(key_of(place, topic)), positions.get(place)
-        if known is None or position is None or position.ledger in (known, None):
-            continue
-        began = access.opened_at(place, known)
-        if began is not None and began < read:
-            found.append((place, began))
-    return found
+    read = noted_offsets(noted, topic)
+    grown: dict[Place, int] = {}
+    for place, position in sorted(positions.items()):
+        known = ledgers.get(key_of(place, topic))
+        if place in read and known is not None and position.ledger not in (known, None):
+            grown[place] = known
+    if not grown:
+        return []
+    return [(place, at) for place, at in access.opened_at(grown).items() if at < read[place]]
 
 
 def _kept(said: Mapping[str, int], keys: set[str]) -> dict[str, int]:

@@ -328,12 +328,13 @@ def test_a_log_that_was_cut_has_a_ledger_that_begins_below_what_was_there(
     reading = access(found)
     before = reading.positions()[Place(_NAME, 0)]
     assert before.ledger is not None
-    assert reading.opened_at(Place(_NAME, 0), before.ledger) is None
+    after = {Place(_NAME, 0): before.ledger}
+    assert reading.opened_at(after) == {}
     engine.produce(P0, batch("d"))
     engine.produce(P0, batch("e"))
-    assert reading.opened_at(Place(_NAME, 0), before.ledger) == before.end + 1  # It was rolled.
+    assert list(reading.opened_at(after).values()) == [before.end + 1]  # It was rolled.
     engine.partitions.take_offline(P0, reason="test")
     engine.partitions.truncate(P0, 2)
     engine.partitions.bring_online(P0)
     engine.produce(P0, batch("f", "g"))
-    assert reading.opened_at(Place(_NAME, 0), before.ledger) == 2
+    assert list(reading.opened_at(after).values()) == [2]

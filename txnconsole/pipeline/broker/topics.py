@@ -98,10 +98,18 @@ class BrokerAccess:
             for place, each in self._partitions().items()
         }
 
-    def opened_at(self, place: Place, after: int) -> int | None:
-        log = self._partitions()[place].log
-        with self.databases.planning(log.broker, self.snapshot.get(log.broker)) as session:
-            return opened_at(session, log, after)
+    def opened_at(self, after: Mapping[Place, int]) -> dict[Place, int]:
+        wanted: dict[str, list[tuple[Place, Log]]] = defaultdict(list)
+        partitions = self._partitions()
+        for place in after:
+            wanted[partitions[place].log.broker].append((place, partitions[place].log))
+        found: dict[Place, int] = {}
+        for broker, pairs in wanted.items():
+            with self.databases.planning(broker, self.snapshot.get(broker)) as session:
+                for place, log in pairs:
+                    if (began := opened_at(session, log, after[place])) is not None:
+                        found[place] = began
+        return found
 
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
         wanted: dict[str, list[tuple[_Partition, OffsetRange]]] = defaultdict(list)
