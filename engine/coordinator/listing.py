@@ -57,7 +57,7 @@ def _scans(
     filter: TransactionFilter, order: TransactionOrder, limit: int, cursor: str | None
 ) -> list[dict[str, object]]:
     """What each scan of a list is asked with."""
-    at, at_tc, at_sequence = _position(cursor)
+    at, at_tc, at_sequence = _position(cursor, order)
     asked: dict[str, object] = {
         "order": str(order),
         "statuses": [str(status) for status in filter.statuses] or None,
@@ -94,11 +94,11 @@ def _merged(scans: list[list[Row]], order: TransactionOrder, limit: int) -> Page
     for row in heapq.merge(*scans, key=_key, reverse=order is TransactionOrder.NEWEST):
         if row.matches:
             if len(found) == limit:
-                return _page(found, found[-1])
+                return _page(found, found[-1], order)
             found.append(row)
         if row.is_last_scanned:  # What comes after it in this scan is not known yet.
-            return _page(found, row)
-    return _page(found, None)
+            return _page(found, row, order)
+    return _page(found, None, order)
 
 
 def _leads(filter: TransactionFilter, order: TransactionOrder) -> list[dict[str, str | None]]:
@@ -148,20 +148,26 @@ def _key(row: Row) -> tuple[datetime, int, int]:
     return row.at, row.tc_id, row.sequence
 
 
-def _page(found: list[Row], last: Row | None) -> Page[Transaction]:
+def _page(found: list[Row], last: Row | None, order: TransactionOrder) -> Page[Transaction]:
     return Page(
         items=tuple(map(rows.transaction, found)),
         next_cursor=None
         if last is None
-        else encode_cursor(last.at.isoformat(), last.tc_id, last.sequence),
+        else encode_cursor(str(order), last.at.isoformat(), last.tc_id, last.sequence),
     )
 
 
-def _position(cursor: str | None) -> tuple[datetime | None, int | None, int | None]:
+def _position(
+    cursor: str | None, order: TransactionOrder
+) -> tuple[datetime | None, int | None, int | None]:
     if cursor is None:
         return None, None, None
-    at, tc_id, sequence = decode_cursor(cursor, 3)
+    given, at, tc_id, sequence = decode_cursor(cursor, 4)
     try:
-        return datetime.fromisoformat(str(at)), int(tc_id), int(sequence)
+        moment = datetime.fromisoformat(str(at))
     except ValueError as error:
         raise foreign_cursor() from error
+    # A moment means another thing in another order.
+    if given != str(order) or not (isinstance(tc_id, int) and isinstance(sequence, int)):
+        raise foreign_cursor()
+    return moment, tc_id, sequence

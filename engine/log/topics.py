@@ -19,7 +19,7 @@ from engine.model.errors import (
     TopicInUse,
     TopicNotFound,
 )
-from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.settings import Difference, conflict, differences
 from engine.model.topic import (
     MAX_RETENTION_MS,
@@ -122,6 +122,8 @@ class Topics:
     ) -> Page[Topic]:
         """List topics by name."""
         after = decode_cursor(cursor, 3) if cursor else ["", "", ""]
+        if not all(isinstance(part, str) for part in after):
+            raise foreign_cursor()
         with self._catalog.session() as session:
             rows = session.adhoc(
                 "list_topics",

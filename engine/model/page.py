@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -36,9 +37,16 @@ def decode_cursor(cursor: str, length: int) -> list[str | int]:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except ValueError as error:
         raise foreign_cursor() from error
-    if not isinstance(key, list) or len(key) != length:
+    if not isinstance(key, list) or len(key) != length or not all(map(_is_part, key)):
         raise foreign_cursor()
     return key
+
+
+def _is_part(value: object) -> bool:
+    """Whether it can be a part of a key: a text or a number that PostgreSQL can keep."""
+    if type(value) is str:
+        return re.search("[\0\ud800-\udfff]", value) is None
+    return type(value) is int and -(2**63) <= value < 2**63
 
 
 def foreign_cursor() -> InvalidRequest:

@@ -153,11 +153,13 @@ def test_the_order_overdue_lists_open_ones_by_their_deadline(engine: Engine) -> 
     "cursor",
     [
         "nonsense",
-        encode_cursor("not a time", 0, 0),
-        encode_cursor("2013-01-01", "x", 0),
-        encode_cursor("2013-01-01", 0, 2**70),
-        encode_cursor(5, 0, 0),
-        encode_cursor("2013-01-01T00:00:00", 0),
+        encode_cursor("newest", "not a time", 0, 0),
+        encode_cursor("newest", "2013-01-01", "x", 0),
+        encode_cursor("newest", "2013-01-01", 0, 2**70),
+        encode_cursor("newest", "2013-01-01", None, 0),  # type: ignore[arg-type]
+        encode_cursor("newest", 5, 0, 0),
+        encode_cursor("newest", "2013-01-01T00:00:00", 0),
+        encode_cursor("oldest", "2013-01-01T00:00:00+00:00", 0, 0),
     ],
 )
 def test_a_cursor_that_no_list_has_given_is_refused(engine: Engine, cursor: str) -> None:
