@@ -50,8 +50,9 @@ class Messages(PackingEndpoint, PartitionEndpoint):
 
         With `producer_name` and `sequence_id` it is exactly once: the same pair again answers 200
         with `duplicate: true` and the first positions, and appends nothing. Without them a batch
-        that is sent again under its `Idempotency-Key` is answered again, and stored twice only if
-        the server died between storing and answering; with them the key is not looked at.
+        that is sent again under its `Idempotency-Key` is answered again; it is stored twice only
+        where the server died, or lost its database, between storing and answering (5xx). With them
+        the key is not looked at.
 
         In a transaction on a topic with `buffer: sidecar` the offsets and message ids are those in
         the partition's sidecar log: a message gets its place in the partition, and the id by which
