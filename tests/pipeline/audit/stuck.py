@@ -22,7 +22,8 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
     """
     index = """
         'broker-1' broker, 'a/b/c:0' log_id, 4 * id + 3 last_offset, 4 * id + 2 first_offset,
-        0L last_stable_offset, 0 tc_id, id + 1 sequence, false aborted
+        0L last_stable_offset, 0 tc_id, id + 1 sequence, false aborted,
+        CAST(NULL AS bigint) commit_offset
     """
     stuck = ("broker-1", "a/b/c:0", 0, 0, 0, 4 * turns - 3, 2 * turns)
     headers = "0 tc_id, id sequence, IF(id = 0, 'OPEN', 'COMMITTED') status, id > 0 ended_before"
