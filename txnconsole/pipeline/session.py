@@ -25,7 +25,7 @@ from txnconsole.pipeline.java import find_java
 #: Two task slots, and up to four attempts of a task: ``local[2]`` would never retry one.
 LOCAL_MASTER = "local[2,4]"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-#: Halves the CPU time of a start; long batch jobs are better off without C1 alone. With C1 alone the
+#: Halves the CPU time of a start; long batch jobs are better off without C1 alone. With it alone a
 #: JVM would reserve 48 MiB for code, which two audits fill, and a JVM without room for code ends.
 _SHORT_JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 #: No checks of every access by Arrow: Spark asks for no value that is null or out of range. What
