@@ -137,18 +137,20 @@ def firing_alert(alert: Alert, now: datetime) -> Firing:
     )
 
 
-def as_listed(keys: Sequence[str], since: datetime) -> tuple[list[Firing], int]:
-    """The alerts of a list that was read at a moment, in its order, and how many more fire since:
-    whoever looks at the list keeps their place in it."""
+def as_listed(keys: Sequence[str], since: datetime | None) -> tuple[list[Firing], int]:
+    """The alerts of a list that was read before, in its order, and how many more fire since:
+    whoever looks at the list keeps their place in it.
+
+    Args:
+        since: when the list was read, if it had no room for all. None: whatever it has not is
+            newer, also what an evaluation measured before the list was read and wrote down after.
+    """
     now = database_now()
     ids = [int(key) for key in keys if key.isdecimal()]
     found = {one.key: one for one in silent_workers()}
     newer = len(found.keys() - set(keys))
-    newer += (
-        Alert.objects.filter(state=AlertState.FIRING, fired_at__gte=since)
-        .exclude(pk__in=ids)
-        .count()
-    )
+    others = Alert.objects.filter(state=AlertState.FIRING).exclude(pk__in=ids)
+    newer += (others if since is None else others.filter(fired_at__gte=since)).count()
     found |= {str(alert.pk): firing_alert(alert, now) for alert in Alert.objects.filter(pk__in=ids)}
     return [found[key] for key in keys if key in found], newer
 

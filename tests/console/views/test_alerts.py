@@ -47,6 +47,12 @@ def fired(engine: Engine, **fields: Any) -> Alert:
     return Alert.objects.get()
 
 
+def kept_region(client: Client) -> str:
+    """Where the page of what fires reads its list again."""
+    [address] = re.findall(r'id="region"[^>]* hx-get="([^"]+)"', body(client.get("/alerts")))
+    return html.unescape(address)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_an_empty_page_says_what_would_be_there(page: str, viewer: Client) -> None:
     Rule.objects.all().delete()
@@ -74,10 +80,7 @@ def test_what_fires_later_waits_behind_a_count_and_what_is_over_keeps_its_place(
     engine: Engine, operator: Client
 ) -> None:
     first = fired(engine)
-    page = body(operator.get("/alerts"))
-    found = re.search(r'id="region"[^>]* hx-get="([^"]+)"', page)
-    assert found is not None
-    region = html.unescape(found[1])
+    region = kept_region(operator)
     later = Alert.objects.get()
     later.pk, later.object, later.fired_at = None, "partition:public/default/b:0", Now()
     later.save()
@@ -92,6 +95,34 @@ def test_what_fires_later_waits_behind_a_count_and_what_is_over_keeps_its_place(
     shown = body(operator.get("/alerts"))
     assert "public/default/b:0" in shown
     assert f'id="alert-{first.pk}"' not in shown
+
+
+def test_what_an_evaluation_writes_after_the_list_was_read_is_newer_though_measured_before(
+    engine: Engine, operator: Client
+) -> None:
+    fired(engine)
+    later = Alert.objects.get()
+    later.pk, later.object = None, "partition:public/default/b:0"
+    region = kept_region(operator)
+    later.save()
+    assert "<b>1</b> new since this page was read" in body(operator.get(region, **HTMX))
+
+
+def test_of_a_list_without_room_for_all_only_what_fired_since_is_newer(
+    engine: Engine, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.views.alerts._FIRING_ROWS", 1)
+    fired(engine)
+    other = Alert.objects.get()
+    other.pk, other.object = None, "partition:public/default/b:0"
+    other.save()
+    region = kept_region(operator)
+    text = body(operator.get(region, **HTMX))
+    assert "new since this page was read" not in text
+    assert "more fires" in text
+    other.pk, other.object, other.fired_at = None, "partition:public/default/c:0", Now()
+    other.save()
+    assert "<b>1</b> new since this page was read" in body(operator.get(region, **HTMX))
 
 
 def test_a_list_of_nothing_shows_what_fires_at_once(engine: Engine, operator: Client) -> None:
@@ -159,6 +190,11 @@ def test_the_history_has_pages_and_filters(
     assert 'rel="next"' in first
     [since] = re.findall(r'hx-get="(/alerts/history/since[^"]*)"', first)
     assert body(viewer.get(html.unescape(since))).strip() == ""
+    late = Alert.objects.latest("id")  # Measured before the page was read, written after.
+    late.pk, late.object = None, "partition:public/default/late:0"
+    late.save()
+    assert "<b>1</b> new" in body(viewer.get(html.unescape(since)))
+    late.delete()
     assert "<b>2</b> new" in body(viewer.get("/alerts/history/since?since=2026-01-01T00:00:00Z"))
     assert viewer.get("/alerts/history/since?since=yesterday").status_code == 400
     last = Alert.objects.latest("id").pk

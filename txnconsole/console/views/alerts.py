@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,6 +31,8 @@ from txnconsole.console.page import ConsoleRequest, page, show
 PAGE_ROWS = 40
 _FIRING_ROWS = 24
 _PENDING_ROWS = 10
+#: An alert bears the moment of its measurement, and is written down within so much of it.
+_WRITTEN_WITHIN = timedelta(minutes=1)
 
 
 @require_GET
@@ -42,11 +44,14 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
     position = alerts_position()
     keys, since = _listed(request)
     here = reverse("console:alerts")
-    if keys and since is not None:
+    if keys:
         firing, newer = reading.as_listed(keys, since)
     else:
-        firing, newer, since = reading.firing(_FIRING_ROWS), 0, now
-    kept = urlencode({"listed": ",".join(one.key for one in firing), "since": since.isoformat()})
+        firing, newer = reading.firing(_FIRING_ROWS), 0
+        since = now if len(firing) >= _FIRING_ROWS else None
+    kept = {"listed": ",".join(one.key for one in firing)}
+    if since is not None:
+        kept["since"] = since.isoformat()
     pending, later = reading.about_to_fire(_PENDING_ROWS)
     resolved = Alert.objects.filter(state=AlertState.RESOLVED)
     context = rights(request) | {
@@ -55,7 +60,7 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
         "firing": firing,
         "newer": Newer(newer, here),
         # Nothing that is listed can move when nothing is.
-        "region": f"{here}?{kept}" if firing else here,
+        "region": f"{here}?{urlencode(kept)}" if firing else here,
         "loud": reading.firing_count(),
         "unlisted": reading.unlisted(firing, newer),
         "pending": pending,
@@ -70,7 +75,7 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
 
 
 def _listed(request: ConsoleRequest) -> tuple[list[str], datetime | None]:
-    """What the page lists already, in its order, and when it was read."""
+    """What the page lists already, in its order, and when it was read if that was not all."""
     keys = request.GET.get("listed", "").split(",")[: 2 * PAGE_ROWS]
     since = parse_datetime(request.GET.get("since", ""))
     known = [key for key in keys if number_of(key.removeprefix("w")) is not None]
@@ -85,7 +90,9 @@ def history(request: ConsoleRequest) -> HttpResponse:
     below = number_of(request.GET.get("before", ""))
     if below is not None:
         resolved = resolved.filter(pk__lt=below)
-    now = database_now()  # Before the alerts: what is resolved in between is counted as new.
+    # Before the alerts: what is resolved in between is counted as new.
+    since = database_now() - _WRITTEN_WITHIN
+    counted = resolved.filter(resolved_at__gte=since).count()
     position = alerts_position()
     found = list(resolved[: PAGE_ROWS + 1])
     query = request.GET.copy()
@@ -93,7 +100,8 @@ def history(request: ConsoleRequest) -> HttpResponse:
     context = rights(request) | {
         "channel": None if below is not None else "alerts",
         "position": position,
-        "read_at": now.isoformat(),
+        "since": since.isoformat(),
+        "counted": counted,
         "alerts": found[:PAGE_ROWS],
         "below": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,
         "first": below is None,
@@ -107,15 +115,17 @@ def history(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.ALERT_READ)
 def resolved_since(request: ConsoleRequest) -> HttpResponse:
-    """How many alerts of the filter were resolved after a moment, for the history's script."""
+    """How many alerts of the filter were resolved after a moment, beside those that the page had
+    counted already; for the history's script."""
     resolved, _, _ = _resolved(request)
     since = parse_datetime(request.GET.get("since", ""))
     if since is None or is_naive(since):
         raise InvalidRequest("Say since which moment, with its zone.", field="since")
     query = request.GET.copy()
     query.pop("since")
+    counted = number_of((query.pop("counted", None) or ["0"])[-1]) or 0
     address = reverse("console:alert-history") + (f"?{query.urlencode()}" if query else "")
-    count = resolved.filter(resolved_at__gte=since)[: MOST + 1].count()
+    count = resolved.filter(resolved_at__gte=since)[: counted + MOST + 1].count() - counted
     return show(request, "console/partials/newer.html", {"newer": Newer(count, address)})
 
 
