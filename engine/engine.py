@@ -124,7 +124,7 @@ class Engine:
         )
         self.arrivals = Arrivals(self.topics, self._brokers, self.log, cursors)
         self._acks = Acknowledgements(
-            shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
+            self.topics, shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
         )
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(

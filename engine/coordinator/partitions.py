@@ -213,7 +213,7 @@ class PartitionOperations:
     def _locate(self, partition: PartitionName) -> Location:
         if partition.topic.is_system:
             raise InvalidRequest(f"{partition} is the engine's own.", field="topic")
-        return self._log.locate(partition)
+        return self._log.locate(partition, fresh=True)
 
     def _open_in(self, partition: PartitionName) -> set[TxnID]:
         return {txn.txn_id for txn in self._log.ongoing(partition, limit=None)}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
-from engine.model.errors import EngineError, PartitionUnavailable
+from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row, Session
@@ -144,10 +144,11 @@ class Reading:
         Raises:
             As :meth:`view`.
         """
-        located = [self.locate(partition) for partition in partitions]
-        heads = [("head", {"partition_id": each.partition_id}) for each in located]
         lost: list[int] = []
         for attempt in range(2):
+            # What was not found may be of a topic that has been made anew since.
+            located = [self._log.locate(each, fresh=attempt > 0) for each in partitions]
+            heads = [("head", {"partition_id": each.partition_id}) for each in located]
             with database.reading() as session:
                 found = session.batch(*heads) if heads else []
                 lost = [place for place, rows in enumerate(found) if not rows]
@@ -162,7 +163,8 @@ class Reading:
                     return
             if attempt == 0:
                 for place in lost:
-                    self._recover(located[place], partitions[place])
+                    with suppress(PartitionNotFound):
+                        self._recover(located[place], partitions[place])
         raise PartitionUnavailable(f"{partitions[lost[0]]} is recovering; try again.")
 
     def on_each(

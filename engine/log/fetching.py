@@ -18,7 +18,7 @@ from engine.log.entries import (
     visibility_of,
 )
 from engine.log.statements import FETCH, FetchRow
-from engine.log.topics import Topics
+from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
 from engine.model.partition import Fetched, Marker, PartitionState
@@ -51,14 +51,16 @@ class LogReader:
         self._settings = settings
         self._recover = recover
 
-    def locate(self, partition: PartitionName) -> Location:
-        """Find a partition's broker and id.
+    def locate(self, partition: PartitionName, *, fresh: bool = False) -> Location:
+        """Find a partition's broker and id; ``fresh`` asks the catalog whatever this process
+        remembers.
 
         Raises:
             TopicNotFound, PartitionNotFound: there is no such partition.
         """
         try:
-            return self._brokers.locate(self._topics.get(partition.topic), partition.number)
+            topic = self._topics.get(partition.topic, fresh=fresh)
+            return self._brokers.locate(topic, partition.number)
         except PartitionNotFound:
             # It may have been added since this process looked.
             topic = self._topics.get(partition.topic, fresh=True)
@@ -68,6 +70,7 @@ class LogReader:
         """How a partition keeps transactional messages until their outcome."""
         return self._topics.get(partition.topic).settings.buffer
 
+    @once_more_when_made_anew
     def fetch(
         self,
         partition: PartitionName,
@@ -124,6 +127,7 @@ class LogReader:
             log_start_offset=head.log_start_offset,
         )
 
+    @once_more_when_made_anew
     def fetch_in_committed_order(
         self,
         partition: PartitionName,
@@ -181,6 +185,7 @@ class LogReader:
             log_start_offset=head.log_start_offset,
         )
 
+    @once_more_when_made_anew
     def browse(
         self,
         partition: PartitionName,

@@ -11,7 +11,7 @@ from engine.log.appending import Appender, Batch
 from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
-from engine.log.topics import Topics
+from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model import batch
 from engine.model.errors import PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, NewMessage
@@ -57,6 +57,7 @@ class PartitionLogs(LogReader):
         self._take_snapshot = take_snapshot
         self._appender = Appender()
 
+    @once_more_when_made_anew
     def append(
         self,
         partition: PartitionName,
@@ -109,6 +110,7 @@ class PartitionLogs(LogReader):
             )
         raise refusal(answer, partition, txn_id)
 
+    @once_more_when_made_anew
     def status(self, partition: PartitionName) -> PartitionStatus:
         """Positions, blocker and snapshot of one partition."""
         location = self.locate(partition)
@@ -142,7 +144,7 @@ class PartitionLogs(LogReader):
         self, topic_name: TopicName
     ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, PartitionUnavailable]]:
         """As :meth:`statuses`, of the partitions whose broker answers; and why others' do not."""
-        topic = self._topics.get(topic_name)
+        topic = self._topics.get(topic_name, fresh=True)
         found: list[PartitionStatus] = []
         failures: dict[PartitionName, PartitionUnavailable] = {}
         for database in self._brokers.of_topic(topic):
@@ -277,7 +279,8 @@ class PartitionLogs(LogReader):
                 "append_sidecar", partition_id=location.partition_id, **stored._asdict()
             )
 
-    def _rows(self, partition: PartitionName, name: str, **parameters: object) -> list[Row]:
+    @once_more_when_made_anew
+    def _rows(self, partition: PartitionName, name: str, /, **parameters: object) -> list[Row]:
         """Rows of a question; none may mean that a crash has emptied what it reads."""
         location = self.locate(partition)
         key: Params = {"partition_id": location.partition_id}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import structlog
 
@@ -13,7 +15,9 @@ from engine.log.brokers import Brokers
 from engine.log.retention import delete_dropped
 from engine.model.errors import (
     InvalidRequest,
+    PartitionNotFound,
     PartitionUnavailable,
+    SubscriptionNotFound,
     TimeLimitExceeded,
     TopicConflict,
     TopicInUse,
@@ -28,7 +32,7 @@ from engine.model.topic import (
     Topic,
     TopicSettings,
 )
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
 
@@ -42,8 +46,40 @@ _ABANDONED_SUBSCRIPTION = "subscription deleted by force; this part is aborted"
 #: What may not change once there is data.
 _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
 #: How long a process may go on with what it knows of a topic. Growth is noticed on the first use of
-#: a new partition, deletion by the broker.
+#: a new partition, deletion by the broker, and by then another may have the name
+#: (:func:`once_more_when_made_anew`).
 _REMEMBERED_SECONDS = 5.0
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+_N = TypeVar("_N", PartitionName, SubscriptionName)
+
+
+class _KnowsTopics(Protocol):
+    _topics: Topics
+
+
+_S = TypeVar("_S", bound=_KnowsTopics)
+
+
+def once_more_when_made_anew(
+    call: Callable[Concatenate[_S, _N, _P], _T],
+) -> Callable[Concatenate[_S, _N, _P], _T]:
+    """Make a call about a partition or a subscription again when it is not there, and the topic
+    that the process remembered has been deleted and made anew: what is not there is the old one's.
+    """
+
+    @wraps(call)
+    def repeated(self: _S, name: _N, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        remembered = self._topics.remembered(name.topic)
+        try:
+            return call(self, name, *args, **kwargs)
+        except (PartitionNotFound, SubscriptionNotFound):
+            if remembered in (None, self._topics.get(name.topic, fresh=True).topic_id):
+                raise
+        return call(self, name, *args, **kwargs)
+
+    return repeated
 
 
 class Topics:
@@ -97,6 +133,11 @@ class Topics:
                 self._known.pop(name, None)
             raise TopicNotFound(f"There is no topic {name}; create it with PUT /topics/{name}.")
         return self._remember(_topic(row))
+
+    def remembered(self, name: TopicName) -> int | None:
+        """The id of the topic that this process knows by that name, if it knows one."""
+        known = self._known.get(name)
+        return None if known is None else known[1].topic_id
 
     def named(
         self, part: str, *, limit: int, look_through: int, include_system: bool = False
@@ -260,12 +301,14 @@ class Topics:
         topic = _topic(row) if row is not None else self.get(name, fresh=True)
         if not created:
             topic = self._grow(topic, settings)
-        # A deletion waits meanwhile: it would not see partitions that come after it.
+        # A deletion waits meanwhile: it would not see partitions that come after it. Another change
+        # does, too: the brokers would not be told of both in the catalog's order.
         with self._catalog.transaction() as session:
-            stands = session.one("hold_topic", topic_id=topic.topic_id) is not None
-            if stands:
+            held = session.one("hold_topic", topic_id=topic.topic_id)
+            if held is not None:
+                topic = _topic(held)
                 self._make_partitions(topic)
-        if not stands:
+        if held is None:
             return self._ensure(name, settings)
         return self._remember(topic), created
 

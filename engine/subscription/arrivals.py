@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 
 from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
-from engine.log.topics import Topics
+from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import Fetched
 from engine.model.subscription import SubscriptionType
@@ -61,6 +61,7 @@ class Arrivals:
         watch = self._heads[location.database.name]
         watch.wait(location.partition_id, moved, min(seconds, _LONGEST))
 
+    @once_more_when_made_anew
     def in_subscription(self, name: SubscriptionName, consumer: str, *, seconds: float) -> None:
         """Wait until there may be something to deliver to the consumer.
 

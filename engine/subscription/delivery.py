@@ -12,7 +12,7 @@ import msgspec
 
 from engine.log.brokers import Brokers, Location
 from engine.log.offloaded import OffloadedFiles
-from engine.log.topics import Topics
+from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import (
     EngineError,
     PartitionUnavailable,
@@ -128,6 +128,7 @@ class Delivery:
         #: The active consumers' turns in which every partition of a broker has been visited.
         self._entered: dict[tuple[str, int], Turn] = {}
 
+    @once_more_when_made_anew
     @once_more_when_replaced
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
@@ -171,6 +172,7 @@ class Delivery:
             _refuse(list(failures.values()), len(databases))
         return tuple(call.received)
 
+    @once_more_when_made_anew
     @once_more_when_replaced
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
         """Give delivered messages back; those in PENDING_ACK stay with their transaction, and an
@@ -192,6 +194,7 @@ class Delivery:
 
             self._give_back(place, list(share.offsets), named, consumer, turn)
 
+    @once_more_when_made_anew
     @once_more_when_replaced
     def leave(self, name: SubscriptionName, consumer: str) -> None:
         """A consumer goes: what it has is given back, and another may take its place at once.

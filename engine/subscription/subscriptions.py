@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from engine.log.brokers import Brokers, Location
-from engine.log.topics import Topics, require_no_holders
+from engine.log.topics import Topics, once_more_when_made_anew, require_no_holders
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
 from engine.model.errors import (
@@ -82,6 +82,7 @@ class Subscriptions:
                 )
         return Subscription(name=name, settings=settings_of(row)), created
 
+    @once_more_when_made_anew
     def get(self, name: SubscriptionName) -> Subscription:
         """Find a subscription.
 
@@ -94,7 +95,7 @@ class Subscriptions:
 
     def list(self, topic_name: TopicName) -> tuple[Subscription, ...]:
         """List subscriptions of a topic, by name."""
-        topic = self._topics.get(topic_name)
+        topic = self._topics.get(topic_name, fresh=True)
         found: dict[str, Subscription] = {}
         for database in self._brokers.of_topic(topic):
             with database.session() as session:
@@ -136,7 +137,7 @@ class Subscriptions:
         Raises:
             TopicNotFound: there is none.
         """
-        topic = self._topics.get(topic_name)
+        topic = self._topics.get(topic_name, fresh=True)
         found: dict[str, Subscription] = {}
         unavailable: dict[str, str] = {}
         for database in self._brokers.of_topic(topic):
@@ -156,6 +157,7 @@ class Subscriptions:
                 found[row.name] = Subscription(name=name, settings=settings_of(row))
         return tuple(found[name] for name in sorted(found)[:limit]), unavailable
 
+    @once_more_when_made_anew
     def describe_in(self, name: SubscriptionName, partition: PartitionName) -> CursorStatus:
         """As :meth:`describe`, of one partition, asking its broker alone.
 
@@ -173,6 +175,7 @@ class Subscriptions:
             raise PartitionNotFound(f"{partition} is not there yet.")
         return found[0]
 
+    @once_more_when_made_anew
     def describe(self, name: SubscriptionName) -> SubscriptionStatus:
         """State per partition: mark-delete, acked, pending, in flight, backlog; of those that can
         be asked. What is wrong with the others is told beside.
@@ -205,6 +208,7 @@ class Subscriptions:
             unavailable={n: unavailable[n].message for n in sorted(unavailable)},
         )
 
+    @once_more_when_made_anew
     def low_water_marks(
         self, name: SubscriptionName, partition: PartitionName
     ) -> Mapping[int, int]:
@@ -221,6 +225,7 @@ class Subscriptions:
             rows = session.all("ack_low_water_marks", subscription_id=record.subscription_id)
         return {row.tc_id: row.low_water_mark for row in rows}
 
+    @once_more_when_made_anew
     def newest_ack_step(self, name: SubscriptionName, partition: PartitionName) -> int | None:
         """The number of the last record of a subscription's pending-ack log in a partition, as far
         as the log is kept.

@@ -533,8 +533,9 @@ SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
 
 -- hold_topic --
--- Keeps a topic from being deleted; it may be changed.
-SELECT topic_id FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR KEY SHARE
+-- A topic as it stands, kept so: what is told to its brokers is what stands here, however many change
+-- it at once.
+SELECT * FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR NO KEY UPDATE
 
 -- grow_topic --
 -- Compare-and-set on the brokers that were read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +17,13 @@ from engine.model.errors import (
     TopicInUse,
     TopicNotFound,
 )
-from engine.model.topic import TopicSettings
+from engine.model.read_position import ReadPosition
+from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from tests.engine.support import (
     P0,
     P1,
+    SUBSCRIPTION,
     TOPIC,
     batch,
     commit,
@@ -209,6 +212,79 @@ def test_what_a_deletion_left_on_a_broker_that_was_away_goes_with_the_sweep(
     assert engine.topics.finish_deletions() == 0
 
 
+_CALLS: dict[str, Callable[[Engine], object]] = {
+    "produce": lambda engine: engine.produce(P0, batch("b")),
+    "produce in a transaction": lambda engine: engine.produce(
+        P0, batch("b"), txn_id=open_txn(engine)
+    ),
+    "fetch": lambda engine: engine.log.fetch(P0).messages[0],
+    "fetch in committed order": lambda engine: engine.log.fetch_in_committed_order(
+        P0, ReadPosition(offset=0)
+    ).messages[0],
+    "browse": lambda engine: engine.log.browse(P0, 0, 10).messages[0],
+    "status": lambda engine: engine.log.status(P0),
+    "statuses": lambda engine: engine.log.statuses(TOPIC)[0],
+    "what is ongoing": lambda engine: engine.log.ongoing(P0),
+    "blockers": lambda engine: engine.inspect.blockers(P0),
+    "acknowledge": lambda engine: engine.acknowledge(
+        SUBSCRIPTION, "c1", [engine.log.fetch(P0).messages[0].message_id]
+    ),
+    "leave": lambda engine: engine.leave(SUBSCRIPTION, "c1"),
+    "describe": lambda engine: engine.subscriptions.describe(SUBSCRIPTION).partitions[0],
+    "subscriptions": lambda engine: engine.subscriptions.list(TOPIC)[0],
+    "take offline": lambda engine: engine.partitions.take_offline(P0, reason="test"),
+}
+
+
+@pytest.mark.parametrize("call", _CALLS)
+def test_a_process_that_knew_the_old_topic_of_a_name_serves_the_new_one(
+    engine: Engine, call: str
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    other = another(engine)
+    try:
+        other.produce(P0, batch("a"))
+        assert len(other.receive(SUBSCRIPTION, "c1")) == 1
+        engine.topics.delete(TOPIC)
+        make_topic(engine)
+        subscribe(engine)
+        engine.produce(P0, batch("new"))
+        _CALLS[call](other)
+    finally:
+        other.close()
+
+
+def test_of_two_changes_at_once_the_brokers_keep_what_the_catalog_keeps(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    other = another(engine)
+    grow = engine.topics._grow
+
+    def overtaken(topic: Topic, settings: TopicSettings) -> Topic:
+        changed = grow(topic, settings)
+        other.topics.create(TOPIC, TopicSettings(partitions=3, retention_ms=7000))
+        return changed
+
+    monkeypatch.setattr(engine.topics, "_grow", overtaken)
+    try:
+        told, _ = engine.topics.create(TOPIC, TopicSettings(partitions=2, retention_ms=1000))
+    finally:
+        other.close()
+    kept = {
+        row.retention_ms
+        for broker in engine._brokers
+        for row in sql(
+            broker,
+            "SELECT retention_ms FROM broker.partition WHERE number < 3 AND topic = %s",
+            str(TOPIC),
+        )
+    }
+    assert (engine.topics.get(TOPIC, fresh=True).settings.retention_ms, kept) == (7000, {7000})
+    assert told == engine.topics.get(TOPIC, fresh=True)
+
+
 def test_a_topic_made_again_starts_anew(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("old"), producer_name="p", sequence_id=1)
@@ -309,5 +385,5 @@ def test_a_topic_deleted_elsewhere_is_noticed_by_its_broker(engine: Engine) -> N
         lambda: engine.log.status(P0),
         lambda: engine.produce(P0, batch("a")),
     ):
-        with pytest.raises(PartitionNotFound):
+        with pytest.raises(TopicNotFound):
             question()
