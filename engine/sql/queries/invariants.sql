@@ -44,10 +44,12 @@ ORDER BY last_offset LIMIT 20
 
 -- odd_markers --
 -- Markers that are not the only one of their transaction, or that messages of it come after, or
--- that the fence contradicts.
+-- that the fence contradicts, or does not know though no low water mark covers them. A sidecar log
+-- has no fence of its own.
 SELECT m.tc_id, m.sequence, m.kind::text, m.last_offset AS marker_offset, o.other_marker, o.data_after,
-    f.aborted AS fence_aborted
+    f.aborted AS fence_aborted, w.low_water_mark
 FROM broker.entry m
+JOIN broker.partition p ON p.partition_id = m.partition_id
 CROSS JOIN LATERAL (
     SELECT min(e.last_offset) FILTER (WHERE e.kind <> 'D') AS other_marker,
         max(e.last_offset) FILTER (WHERE e.kind = 'D' AND e.last_offset > m.last_offset) AS data_after
@@ -56,9 +58,13 @@ CROSS JOIN LATERAL (
 ) o
 LEFT JOIN broker.ended_txn f ON f.partition_id = m.partition_id AND f.tc_id = m.tc_id
     AND f.sequence = m.sequence
+LEFT JOIN broker.low_water_mark w ON w.partition_id = m.partition_id AND w.tc_id = m.tc_id
 WHERE m.partition_id = %(partition_id)s AND m.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
 AND m.kind <> 'D'
-AND (o.other_marker IS NOT NULL OR o.data_after IS NOT NULL OR f.aborted <> (m.kind = 'A'))
+AND (
+    o.other_marker IS NOT NULL OR o.data_after IS NOT NULL OR f.aborted <> (m.kind = 'A')
+    OR (p.sidecar_of IS NULL AND f.tc_id IS NULL AND m.sequence > coalesce(w.low_water_mark, -1))
+)
 ORDER BY m.last_offset LIMIT 20
 
 -- unindexed_markers --
@@ -78,7 +84,8 @@ ORDER BY m.last_offset LIMIT 20
 
 -- odd_index_rows --
 -- Index rows without their marker, or with another outcome than it, or that do not begin with a
--- message of their transaction, or whose stable offset is below that of the row before.
+-- message of their transaction, or whose stable offset is below that of the row before, or is not
+-- where what was open at the marker begins: the next row tells that, or else what is open now.
 SELECT * FROM (
     SELECT i.tc_id, i.sequence, i.aborted, i.first_offset, i.last_offset, i.last_stable_offset,
         m.kind::text AS marker_kind, (m.tc_id, m.sequence) = (i.tc_id, i.sequence) AS own_marker,
@@ -89,14 +96,30 @@ SELECT * FROM (
             ) e WHERE e.first_offset = i.first_offset AND e.kind = 'D'
             AND (e.tc_id, e.sequence) = (i.tc_id, i.sequence)
         ) AS own_first,
-        lag(i.last_stable_offset) OVER (ORDER BY i.last_offset) AS stable_before
+        lag(i.last_stable_offset) OVER (ORDER BY i.last_offset) AS stable_before,
+        coalesce((
+            SELECT min(began) FROM unnest(
+                CASE WHEN n.last_offset IS NULL THEN ARRAY[l.first_ongoing_offset, o.first_offset]
+                ELSE ARRAY[n.first_offset, n.last_stable_offset] END
+            ) AS began WHERE began < i.last_offset
+        ), i.last_offset + 1) AS stable_expected
     FROM broker.txn_index i
     LEFT JOIN broker.entry m ON m.partition_id = i.partition_id AND m.last_offset = i.last_offset
+    LEFT JOIN LATERAL (
+        SELECT * FROM broker.txn_index x
+        WHERE x.partition_id = i.partition_id AND x.last_offset > i.last_offset
+        ORDER BY x.last_offset LIMIT 1
+    ) n ON true
+    LEFT JOIN broker.partition_live l ON l.partition_id = i.partition_id
+    LEFT JOIN LATERAL (
+        SELECT x.first_offset FROM broker.ongoing_txn x WHERE x.ordered_in = i.partition_id
+        ORDER BY x.first_offset LIMIT 1
+    ) o ON true
     WHERE i.partition_id = %(partition_id)s
     AND i.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
 ) i
 WHERE own_marker IS NOT TRUE OR (marker_kind = 'A') <> aborted OR NOT own_first
-    OR last_stable_offset < stable_before
+    OR last_stable_offset < stable_before OR last_stable_offset <> stable_expected
 ORDER BY last_offset LIMIT 20
 
 -- undecided_below_stable --

@@ -236,6 +236,20 @@ DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
         on_broker("UPDATE broker.txn_index SET first_offset = first_offset - 1 WHERE aborted"),
         {(6, "index_rows")},
     ),
+    "an index row with another stable offset": (
+        on_broker("UPDATE broker.txn_index SET last_stable_offset = 0 WHERE aborted"),
+        {(6, "index_rows")},
+    ),
+    "the last index row with another stable offset": (
+        on_broker(
+            "UPDATE broker.txn_index SET last_stable_offset = last_offset + 1 WHERE NOT aborted"
+        ),
+        {(6, "index_rows")},
+    ),
+    "a fence that has forgotten an end": (
+        on_broker("DELETE FROM broker.ended_txn"),
+        {(2, "one_marker")},
+    ),
     "a message in two pending acks": (
         on_broker(
             "INSERT INTO broker.pending_ack SELECT subscription_id, partition_id, 3, 3, ack_type,"

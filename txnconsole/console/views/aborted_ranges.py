@@ -27,7 +27,8 @@ PAGE_ROWS = 50
 _SEGMENTS = 100
 #: The checks that are about the index and its log.
 _INDEX_CHECKS = {
-    "index_rows": "Every row points at a marker of its transaction, and every marker has a row",
+    "index_rows": "Every row points at a marker of its transaction and tells what was open there,"
+    " and every marker has a row",
     "one_marker": "A transaction has one marker here, and no message after it",
     "readable_is_decided": "Nothing undecided lies at or below the stable position",
     "sidecar_index": "Every row of the sidecar log points at its marker and its commit",
