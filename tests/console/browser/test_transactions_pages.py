@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
@@ -159,6 +160,33 @@ def test_an_owner_watches_their_own_transactions_live(
         expect(page.locator("#region")).to_contain_text("Aborted", timeout=15_000)
     assert owner.complaints == []
     assert owner.violations() == []
+
+
+def test_what_was_being_opened_when_the_page_was_read_is_told_of_too(
+    owner: Watched, producer: Producer, server: Served
+) -> None:
+    """It bears its moment before anybody can see it."""
+
+    def belongs_to(name: str) -> None:
+        with psycopg.connect(server.environment["DATABASE_URL"]) as connection:
+            connection.execute(
+                "UPDATE coordinator.transaction SET owner = %s WHERE tc_id || ':' || sequence = %s",
+                [name, unseen],
+            )
+
+    page = owner.page
+    with server.client("producer", user="olga") as client:
+        own = Producer(server, client, producer.topic)
+        unseen = own.begin()
+        belongs_to("nobody yet")
+        seen = own.begin()
+        page.goto("/transactions")
+        expect(page.locator("[data-live]")).to_have_attribute("data-state", "live", timeout=15_000)
+        expect(page.locator(f'tr[data-txn="{seen}"]')).to_be_visible()
+        expect(page.locator(f'tr[data-txn="{unseen}"]')).to_have_count(0)
+        belongs_to("olga")
+        expect(page.locator("#newer")).to_contain_text("1 opened since", timeout=15_000)
+    assert owner.complaints == []
 
 
 def test_the_idle_time_of_a_timeline_is_hidden_and_stays_so(

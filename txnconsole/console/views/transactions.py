@@ -84,13 +84,13 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
     )
 
 
-def _standing(owner: str | None) -> tuple[dict[str, int], str, int | None]:
-    """The figures, where the channel stands, and when the newest of an owner's own was opened."""
+def _standing(owner: str | None) -> tuple[dict[str, int], str, list[int] | None]:
+    """The figures, where the channel stands, and when the newest of an owner's own were opened."""
     if owner is None:
         figures = live_figures()
         return figures, digest(figures), None
     own = own_standing(owner)
-    return own.figures, own.position, next(iter(own.opened), 0)
+    return own.figures, own.position, own.opened
 
 
 def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:
