@@ -10,6 +10,8 @@ Invariants
     whatever the call raised. Who is interrupted while waiting (a signal in the main thread) goes
     without one, and without holding up the others.
     Requests are in the call in the order in which they came.
+    Who has no time left when he is to lead does not, so that nobody else is told of it: a call goes
+    by its leader's deadline (engine.postgres.deadlines).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import copy
 import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
+
+from engine.postgres import deadlines
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -64,6 +68,7 @@ class Combiner(Generic[Request, Answer]):
         """Answer one request, possibly together with those of other threads.
 
         Raises:
+            TimeLimitExceeded: the caller's deadline passed while it waited.
             Whatever ``call`` raises; each caller its own copy of it.
         """
         with self._lock:
@@ -81,6 +86,8 @@ class Combiner(Generic[Request, Answer]):
             return answer
         try:
             mine.asleep.acquire()
+            if mine.leads:
+                deadlines.check()
         except BaseException:
             self._give_up(mine)
             raise

@@ -8,7 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from engine.postgres import combining
+from engine.model.errors import TimeLimitExceeded
+from engine.postgres import combining, deadlines
 from engine.postgres.combining import Combiner
 
 _PATIENCE = 10
@@ -104,6 +105,28 @@ def test_a_leader_that_is_interrupted_tells_the_others(pool: ThreadPoolExecutor)
     assert first.result(_PATIENCE) == 2
     errors = [type(future.exception(_PATIENCE)) for future in others]
     assert errors == [SystemExit, RuntimeError, RuntimeError]
+
+
+def test_who_is_late_does_not_lead_and_makes_nobody_late(pool: ThreadPoolExecutor) -> None:
+    calls = Calls()
+    combine = calls.combiner
+
+    def late(request: int) -> int:
+        with deadlines.within(0):
+            return combine(request)
+
+    first = pool.submit(combine, 1)
+    assert calls.entered.wait(_PATIENCE)
+    others = []
+    for number, (call, request) in enumerate([(late, 2), (combine, 3), (late, 4), (combine, 5)], 1):
+        others.append(pool.submit(call, request))
+        until(lambda number=number: len(combine._waiting) == number)  # type: ignore[misc]
+    calls.go.set()
+    assert first.result(_PATIENCE) == 2
+    assert isinstance(others[0].exception(_PATIENCE), TimeLimitExceeded)
+    assert [other.result(_PATIENCE) for other in others[1:]] == [6, 8, 10]
+    assert calls.groups == [[1], [3, 4, 5]]
+    assert combine(7) == 14
 
 
 @pytest.mark.parametrize("when", ["while another leads", "when he is to lead"])
