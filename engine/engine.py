@@ -26,7 +26,7 @@ from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
-from engine.log.topics import Topics
+from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import CoordinatorUnavailable, EngineError, TransactionConflict
 from engine.model.figures import FigureName
 from engine.model.message import MessageID, NewMessage, StoredMessage
@@ -82,7 +82,7 @@ class Engine:
             statement_timeout_ms=self.settings.statement_timeout_ms,
         )
         self._brokers = Brokers(broker_urls, self.settings)
-        self.topics = Topics(self._database, self._brokers)
+        self.topics = self._topics = Topics(self._database, self._brokers)
         self._snapshots = Snapshots(self._brokers, self.settings)
         self._retention = Retention(self._brokers, self.settings)
         self._sidecars = SidecarLogs(self._brokers)
@@ -124,7 +124,7 @@ class Engine:
         )
         self.arrivals = Arrivals(self.topics, self._brokers, self.log, cursors)
         self._acks = Acknowledgements(
-            self.topics, shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
+            shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
         )
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(
@@ -172,6 +172,7 @@ class Engine:
         databases = (self._database, *self._brokers)
         return {database.name: _ask(database, careful=careful) for database in databases}
 
+    @once_more_when_made_anew
     def produce(
         self,
         partition: PartitionName,
@@ -219,6 +220,7 @@ class Engine:
         """A consumer goes; see :meth:`engine.subscription.delivery.Delivery.leave`."""
         self._delivery.leave(name, consumer)
 
+    @once_more_when_made_anew
     def acknowledge(
         self,
         name: SubscriptionName,

@@ -57,7 +57,6 @@ class PartitionLogs(LogReader):
         self._take_snapshot = take_snapshot
         self._appender = Appender()
 
-    @once_more_when_made_anew
     def append(
         self,
         partition: PartitionName,

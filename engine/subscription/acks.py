@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.cursor import claim_cumulative, claim_individual, held, unconfirmed
 from engine.model.errors import (
     EngineError,
@@ -76,15 +75,12 @@ class Acknowledgements:
 
     def __init__(
         self,
-        topics: Topics,
         shares: Shares,
         cursors: Cursors,
         leases: Leases,
         ledgers: Ledgers,
-        *,
         confirm: Callable[[TxnID, int], None],
     ) -> None:
-        self._topics = topics
         self._shares = shares
         self._cursors = cursors
         self._leases = leases
@@ -93,7 +89,6 @@ class Acknowledgements:
         # What a process does not know of is settled by the transaction's end.
         self._confirmed: dict[TxnID, set[int]] = {}
 
-    @once_more_when_made_anew
     @once_more_when_replaced
     def acknowledge(
         self,

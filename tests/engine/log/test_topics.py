@@ -255,6 +255,31 @@ def test_a_process_that_knew_the_old_topic_of_a_name_serves_the_new_one(
         other.close()
 
 
+def test_a_process_that_knew_the_old_topic_lets_its_transaction_join_the_new_one(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    other = another(engine)
+    try:
+        txn_id = open_txn(other)
+        other.produce(P0, batch("a"))
+        other.produce(P0, batch("b"), txn_id=txn_id)
+        [message] = other.receive(SUBSCRIPTION, "c1")
+        other.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn_id)
+        engine.topics.delete(TOPIC, force=True)
+        make_topic(engine)
+        subscribe(engine)
+        engine.produce(P0, batch("new"))
+        [message] = engine.receive(SUBSCRIPTION, "c1")
+        other.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn_id)
+    finally:
+        other.close()
+    commit(engine, txn_id)
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.pending_acks) == (0, ())
+
+
 def test_of_two_changes_at_once_the_brokers_keep_what_the_catalog_keeps(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
