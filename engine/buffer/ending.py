@@ -3,54 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 from engine.model.transaction import EndCommand, EndResult
-from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
+from engine.postgres.prepared import BOOL, INT4, INT8, TEXT, Prepared, array_of
+from engine.sql import queries
+
+_INT8S, _INT4S = array_of(INT8), array_of(INT4)
+_END_TXNS_ON = Prepared(
+    "end_txns_on",
+    queries("broker")["end_txns_on"],
+    {
+        "topic_ids": _INT8S,
+        "numbers": _INT4S,
+        "upto": _INT4S,
+        "tc_ids": _INT4S,
+        "sequences": _INT8S,
+        "aborts": array_of(BOOL),
+        "mark_tcs": _INT4S,
+        "marks": _INT8S,
+    },
+    [TEXT, INT8, INT8, INT8, INT8],
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEnds:
+    """The commands for one partition of a broker, in the order of decision."""
+
+    topic_id: int
+    number: int
+    commands: Sequence[EndCommand]
 
 
 def end_txns(
-    session: Session,
-    partition_id: int,
-    commands: Sequence[EndCommand],
-    low_water_marks: Mapping[int, int],
-    *,
-    registered: bool = True,
+    session: Session, ends: Sequence[PartitionEnds], low_water_marks: Mapping[int, int]
 ) -> list[EndResult]:
-    """End many transactions on one partition, exactly once each however often it comes.
+    """End many transactions on some partitions of a broker that participate in them, exactly once
+    each however often it comes; a result for each command, in their order.
 
-    ``low_water_marks`` are those of the coordinators (by tc_id); ongoing transactions at or below
-    are aborted, a chain and not only the head. With ``registered`` the partition is a participant,
-    so each end leaves a marker; without, an abort of a transaction never seen here is only
-    remembered. Source: semantics §3, §4.
+    The partitions' heads are locked in the order given. ``low_water_marks`` are those of the
+    coordinators (by tc_id); ongoing transactions at or below are aborted, a chain and not only the
+    head. Source: semantics §3, §4.
 
     On a sidecar-buffered partition a commit answers the offsets that its messages have got; the
     marker of an abort is in the sidecar log, so it answers none, and none is written for an abort
     of a transaction without messages.
 
-    Results carry ``error`` ``recovering``, ``offline`` or ``opposite`` (it has been ended the other
-    way, which must never happen) instead of raising, so that one partition delays only itself.
+    Results carry ``error`` ``missing``, ``recovering``, ``offline`` or ``opposite`` (it has been
+    ended the other way, which must never happen) instead of raising, so that one partition delays
+    only itself.
     """
+    commands = [command for each in ends for command in each.commands]
     marks = sorted(low_water_marks.items())
-    rows = session.all(
-        "end_txns",
-        partition_id=partition_id,
-        tc_ids=[command.txn_id.tc_id for command in commands],
-        sequences=[command.txn_id.sequence for command in commands],
-        aborts=[command.action is TxnAction.ABORT for command in commands],
-        registered=registered,
-        mark_tcs=[tc_id for tc_id, _ in marks],
-        marks=[mark for _, mark in marks],
+    rows = session.ask(
+        _END_TXNS_ON,
+        [each.topic_id for each in ends],
+        [each.number for each in ends],
+        list(accumulate(len(each.commands) for each in ends)),
+        [command.txn_id.tc_id for command in commands],
+        [command.txn_id.sequence for command in commands],
+        [command.action is TxnAction.ABORT for command in commands],
+        [tc_id for tc_id, _ in marks],
+        [mark for _, mark in marks],
     )
     return [
         EndResult(
-            txn_id=TxnID(row.tc_id, row.sequence),
-            error=row.error,
-            first_offset=row.first_offset,
-            last_offset=row.last_offset,
-            messages=row.messages,
-            marker_offset=row.marker_offset,
+            txn_id=command.txn_id,
+            error=error,
+            first_offset=first_offset,
+            last_offset=last_offset,
+            messages=messages,
+            marker_offset=marker_offset,
         )
-        for row in rows
+        for command, (error, first_offset, last_offset, messages, marker_offset) in zip(
+            commands, rows, strict=True
+        )
     ]

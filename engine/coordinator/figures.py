@@ -13,10 +13,13 @@ from datetime import datetime
 
 import structlog
 
+from engine.coordinator.statements import RecordedRow
 from engine.model.errors import EngineError
 from engine.model.figures import Figure, FigureName, Tally
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database, Session
+from engine.postgres.prepared import FLOAT8, INT4, INT8, TEXT, Prepared, array_of
+from engine.sql import queries
 
 logger = structlog.get_logger(__name__)
 
@@ -24,6 +27,19 @@ logger = structlog.get_logger(__name__)
 _SHARDS = 16
 #: How long a process keeps what it has collected.
 _KEPT_SECONDS = 5.0
+_ADD_FIGURES = Prepared(
+    "add_figures",
+    queries("coordinator")["add_figures"],
+    {
+        "shard": INT4,
+        "names": array_of(TEXT),
+        "labels": array_of(TEXT),
+        "counts": array_of(INT8),
+        "seconds": array_of(FLOAT8),
+        "buckets": array_of(TEXT),
+    },
+    [],
+)
 _KNOWN = {name.value for name in FigureName}
 
 
@@ -31,40 +47,39 @@ def add(session: Session, tally: Tally, *, shard: int = 0) -> None:
     """Add to what has been counted; the last statement of its SQL transaction."""
     figures = list(tally)
     if figures:
-        session.run(
-            "add_figures",
-            shard=shard % _SHARDS,
-            names=[figure.name.value for figure in figures],
-            labels=[figure.label for figure in figures],
-            counts=[figure.count for figure in figures],
-            seconds=[figure.seconds for figure in figures],
-            buckets=["{" + ",".join(map(str, figure.buckets)) + "}" for figure in figures],
+        session.ask(
+            _ADD_FIGURES,
+            shard % _SHARDS,
+            [figure.name.value for figure in figures],
+            [figure.label for figure in figures],
+            [figure.count for figure in figures],
+            [figure.seconds for figure in figures],
+            ["{" + ",".join(map(str, figure.buckets)) + "}" for figure in figures],
         )
 
 
 def of_ends(
-    ended: Iterable[Row],
-    recorded: Iterable[Row],
+    recorded: Iterable[RecordedRow],
     decided_at: Mapping[TxnID, datetime],
     waiting: Mapping[str, int],
 ) -> Tally:
     """What a step of the finalizer counts.
 
     Args:
-        ended: rows of ``conclude``.
-        recorded: rows of ``record_partitions``.
+        recorded: partitions that have answered, and transactions that have ended.
         decided_at: moments of the decisions.
         waiting: participants that have to be asked again, by kind.
     """
     tally = Tally()
     for row in recorded:
-        if row.state == "committed":
-            waited = row.at - decided_at[TxnID(row.tc_id, row.sequence)]
+        outcome = row.state.lower()
+        if row.execution_seconds is not None and row.finalize_seconds is not None:
+            reason = f"{outcome}/{row.end_reason}"
+            tally.observe(FigureName.EXECUTION, row.execution_seconds, reason)
+            tally.observe(FigureName.FINALIZE, row.finalize_seconds, outcome)
+        elif outcome == "committed":
+            waited = row.at - decided_at[row.txn_id]
             tally.observe(FigureName.VISIBLE, waited.total_seconds())
-    for row in ended:
-        outcome = row.status.lower()
-        tally.observe(FigureName.EXECUTION, row.execution_seconds, f"{outcome}/{row.end_reason}")
-        tally.observe(FigureName.FINALIZE, row.finalize_seconds, outcome)
     for kind, participants in waiting.items():
         if participants:
             tally.count(FigureName.FINALIZE_RETRIES, kind, times=participants)

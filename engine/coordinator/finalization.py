@@ -22,9 +22,19 @@ from typing import Any
 
 import structlog
 
-from engine.buffer.ending import end_txns
+from engine.buffer.ending import PartitionEnds, end_txns
 from engine.coordinator import figures
 from engine.coordinator.end_traces import EndTraces
+from engine.coordinator.statements import (
+    CONFIRMED_ACKS,
+    DUE_PARTITIONS,
+    DUE_SUBSCRIPTIONS,
+    LOW_WATER_MARKS,
+    RECORD_ENDS,
+    DuePartition,
+    DueSubscription,
+    RecordedRow,
+)
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
 from engine.model.errors import EngineError, TopicNotFound
@@ -43,9 +53,17 @@ _NOTE_SECONDS = 1.0
 _ASKERS = 32
 #: How long a run waits for its brokers; what a broker does in one run takes milliseconds.
 _PATIENCE_SECONDS = 1.0
+#: How long what a broker has done waits to be recorded with what others have.
+_TOGETHER_SECONDS = 0.02
 #: Transactions that one line of the log names.
 _TOLD = 20
 _GONE = "deleted; counts as done"
+
+
+#: What a participant is to do about one transaction; participants with all of theirs, by topic and
+#: number or name.
+_Member = tuple[Row, EndCommand]
+_Groups = list[tuple[tuple[int, Any], list[_Member]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +83,7 @@ class _Orders:
     low_water_marks: Mapping[int, int]
     traces: EndTraces
 
-    def of(self, rows: Iterable[Row]) -> list[tuple[Row, EndCommand]]:
+    def of(self, rows: Iterable[Row]) -> list[_Member]:
         """The participants' commands, in the order of decision."""
         members = {_txn(row): row for row in rows}
         return [
@@ -142,23 +160,20 @@ class Finalizer:
                 return Finalized(ended=0, waiting=0)
             found = sorted({row.tc_id for row in due})
             self._note(session, found, worker)
-            of_due = id_lists(map(_txn, due))
-            partitions, subscriptions, acks, marks = session.batch(
-                ("due_partitions", of_due),
-                ("due_subscriptions", of_due),
-                ("confirmed_acks", of_due),
-                ("low_water_marks_of", {"tc_ids": found}),
-            )
-        confirmed = _calls(acks)
+            of_due = id_lists(map(_txn, due)).values()
+            partitions = list(map(DuePartition._make, session.ask(DUE_PARTITIONS, *of_due)))
+            shares = list(map(DueSubscription._make, session.ask(DUE_SUBSCRIPTIONS, *of_due)))
+            confirmed = confirmed_acks(session, *map(_txn, due))
+            marks = dict(session.ask(LOW_WATER_MARKS, found))
         commands = {_txn(row): _command(row, confirmed) for row in due}
         orders = _Orders(
             commands=commands,
             decided_at={_txn(row): row.decided_at for row in due},
-            low_water_marks={row.tc_id: row.low_water_mark for row in marks},
+            low_water_marks=marks,
             traces=EndTraces(due, commands),
         )
         try:
-            ended = self._end_everywhere(partitions, subscriptions, orders)
+            ended = self._end_everywhere(partitions, shares, orders)
         finally:
             orders.traces.close()
         return Finalized(ended=ended, waiting=len(due) - ended)
@@ -172,21 +187,28 @@ class Finalizer:
             session.run("note_finalizer", tc_ids=new, worker=worker)
 
     def _end_everywhere(
-        self, partitions: list[Row], subscriptions: list[Row], orders: _Orders
+        self,
+        partitions: list[DuePartition],
+        subscriptions: list[DueSubscription],
+        orders: _Orders,
     ) -> int:
-        """Ask all brokers at once, and record what each has done when it answers; how many
-        transactions have ended by then.
+        """Ask all brokers at once, and record what each has done when it answers, with those that
+        answer at about the same time; how many transactions have ended by then.
 
         One that takes long goes on by itself, and the run is over without it: it is not asked again
         before, so what is due there is postponed, and nobody else's end waits for it.
         """
         members: dict[TxnID, set[str]] = {txn_id: set() for txn_id in orders.commands}
-        for row in (*partitions, *subscriptions):
+        participants: list[DuePartition | DueSubscription] = [*partitions, *subscriptions]
+        for row in participants:
             members[_txn(row)].add(row.broker)
         late = self._late.copy()
         for brokers in members.values():
             brokers.difference_update(late)
-        recording = threading.Lock()
+        names = sorted(set().union(*members.values()))
+        asked_still = set(names)
+        to_record: dict[str, _Answers] = {}
+        recording = threading.Condition()
 
         def end_on(name: str) -> int:
             answers = self._end_on_broker(
@@ -196,16 +218,25 @@ class Finalizer:
                 orders,
             )
             with recording:
-                mine = [txn_id for txn_id, brokers in members.items() if name in brokers]
-                for txn_id in mine:
-                    members[txn_id].remove(name)
+                asked_still.remove(name)
+                to_record[name] = answers
+                recording.notify_all()
+                recording.wait_for(
+                    lambda: not asked_still or name not in to_record, _TOGETHER_SECONDS
+                )
+                if name not in to_record:
+                    return 0  # Another has recorded it with its own.
+                told, together = set(to_record), list(to_record.values())
+                to_record.clear()
+                theirs = [txn_id for txn_id, brokers in members.items() if brokers & told]
+                for txn_id in theirs:
+                    members[txn_id] -= told
                 # With those for which no other broker is still being asked.
-                concluded = [txn_id for txn_id in mine if not members[txn_id]]
-                return self._record(orders, answers, concluded)
+                concluded = [txn_id for txn_id in theirs if not members[txn_id]]
+                return self._record(orders, together, concluded)
 
-        names = sorted(set().union(*members.values()))
         alone = [txn_id for txn_id, brokers in members.items() if not brokers]
-        ended = self._record(orders, _Answers(), alone) if alone else 0
+        ended = self._record(orders, [], alone) if alone else 0
         # Their log lines name what this run does.
         asked = {self._askers.submit(copy_context().run, end_on, name): name for name in names}
         answered, unanswered = wait(asked, timeout=_PATIENCE_SECONDS)
@@ -226,27 +257,25 @@ class Finalizer:
         future.add_done_callback(done)
 
     def _end_on_broker(
-        self, broker: str, partitions: list[Row], subscriptions: list[Row], orders: _Orders
+        self,
+        broker: str,
+        partitions: list[DuePartition],
+        subscriptions: list[DueSubscription],
+        orders: _Orders,
     ) -> _Answers:
         """One SQL transaction on the broker; partition heads are locked before cursors."""
+        places = _grouped(partitions, "partition", orders)
+        shares = _grouped(subscriptions, "subscription", orders)
 
         def work(session: Session) -> _Answers:
-            topics = sorted({row.topic_id for row in partitions})
-            found = session.all("partition_ids", topic_ids=topics) if topics else []
-            ids = {(row.topic_id, row.number): row.partition_id for row in found}
-            ended = [
-                answer
-                for place, rows in _grouped(partitions, "partition")
-                for answer in self._end_partition(session, ids.get(place), orders.of(rows), orders)
-            ]
-            acked = [
-                answer
-                for (topic_id, name), rows in _grouped(subscriptions, "subscription")
-                for answer in self._end_subscription(
-                    session, topic_id, name, orders.of(rows), orders
-                )
-            ]
-            return _Answers(ended, acked)
+            return _Answers(
+                self._end_partitions(session, places, orders) if places else [],
+                [
+                    answer
+                    for (topic_id, name), members in shares
+                    for answer in self._end_subscription(session, topic_id, name, members, orders)
+                ],
+            )
 
         asked = orders.traces.ask(broker, partitions, subscriptions)
         try:
@@ -265,41 +294,33 @@ class Finalizer:
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
         return answers
 
-    def _end_partition(
-        self,
-        session: Session,
-        partition_id: int | None,
-        members: list[tuple[Row, EndCommand]],
-        orders: _Orders,
-    ) -> list[_Answer]:
-        if partition_id is None:
-            return [self._missing(row, command) for row, command in members]
-        results = end_txns(
-            session, partition_id, [command for _, command in members], orders.low_water_marks
-        )
-        return _answers(members, results)
+    def _end_partitions(self, session: Session, places: _Groups, orders: _Orders) -> list[_Answer]:
+        ends = [
+            PartitionEnds(
+                topic_id=topic_id, number=number, commands=[command for _, command in members]
+            )
+            for (topic_id, number), members in places
+        ]
+        results = end_txns(session, ends, orders.low_water_marks)
+        members = [member for _, members in places for member in members]
+        return [
+            self._missing(row, command)
+            if result.error == "missing"
+            else _answer(row, command, result)
+            for (row, command), result in zip(members, results, strict=True)
+        ]
 
     def _end_subscription(
-        self,
-        session: Session,
-        topic_id: int,
-        name: str,
-        members: list[tuple[Row, EndCommand]],
-        orders: _Orders,
+        self, session: Session, topic_id: int, name: str, members: list[_Member], orders: _Orders
     ) -> list[_Answer]:
-        subscription = session.one("get_subscription", topic_id=topic_id, name=name)
-        if subscription is None:
-            return [
-                _Answer.of(row, command, EndResult(txn_id=command.txn_id, error=_GONE))
-                for row, command in members
-            ]
-        results = ending.end_acks(
-            session,
-            subscription.subscription_id,
-            [command for _, command in members],
-            orders.low_water_marks,
-        )
-        return _answers(members, results)
+        commands = [command for _, command in members]
+        results = ending.end_acks(session, topic_id, name, commands, orders.low_water_marks)
+        if results is None:
+            results = [EndResult(txn_id=command.txn_id, error=_GONE) for command in commands]
+        return [
+            _answer(row, command, result)
+            for (row, command), result in zip(members, results, strict=True)
+        ]
 
     def _missing(self, row: Row, command: EndCommand) -> _Answer:
         """A partition that is not there: done when its topic was deleted, else tried again."""
@@ -328,32 +349,17 @@ class Finalizer:
                         PartitionName(TopicName.parse(topic), number),
                     )
 
-    def _record(self, orders: _Orders, answers: _Answers, concluded: list[TxnID]) -> int:
-        """Record what a broker did, and end the transactions that have nobody left to ask."""
-        partitions, subscriptions = answers.partitions, answers.subscriptions
+    def _record(self, orders: _Orders, answers: Sequence[_Answers], concluded: list[TxnID]) -> int:
+        """Record what brokers did, and end the transactions that have nobody left to ask."""
+        partitions = [answer for each in answers for answer in each.partitions]
+        subscriptions = [answer for each in answers for answer in each.subscriptions]
 
         def work(session: Session) -> list[TxnID]:
-            recorded: list[Row] = []
-            if partitions:
-                recorded = session.all(
-                    "record_partitions",
-                    **_columns(partitions),
-                    partitions=[answer.row.partition for answer in partitions],
-                    first_offsets=[answer.result.first_offset for answer in partitions],
-                    last_offsets=[answer.result.last_offset for answer in partitions],
-                )
-            if subscriptions:
-                session.run(
-                    "record_subscriptions",
-                    **_columns(subscriptions),
-                    subscriptions=[answer.row.subscription for answer in subscriptions],
-                    brokers=[answer.row.broker for answer in subscriptions],
-                )
-            ended = session.all("conclude", **id_lists(sorted(concluded)))
+            rows = _recorded(session, partitions, subscriptions, concluded)
             waiting = {"partition": _waiting(partitions), "subscription": _waiting(subscriptions)}
-            tally = figures.of_ends(ended, recorded, orders.decided_at, waiting)
+            tally = figures.of_ends(rows, orders.decided_at, waiting)
             figures.add(session, tally, shard=min(orders.low_water_marks))
-            return [_txn(row) for row in ended]
+            return [row.txn_id for row in rows if row.kind == "transaction"]
 
         ended = self._database.retrying(work)
         if ended:
@@ -365,13 +371,9 @@ class Finalizer:
 
 def confirmed_acks(session: Session, *txn_ids: TxnID) -> dict[TxnID, frozenset[int]]:
     """The confirmed acknowledgement calls over several brokers of decided transactions."""
-    return _calls(session.all("confirmed_acks", **id_lists(txn_ids)))
-
-
-def _calls(rows: Iterable[Row]) -> dict[TxnID, frozenset[int]]:
     calls: dict[TxnID, set[int]] = defaultdict(set)
-    for row in rows:
-        calls[_txn(row)].add(row.call_id)
+    for tc_id, sequence, call_id in session.ask(CONFIRMED_ACKS, *id_lists(txn_ids).values()):
+        calls[TxnID(tc_id, sequence)].add(call_id)
     return {txn_id: frozenset(found) for txn_id, found in calls.items()}
 
 
@@ -387,20 +389,14 @@ def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
     )
 
 
-def _answers(
-    members: Sequence[tuple[Row, EndCommand]], results: Sequence[EndResult]
-) -> list[_Answer]:
-    for (row, _), result in zip(members, results, strict=True):
-        if result.error == "opposite":
-            logger.error(
-                "a participant has carried out the opposite end",
-                txn_id=str(result.txn_id),
-                topic=row.topic,
-            )
-    return [
-        _Answer.of(row, command, result)
-        for (row, command), result in zip(members, results, strict=True)
-    ]
+def _answer(row: Row, command: EndCommand, result: EndResult) -> _Answer:
+    if result.error == "opposite":
+        logger.error(
+            "a participant has carried out the opposite end",
+            txn_id=str(result.txn_id),
+            topic=row.topic,
+        )
+    return _Answer.of(row, command, result)
 
 
 def _failed(row: Row, message: str) -> _Answer:
@@ -411,19 +407,46 @@ def _waiting(answers: Sequence[_Answer]) -> int:
     return sum(answer.state is None for answer in answers)
 
 
-def _columns(answers: Sequence[_Answer]) -> dict[str, object]:
-    """What ``record_partitions`` and ``record_subscriptions`` have in common."""
-    return {
-        **id_lists(_txn(answer.row) for answer in answers),
-        "topic_ids": [answer.row.topic_id for answer in answers],
-        "states": [answer.state for answer in answers],
-        "messages": [answer.result.messages for answer in answers],
-        "errors": [answer.result.error for answer in answers],
-    }
+def _recorded(
+    session: Session,
+    partitions: Sequence[_Answer],
+    subscriptions: Sequence[_Answer],
+    concluded: Sequence[TxnID],
+) -> list[RecordedRow]:
+    """Write answers down, and end those transactions that have all of theirs."""
+    rows = session.ask(
+        RECORD_ENDS,
+        *_columns(partitions),
+        [answer.row.partition for answer in partitions],
+        [answer.state for answer in partitions],
+        [answer.result.first_offset for answer in partitions],
+        [answer.result.last_offset for answer in partitions],
+        *_outcomes(partitions),
+        *_columns(subscriptions),
+        [answer.row.subscription for answer in subscriptions],
+        [answer.row.broker for answer in subscriptions],
+        [answer.state for answer in subscriptions],
+        *_outcomes(subscriptions),
+        *id_lists(sorted(concluded)).values(),
+    )
+    return list(map(RecordedRow._make, rows))
 
 
-def _grouped(rows: Iterable[Row], name: str) -> list[tuple[tuple[int, Any], list[Row]]]:
+def _columns(answers: Sequence[_Answer]) -> tuple[list[int], ...]:
+    txn_ids = [_txn(answer.row) for answer in answers]
+    return (*id_lists(txn_ids).values(), [answer.row.topic_id for answer in answers])
+
+
+def _outcomes(answers: Sequence[_Answer]) -> tuple[list[int | None], list[str | None]]:
+    return (
+        [answer.result.messages for answer in answers],
+        [answer.result.error for answer in answers],
+    )
+
+
+def _grouped(rows: Iterable[Row], name: str, orders: _Orders) -> _Groups:
+    """The commands by participant, in the order of the locks."""
     groups: dict[tuple[int, Any], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.topic_id, getattr(row, name)].append(row)
-    return sorted(groups.items())
+    return [(place, orders.of(members)) for place, members in sorted(groups.items())]

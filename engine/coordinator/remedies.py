@@ -172,7 +172,9 @@ def _end_span(database: Database, row: Row, command: EndCommand) -> bool:
 
 
 def _end_acks(database: Database, row: Row, command: EndCommand) -> int:
-    return database.retrying(lambda session: ending.end_held(session, row.subscription_id, command))
+    return database.retrying(
+        lambda session: ending.end_held(session, row.topic_id, row.name, command)
+    )
 
 
 def _spans(database: Database, txn_id: TxnID) -> list[Row]:

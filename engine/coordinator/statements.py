@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from engine.model.txn_id import TxnID
 from engine.postgres.prepared import (
     BOOL,
+    FLOAT8,
     INT4,
     INT8,
     JSON,
@@ -22,6 +24,7 @@ from engine.sql import queries
 
 _INT8S, _INT4S, _TEXTS = array_of(INT8), array_of(INT4), array_of(TEXT)
 _TXN = {"tc_id": INT4, "sequence": INT8}
+_TXNS: dict[str, Type[Any]] = {"tc_ids": _INT4S, "sequences": _INT8S}
 _HEADER: list[Type[Any]] = [
     *(INT4, INT8, TEXT, TEXT, TEXT, TEXT, JSONB, TIMESTAMPTZ, INT8),
     *(TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, TEXT, TEXT),
@@ -55,6 +58,46 @@ class Header(NamedTuple):
 
     status: str
     owner: str
+
+
+class DuePartition(NamedTuple):
+    """A row of ``due_partitions``: a participant that has not carried out its transaction's end."""
+
+    tc_id: int
+    sequence: int
+    topic_id: int
+    topic: str
+    partition: int
+    broker: str
+
+
+class DueSubscription(NamedTuple):
+    """A row of ``due_subscriptions``: the same of a subscription's share of a broker."""
+
+    tc_id: int
+    sequence: int
+    topic_id: int
+    topic: str
+    subscription: str
+    broker: str
+
+
+class RecordedRow(NamedTuple):
+    """A row of ``record_ends``: a participating partition (``kind`` partition) with its state, or a
+    transaction that has ended, with its status and what it took."""
+
+    kind: str
+    tc_id: int
+    sequence: int
+    state: str
+    at: datetime
+    end_reason: str | None
+    execution_seconds: float | None
+    finalize_seconds: float | None
+
+    @property
+    def txn_id(self) -> TxnID:
+        return TxnID(self.tc_id, self.sequence)
 
 
 OPEN = Prepared(
@@ -113,6 +156,53 @@ STATUS = Prepared("txn_status", queries("coordinator")["txn_status"], _TXN, [TEX
 STATUSES = Prepared(
     "txn_statuses",
     queries("coordinator")["txn_statuses"],
-    {"tc_ids": _INT4S, "sequences": _INT8S},
+    _TXNS,
     [TEXT, TEXT],
+)
+DUE_PARTITIONS = Prepared(
+    "due_partitions",
+    queries("coordinator")["due_partitions"],
+    _TXNS,
+    [INT4, INT8, INT8, TEXT, INT4, TEXT],
+)
+DUE_SUBSCRIPTIONS = Prepared(
+    "due_subscriptions",
+    queries("coordinator")["due_subscriptions"],
+    _TXNS,
+    [INT4, INT8, INT8, TEXT, TEXT, TEXT],
+)
+CONFIRMED_ACKS = Prepared(
+    "confirmed_acks", queries("coordinator")["confirmed_acks"], _TXNS, [INT4, INT8, INT8]
+)
+LOW_WATER_MARKS = Prepared(
+    "low_water_marks_of",
+    queries("coordinator")["low_water_marks_of"],
+    {"tc_ids": _INT4S},
+    [INT4, INT8],
+)
+RECORD_ENDS = Prepared(
+    "record_ends",
+    queries("coordinator")["record_ends"],
+    {
+        "tc_ids": _INT4S,
+        "sequences": _INT8S,
+        "topic_ids": _INT8S,
+        "partitions": _INT4S,
+        "states": _TEXTS,
+        "first_offsets": _INT8S,
+        "last_offsets": _INT8S,
+        "messages": _INT8S,
+        "errors": _TEXTS,
+        "ack_tc_ids": _INT4S,
+        "ack_sequences": _INT8S,
+        "ack_topic_ids": _INT8S,
+        "subscriptions": _TEXTS,
+        "brokers": _TEXTS,
+        "ack_states": _TEXTS,
+        "acked_messages": _INT8S,
+        "ack_errors": _TEXTS,
+        "concluded_tc_ids": _INT4S,
+        "concluded_sequences": _INT8S,
+    },
+    [TEXT, INT4, INT8, TEXT, TIMESTAMPTZ, TEXT, FLOAT8, FLOAT8],
 )

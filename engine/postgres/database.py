@@ -13,7 +13,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
 from engine.postgres import absences, deadlines, offsets
-from engine.postgres.prepared import Prepared
+from engine.postgres.prepared import Prepared, forget
 from engine.postgres.taking import Taking
 from engine.sql import queries
 
@@ -22,8 +22,14 @@ Row = Any
 Params = Mapping[str, object]
 _T = TypeVar("_T")
 
-#: The last: what a row was to belong to has been deleted since it was looked up; it is missed then.
-_RETRYABLE = (pg.SerializationFailure, pg.DeadlockDetected, pg.ForeignKeyViolation)
+#: The last two: what a row was to belong to has been deleted since it was looked up, and is missed
+#: then; what was prepared has been dropped.
+_RETRYABLE = (
+    pg.SerializationFailure,
+    pg.DeadlockDetected,
+    pg.ForeignKeyViolation,
+    pg.InvalidSqlStatementName,
+)
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
@@ -200,7 +206,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
         """Borrow a connection for one transaction, committed at the end of the block."""
-        with self._translated(), self._borrowed() as connection, connection.transaction():
+        with self._translated(), self._borrowed() as connection, _transaction(connection):
             yield Session(connection, self._queries)
 
     @contextlib.contextmanager
@@ -224,10 +230,10 @@ class Database:
                 with (
                     contextlib.suppress(*_RETRYABLE),
                     self._borrowed() as connection,
-                    connection.transaction(),
+                    _transaction(connection),
                 ):
                     return work(Session(connection, self._queries))
-            with self._borrowed() as connection, connection.transaction():
+            with self._borrowed() as connection, _transaction(connection):
                 return work(Session(connection, self._queries))
 
     def _configure(self, connection: psycopg.Connection[Row]) -> None:
@@ -284,6 +290,16 @@ class Database:
             if isinstance(error, PoolTimeout):
                 absences.note(self.name, reason)
             raise self._unavailable(reason) from error
+
+
+@contextlib.contextmanager
+def _transaction(connection: psycopg.Connection[Row]) -> Iterator[None]:
+    try:
+        with connection.transaction():
+            yield
+    except BaseException:
+        forget(connection)
+        raise
 
 
 def _is_lost(error: Exception) -> bool:

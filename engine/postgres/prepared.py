@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, LiteralString, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
 import psycopg
@@ -26,6 +27,7 @@ _SQLSTATE = 67  # libpq's PG_DIAG_SQLSTATE
 
 _int8 = struct.Struct(">q")
 _int4 = struct.Struct(">i")
+_float8 = struct.Struct(">d")
 _array = struct.Struct(">iiiii")
 _run = struct.Struct(">iBiqiq")
 _NULL = _int4.pack(-1)
@@ -52,6 +54,9 @@ INT8: Type[int] = Type(
 )
 INT4: Type[int] = Type(
     23, 1007, _int4.pack, lambda data: int(_int4.unpack(data)[0]), struct.Struct(">ii")
+)
+FLOAT8: Type[float] = Type(
+    701, 1022, _float8.pack, lambda data: float(_float8.unpack(data)[0]), struct.Struct(">id")
 )
 TEXT: Type[str] = Type(25, 1009, str.encode, bytes.decode)
 BYTEA: Type[bytes] = Type(17, 1001, bytes, bytes)
@@ -117,6 +122,15 @@ def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
     return Type(type_.array_oid, 0, dump_array, load_array)
 
 
+#: What is prepared on which connection.
+_known: WeakKeyDictionary[psycopg.Connection[Any], set[Prepared]] = WeakKeyDictionary()
+
+
+def forget(connection: psycopg.Connection[Any]) -> None:
+    """What was prepared may be gone: with a rollback psycopg drops its own, and ours too."""
+    _known.pop(connection, None)
+
+
 class Prepared:
     """A statement with typed parameters and columns.
 
@@ -145,11 +159,11 @@ class Prepared:
         self._loaders = [type_.load for type_ in columns]
 
     def ask(self, connection: psycopg.Connection[Any], *values: Any) -> list[tuple[Any, ...]]:
-        """Run it: as a transaction of its own, or as a part of the one that the connection is in,
-        and then without a plan that is kept, because to ask for one that is not there would spoil
-        the transaction.
+        """Run it: as a transaction of its own, or as a part of the one that the connection is in.
 
         Raises:
+            psycopg.errors.InvalidSqlStatementName: somebody has dropped what was prepared, in a
+                transaction, which is spoiled by it; it may be tried again.
             psycopg.Error: as a cursor would.
         """
         try:
@@ -159,13 +173,20 @@ class Prepared:
             ]
         except (struct.error, UnicodeError) as error:
             raise pg.DataError(f"out of its type's range: {error}") from error
-        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            return self._rows(connection, self._execute_once(connection, parameters))
+        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
         answer = self._execute(connection, parameters)
         if answer.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT:
-            _checked(connection, connection.pgconn.prepare(self._name, self._text, self._oids))
-            answer = self._execute(connection, parameters)
+            forget(connection)
+            if idle:
+                answer = self._execute(connection, parameters)
         return self._rows(connection, answer)
+
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        # What is forgotten may be there. To prepare it again would spoil a transaction; to close
+        # what is not there does not.
+        _checked(connection, connection.pgconn.close_prepared(self._name))
+        _checked(connection, connection.pgconn.prepare(self._name, self._text, self._oids))
+        _known[connection].add(self)
 
     def _rows(self, connection: psycopg.Connection[Any], answer: PGresult) -> list[tuple[Any, ...]]:
         _checked(connection, answer)
@@ -181,15 +202,11 @@ class Prepared:
     def _execute(
         self, connection: psycopg.Connection[Any], parameters: list[bytes | None]
     ) -> PGresult:
+        if self not in _known.setdefault(connection, set()):
+            self._prepare(connection)
         # NULLs are None: psycopg's own type does not say so.
         values = cast("list[bytes]", parameters)
         return connection.pgconn.exec_prepared(self._name, values, self._binary, _BINARY)
-
-    def _execute_once(
-        self, connection: psycopg.Connection[Any], parameters: list[bytes | None]
-    ) -> PGresult:
-        values = cast("list[bytes]", parameters)
-        return connection.pgconn.exec_params(self._text, values, self._oids, self._binary, _BINARY)
 
 
 def _checked(connection: psycopg.Connection[Any], answer: PGresult) -> None:

@@ -3,119 +3,118 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from engine.model.cursor import held, unconfirmed
-from engine.model.subscription import AckOp, AckStep, AckType, PendingAck
+from engine.model.subscription import AckOp, AckStep, PendingAck
 from engine.model.transaction import EndCommand, EndResult
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Row, Session
+from engine.postgres.database import Session
 from engine.subscription import state
 from engine.subscription.state import Change, State
+from engine.subscription.statements import CONCLUDE_ACK_ENDS, OPEN_ACK_ENDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """A subscription whose cursors are locked. ``before``: what has been recorded of transactions
+    that have ended, as whether they aborted and their messages; ``states``: of the partitions in
+    which transactions hold something."""
+
+    subscription_id: int
+    before: Mapping[TxnID, tuple[bool, int]]
+    states: Sequence[State]
 
 
 def end_acks(
     session: Session,
-    subscription_id: int,
+    topic_id: int,
+    name: str,
     commands: Sequence[EndCommand],
     low_water_marks: Mapping[int, int],
-) -> list[EndResult]:
-    """End many transactions on one subscription's share of a broker, exactly once each.
+) -> list[EndResult] | None:
+    """End many transactions on one subscription's share of a broker, exactly once each; None when
+    there is no such subscription.
 
     A commit makes exactly the transaction's acks final, but for those of calls over several brokers
     that are not confirmed, of which some broker may know nothing: these, and with an abort all, are
     given back for redelivery. So is what transactions at or below a low water mark still hold.
     Results carry ``opposite`` when a transaction has been ended the other way.
     """
-    session.all("lock_cursors", subscription_id=subscription_id)
-    before = {
-        TxnID(row.tc_id, row.sequence): row
-        for row in session.all(
-            "ended_acks", subscription_id=subscription_id, **id_lists([c.txn_id for c in commands])
-        )
-    }
-    new = [command for command in commands if command.txn_id not in before]
-    messages = _apply(session, subscription_id, new)
-    _raise_marks(session, subscription_id, low_water_marks)
-    return [_result(command, before.get(command.txn_id), messages) for command in commands]
+    opened = _open(session, topic_id, name, [command.txn_id for command in commands])
+    if opened is None:
+        return None
+    new = [command for command in commands if command.txn_id not in opened.before]
+    messages = _apply(session, opened, new)
+    orphans = _conclude(session, opened.subscription_id, new, messages, low_water_marks)
+    if orphans and (holding := _open(session, topic_id, name, orphans)) is not None:
+        _apply(session, holding, map(_abort, orphans))
+    return [_result(command, opened.before.get(command.txn_id), messages) for command in commands]
 
 
-def _raise_marks(
-    session: Session, subscription_id: int, low_water_marks: Mapping[int, int]
-) -> None:
-    """Let the fence forget what low water marks pass, and give back what that still holds."""
-    moved = session.all(
-        "raise_ack_low_water_marks",
-        subscription_id=subscription_id,
-        mark_tcs=list(low_water_marks),
-        marks=list(low_water_marks.values()),
-    )
-    if not moved:
-        return
-    passed_now = {
-        "subscription_id": subscription_id,
-        "mark_tcs": [row.tc_id for row in moved],
-        "passed": [row.passed for row in moved],
-        "reached": [row.reached for row in moved],
-    }
-    orphans = [
-        EndCommand(txn_id=TxnID(row.tc_id, row.sequence), action=TxnAction.ABORT)
-        for row in session.all("pending_orphans", **passed_now)
-    ]
-    _apply(session, subscription_id, orphans)
-    session.run("forget_ended_acks", **passed_now)
-
-
-def end_held(session: Session, subscription_id: int, command: EndCommand) -> int:
+def end_held(session: Session, topic_id: int, name: str, command: EndCommand) -> int:
     """End what a transaction still holds of a subscription's share of a broker, whatever has been
     recorded of it: an orphan's, or a decision that was missed. Answers how many messages."""
-    session.all("lock_cursors", subscription_id=subscription_id)
-    return sum(_apply(session, subscription_id, [command]).values())
+    opened = _open(session, topic_id, name, [command.txn_id])
+    if opened is None:
+        return 0
+    messages = _apply(session, opened, [command])
+    _conclude(session, opened.subscription_id, [command], messages, {})
+    return sum(messages.values())
 
 
-def _result(command: EndCommand, before: Row | None, messages: Mapping[TxnID, int]) -> EndResult:
-    if before is None:
-        return EndResult(txn_id=command.txn_id, messages=messages.get(command.txn_id, 0))
-    opposite = before.aborted != (command.action is TxnAction.ABORT)
-    return EndResult(
-        txn_id=command.txn_id, messages=before.messages, error="opposite" if opposite else None
+def remember_aborted(session: Session, subscription_id: int, txn_ids: Sequence[TxnID]) -> None:
+    """Let the fence of a new subscription refuse transactions that hold nothing of it."""
+    _conclude(session, subscription_id, list(map(_abort, txn_ids)), {}, {})
+
+
+def _abort(txn_id: TxnID) -> EndCommand:
+    return EndCommand(txn_id=txn_id, action=TxnAction.ABORT)
+
+
+def _open(session: Session, topic_id: int, name: str, txn_ids: Sequence[TxnID]) -> _Opened | None:
+    rows = session.ask(
+        OPEN_ACK_ENDS,
+        topic_id,
+        name,
+        [txn_id.tc_id for txn_id in txn_ids],
+        [txn_id.sequence for txn_id in txn_ids],
+    )
+    if not rows:
+        return None
+    [(subscription_id, tcs, sequences, aborted, messages, partition_ids)] = rows
+    ended = zip(tcs or (), sequences or (), aborted or (), messages or (), strict=True)
+    return _Opened(
+        subscription_id=subscription_id,
+        before={TxnID(tc, seq): (is_abort, count) for tc, seq, is_abort, count in ended},
+        states=state.read(session, subscription_id, partition_ids, lock=False)
+        if partition_ids
+        else (),
     )
 
 
-def _apply(
-    session: Session, subscription_id: int, commands: Sequence[EndCommand]
-) -> dict[TxnID, int]:
+def _apply(session: Session, opened: _Opened, commands: Iterable[EndCommand]) -> dict[TxnID, int]:
     """Carry out first ends; answers how many messages became final, or were given back by an
     abort."""
-    if not commands:
-        return {}
-    ids = id_lists([command.txn_id for command in commands])
     orders = {command.txn_id: command for command in commands}
     messages: dict[TxnID, int] = defaultdict(int)
-    by_partition: dict[int, list[Row]] = defaultdict(list)
-    for row in session.all("pending_acks_of", subscription_id=subscription_id, **ids):
-        by_partition[row.partition_id].append(row)
-    if by_partition:
-        states = state.read(session, subscription_id, list(by_partition), lock=True)
-        changes = [_ended(each, by_partition[each.partition_id], orders) for each in states]
-        for step in (step for change in changes for step in change.steps):
-            if step.op is AckOp(orders[step.txn_id].action):
-                messages[step.txn_id] += len(step.ranges)
-        state.store(session, subscription_id, changes, durable=True)
-    session.run(
-        "remember_ended_acks",
-        subscription_id=subscription_id,
-        **ids,
-        aborts=[command.action is TxnAction.ABORT for command in commands],
-        messages=[messages.get(command.txn_id, 0) for command in commands],
-    )
+    changes = [_ended(each, orders) for each in opened.states]
+    for step in (step for change in changes for step in change.steps):
+        if step.op is AckOp(orders[step.txn_id].action):
+            messages[step.txn_id] += len(step.ranges)
+    if changes:
+        state.store(session, opened.subscription_id, changes, durable=True)
     return messages
 
 
-def _ended(before: State, rows: Sequence[Row], orders: Mapping[TxnID, EndCommand]) -> Change:
+def _ended(before: State, orders: Mapping[TxnID, EndCommand]) -> Change:
     """What transactions hold in one partition becomes final, or is given back."""
-    steps = [step for row in rows for step in _steps(before, row, orders)]
+    mine = sorted(
+        (ack for ack in before.pending if ack.txn_id in orders), key=lambda ack: ack.txn_id
+    )
+    steps = [step for ack in mine for step in _steps(before, ack, orders[ack.txn_id])]
     ended = {step.txn_id for step in steps}
     final = held(_as_pending(step) for step in steps if step.op is AckOp.COMMIT)
     back = held(_as_pending(step) for step in steps if step.op is AckOp.ABORT)
@@ -126,16 +125,49 @@ def _ended(before: State, rows: Sequence[Row], orders: Mapping[TxnID, EndCommand
     return Change(before=before, after=after.delete(final).give_back(back), steps=steps)
 
 
-def _steps(before: State, row: Row, orders: Mapping[TxnID, EndCommand]) -> Iterator[AckStep]:
-    txn_id, ack_type = TxnID(row.tc_id, row.sequence), AckType(row.ack_type)
-    command = orders[txn_id]
-    back = row.ranges
+def _steps(before: State, ack: PendingAck, command: EndCommand) -> Iterator[AckStep]:
+    back = ack.ranges
     if command.action is TxnAction.COMMIT:
-        back = row.ranges & unconfirmed(before.tentative, txn_id, command.confirmed)
-    for op, ranges in ((AckOp.COMMIT, row.ranges - back), (AckOp.ABORT, back)):
+        back = ack.ranges & unconfirmed(before.tentative, ack.txn_id, command.confirmed)
+    for op, ranges in ((AckOp.COMMIT, ack.ranges - back), (AckOp.ABORT, back)):
         if ranges:
-            yield AckStep(txn_id=txn_id, op=op, ack_type=ack_type, ranges=ranges)
+            yield AckStep(txn_id=ack.txn_id, op=op, ack_type=ack.ack_type, ranges=ranges)
 
 
 def _as_pending(step: AckStep) -> PendingAck:
     return PendingAck(txn_id=step.txn_id, ack_type=step.ack_type, ranges=step.ranges)
+
+
+def _conclude(
+    session: Session,
+    subscription_id: int,
+    commands: Sequence[EndCommand],
+    messages: Mapping[TxnID, int],
+    low_water_marks: Mapping[int, int],
+) -> list[TxnID]:
+    """Let the fence know the ends, and forget what low water marks pass; answers who still holds
+    something at or below these."""
+    marks = sorted(low_water_marks.items())
+    rows = session.ask(
+        CONCLUDE_ACK_ENDS,
+        subscription_id,
+        [command.txn_id.tc_id for command in commands],
+        [command.txn_id.sequence for command in commands],
+        [command.action is TxnAction.ABORT for command in commands],
+        [messages.get(command.txn_id, 0) for command in commands],
+        [tc_id for tc_id, _ in marks],
+        [mark for _, mark in marks],
+    )
+    return [TxnID(*row) for row in rows]
+
+
+def _result(
+    command: EndCommand, before: tuple[bool, int] | None, messages: Mapping[TxnID, int]
+) -> EndResult:
+    if before is None:
+        return EndResult(txn_id=command.txn_id, messages=messages.get(command.txn_id, 0))
+    aborted, recorded = before
+    opposite = aborted != (command.action is TxnAction.ABORT)
+    return EndResult(
+        txn_id=command.txn_id, messages=recorded, error="opposite" if opposite else None
+    )

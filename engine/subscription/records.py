@@ -15,8 +15,9 @@ from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
+from engine.subscription.ending import remember_aborted
 
 Recover = Callable[[Location, PartitionName], None]
 
@@ -121,13 +122,7 @@ def make(
             raise SubscriptionNotFound(f"{name} is being deleted.")
         ensure_cursors(session, row)
         if made is not None and fenced:
-            session.run(
-                "remember_ended_acks",
-                subscription_id=row.subscription_id,
-                **id_lists(fenced),
-                aborts=[True] * len(fenced),
-                messages=[0] * len(fenced),
-            )
+            remember_aborted(session, row.subscription_id, fenced)
         return row, made is not None
 
     return database.retrying(work)

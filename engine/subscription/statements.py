@@ -153,3 +153,23 @@ STORE_ONE = Prepared(
     },
     [INT8, INT8, INT8, TEXT],
 )
+OPEN_ACK_ENDS = Prepared(
+    "open_ack_ends",
+    queries("subscription")["open_ack_ends"],
+    {"topic_id": INT8, "name": TEXT, "tc_ids": _INT4S, "sequences": _INT8S},
+    [INT8, _INT4S, _INT8S, array_of(BOOL), _INT8S, _INT8S],
+)
+CONCLUDE_ACK_ENDS = Prepared(
+    "conclude_ack_ends",
+    queries("subscription")["conclude_ack_ends"],
+    {
+        "subscription_id": INT8,
+        "tc_ids": _INT4S,
+        "sequences": _INT8S,
+        "aborts": array_of(BOOL),
+        "messages": _INT8S,
+        "mark_tcs": _INT4S,
+        "marks": _INT8S,
+    },
+    [INT4, INT8],
+)

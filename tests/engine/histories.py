@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from engine import Engine
-from engine.buffer.ending import end_txns
 from engine.model.message import EntryKind
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
-from engine.model.transaction import EndCommand
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from tests.engine.support import batch
+from tests.engine.support import (
+    batch,
+    end_txns,
+)
 
 _numbers = itertools.count()
 
@@ -125,9 +126,6 @@ class Partition:
                 self.model.append(step, texts)
 
     def end(self, step: End) -> str | None:
-        command = EndCommand(txn_id=step.txn_id, action=step.action)
-        [result] = self.location.database.retrying(
-            lambda session: end_txns(session, self.location.partition_id, [command], {})
-        )
+        [result] = end_txns(self.location, (step.txn_id, step.action))
         self.model.end(step)
         return result.error

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import msgspec
 
 from engine import Engine
+from engine.log.brokers import Location
 from engine.model import dispatch
 from engine.model.message import NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Database, Session
@@ -47,6 +49,39 @@ def subscribe(
 
 def open_txn(engine: Engine, tc_id: int | None = 0, owner: str = "alice") -> TxnID:
     return engine.coordinator.open(owner=owner, tc_id=tc_id).txn_id
+
+
+def end_txns(
+    location: Location,
+    *commands: tuple[TxnID, TxnAction],
+    marks: Mapping[int, int] | None = None,
+    registered: bool = True,
+) -> list[EndResult]:
+    """EndTxnOnPartition as a coordinator sends it; not ``registered``: of one that lists no such
+    participant."""
+    lows = marks or {}
+    rows = sql(
+        location.database,
+        "SELECT * FROM broker.end_txns(%s, %s, %s, %s, %s, %s, %s)",
+        location.partition_id,
+        [txn_id.tc_id for txn_id, _ in commands],
+        [txn_id.sequence for txn_id, _ in commands],
+        [action is TxnAction.ABORT for _, action in commands],
+        registered,
+        list(lows),
+        list(lows.values()),
+    )
+    return [
+        EndResult(
+            txn_id=TxnID(row.tc_id, row.sequence),
+            error=row.error,
+            first_offset=row.first_offset,
+            last_offset=row.last_offset,
+            messages=row.messages,
+            marker_offset=row.marker_offset,
+        )
+        for row in rows
+    ]
 
 
 def finalize(engine: Engine) -> None:

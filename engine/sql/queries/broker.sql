@@ -157,10 +157,10 @@ SELECT %(partition_id)s, next_offset - 1, next_offset - %(messages)s::bigint, le
 FROM taken
 RETURNING ledger_id, first_offset, last_offset
 
--- end_txns --
--- See functions/broker/end_txns.sql.
-SELECT * FROM broker.end_txns(
-    %(partition_id)s, %(tc_ids)s, %(sequences)s, %(aborts)s, %(registered)s, %(mark_tcs)s,
+-- end_txns_on --
+-- See functions/broker/end_txns_on.sql.
+SELECT error, first_offset, last_offset, messages, marker_offset FROM broker.end_txns_on(
+    %(topic_ids)s, %(numbers)s, %(upto)s, %(tc_ids)s, %(sequences)s, %(aborts)s, %(mark_tcs)s,
     %(marks)s
 )
 

@@ -383,83 +383,16 @@ SELECT c.tc_id, coalesce(
 ) - 1 AS low_water_mark
 FROM coordinator.coordinator c WHERE c.tc_id = ANY (%(tc_ids)s::integer[])
 
--- record_partitions --
--- What each partition did with its end command; a result that is there already stays.
-UPDATE coordinator.txn_partition p SET
-    state = coalesce(w.state, p.state),
-    first_offset = coalesce(w.first_offset, p.first_offset),
-    last_offset = coalesce(w.last_offset, p.last_offset),
-    messages = coalesce(w.messages, p.messages),
-    attempts = p.attempts + 1,
-    last_error = w.error
-FROM unnest(
-    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[],
-    %(partitions)s::integer[], %(states)s::text[], %(first_offsets)s::bigint[],
-    %(last_offsets)s::bigint[], %(messages)s::bigint[], %(errors)s::text[]
-) AS w (tc_id, sequence, topic_id, partition, state, first_offset, last_offset, messages, error)
-WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.topic_id = w.topic_id
-AND p.partition = w.partition AND p.state = 'pending'
-RETURNING p.tc_id, p.sequence, p.state, clock_timestamp() AS at
-
--- record_subscriptions --
-UPDATE coordinator.txn_subscription p SET
-    state = coalesce(w.state, p.state),
-    acked_messages = coalesce(w.messages, p.acked_messages),
-    attempts = p.attempts + 1,
-    last_error = w.error
-FROM unnest(
-    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[],
-    %(subscriptions)s::text[], %(brokers)s::text[], %(states)s::text[], %(messages)s::bigint[],
-    %(errors)s::text[]
-) AS w (tc_id, sequence, topic_id, subscription, broker, state, messages, error)
-WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.topic_id = w.topic_id
-AND p.subscription = w.subscription AND p.broker = w.broker AND p.state = 'pending'
-
--- conclude --
--- COMMITTING -> COMMITTED, ABORTING -> ABORTED for those whose participants are all done; the
--- others are tried again after a back-off that doubles up to ten seconds.
--- LIMIT keeps it a look-up for each; EXISTS would be answered from a hash of the whole table. IS TRUE
--- keeps it on the primary key: an index on the status would be walked whole when few were expected.
-WITH asked AS MATERIALIZED (
-    SELECT w.tc_id, w.sequence, coalesce(a.waits, b.waits, false) AS lagging
-    FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
-    LEFT JOIN LATERAL (
-        SELECT true AS waits FROM coordinator.txn_partition p
-        WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.state = 'pending' LIMIT 1
-    ) a ON true
-    LEFT JOIN LATERAL (
-        SELECT true AS waits FROM coordinator.txn_subscription p
-        WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.state = 'pending' LIMIT 1
-    ) b ON true
-), postponed AS (
-    UPDATE coordinator.transaction t SET
-        attempts = t.attempts + 1,
-        next_attempt_at = clock_timestamp()
-            + least(10, 0.1 * 2 ^ least(t.attempts, 10)) * interval '1 second'
-    FROM asked a
-    WHERE a.lagging AND t.tc_id = a.tc_id AND t.sequence = a.sequence
-    AND (t.status IN ('COMMITTING', 'ABORTING')) IS TRUE
-), ended AS (
-    UPDATE coordinator.transaction t SET
-        status = CASE t.status
-            WHEN 'COMMITTING' THEN 'COMMITTED' ELSE 'ABORTED' END::coordinator.txn_status,
-        ended_at = clock_timestamp(),
-        next_attempt_at = NULL
-    FROM asked a
-    WHERE NOT a.lagging AND t.tc_id = a.tc_id AND t.sequence = a.sequence
-    AND (t.status IN ('COMMITTING', 'ABORTING')) IS TRUE
-    RETURNING t.tc_id, t.sequence, t.status, t.end_reason,
-        extract(epoch FROM t.decided_at - t.opened_at)::float8 AS execution_seconds,
-        extract(epoch FROM t.ended_at - t.decided_at)::float8 AS finalize_seconds
-), logged AS (
-    INSERT INTO coordinator.transaction_log
-        (tc_id, sequence, metadata_op, expected_status, new_status)
-    SELECT tc_id, sequence, 'UPDATE',
-        CASE status WHEN 'COMMITTED' THEN 'COMMITTING' ELSE 'ABORTING' END::coordinator.txn_status,
-        status
-    FROM ended
+-- record_ends --
+-- See functions/coordinator/record_ends.sql.
+SELECT kind, tc_id, sequence, state, at, end_reason, execution_seconds, finalize_seconds
+FROM coordinator.record_ends(
+    %(tc_ids)s, %(sequences)s, %(topic_ids)s, %(partitions)s, %(states)s, %(first_offsets)s,
+    %(last_offsets)s, %(messages)s, %(errors)s,
+    %(ack_tc_ids)s, %(ack_sequences)s, %(ack_topic_ids)s, %(subscriptions)s, %(brokers)s,
+    %(ack_states)s, %(acked_messages)s, %(ack_errors)s,
+    %(concluded_tc_ids)s, %(concluded_sequences)s
 )
-SELECT * FROM ended
 
 -- live_counts --
 SELECT status::text, count(*) AS count FROM coordinator.transaction

@@ -245,12 +245,6 @@ ORDER BY g.subscription_id, g.partition_id, g.log_id
 -- every_pending_ack --
 SELECT subscription_id, partition_id, tc_id, sequence, ack_type, ranges FROM broker.pending_ack
 
--- ended_acks --
-SELECT tc_id, sequence, aborted, messages FROM broker.ended_ack_txn
-WHERE subscription_id = %(subscription_id)s AND (tc_id, sequence) IN (
-    SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
-)
-
 -- aborted_acks --
 SELECT tc_id, sequence FROM broker.ended_ack_txn
 WHERE subscription_id = %(subscription_id)s AND aborted
@@ -270,53 +264,16 @@ SELECT EXISTS (
 SELECT c.partition_id FROM broker.cursor c WHERE c.subscription_id = %(subscription_id)s
 ORDER BY c.partition_id FOR UPDATE
 
--- pending_acks_of --
-SELECT a.partition_id, a.tc_id, a.sequence, a.ack_type, a.ranges FROM broker.pending_ack a
-WHERE a.subscription_id = %(subscription_id)s AND (a.tc_id, a.sequence) IN (
-    SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
-)
-ORDER BY a.partition_id, a.tc_id, a.sequence
+-- open_ack_ends --
+-- See functions/broker/open_ack_ends.sql.
+SELECT subscription_id, ended_tcs, ended_sequences, ended_aborted, ended_messages, partition_ids
+FROM broker.open_ack_ends(%(topic_id)s, %(name)s, %(tc_ids)s, %(sequences)s)
 
--- pending_orphans --
--- Transactions that the low water marks say have ended by now, and that still hold acknowledgements.
--- What a mark passed before holds nothing: it was given back then, and claims nothing any more.
--- OFFSET 0 keeps it a look-up for each mark, here and below.
-SELECT DISTINCT orphan.tc_id, orphan.sequence
-FROM unnest(%(mark_tcs)s::integer[], %(passed)s::bigint[], %(reached)s::bigint[])
-    AS m (tc, passed, reached)
-CROSS JOIN LATERAL (
-    SELECT a.tc_id, a.sequence FROM broker.pending_ack a
-    WHERE a.tc_id = m.tc AND a.sequence > m.passed AND a.sequence <= m.reached
-    AND a.subscription_id + 0 = %(subscription_id)s OFFSET 0
-) orphan
-
--- remember_ended_acks --
--- But for what a low water mark covers, which tells it from then on.
-INSERT INTO broker.ended_ack_txn (subscription_id, tc_id, sequence, aborted, messages)
-SELECT %(subscription_id)s, t.* FROM unnest(
-    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(aborts)s::boolean[], %(messages)s::bigint[]
-) AS t (tc, seq, aborted, messages)
-WHERE NOT EXISTS (
-    SELECT FROM broker.ack_low_water_mark w WHERE w.subscription_id = %(subscription_id)s
-    AND w.tc_id = t.tc AND w.low_water_mark >= t.seq
+-- conclude_ack_ends --
+-- See functions/broker/conclude_ack_ends.sql.
+SELECT tc_id, sequence FROM broker.conclude_ack_ends(
+    %(subscription_id)s, %(tc_ids)s, %(sequences)s, %(aborts)s, %(messages)s, %(mark_tcs)s, %(marks)s
 )
-ON CONFLICT DO NOTHING
-
--- raise_ack_low_water_marks --
--- Answers those that have moved, with where they stood before.
-WITH higher AS MATERIALIZED (
-    SELECT m.tc AS tc_id, coalesce(w.low_water_mark, -1) AS passed, m.mark AS reached
-    FROM unnest(%(mark_tcs)s::integer[], %(marks)s::bigint[]) AS m (tc, mark)
-    LEFT JOIN broker.ack_low_water_mark w
-        ON w.subscription_id = %(subscription_id)s AND w.tc_id = m.tc
-    WHERE m.mark > coalesce(w.low_water_mark, -1)
-), raised AS (
-    INSERT INTO broker.ack_low_water_mark AS w
-    SELECT %(subscription_id)s, tc_id, reached FROM higher ORDER BY tc_id
-    ON CONFLICT (subscription_id, tc_id) DO UPDATE SET low_water_mark = excluded.low_water_mark
-    WHERE excluded.low_water_mark > w.low_water_mark
-)
-SELECT tc_id, passed, reached FROM higher
 
 -- ack_low_water_marks --
 SELECT tc_id, low_water_mark FROM broker.ack_low_water_mark
@@ -327,20 +284,6 @@ WHERE subscription_id = %(subscription_id)s ORDER BY tc_id
 SELECT log_id FROM broker.pending_ack_log
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 ORDER BY log_id DESC LIMIT 1
-
--- forget_ended_acks --
--- What low water marks pass now. What they passed before is gone, and walking its place in the index
--- would cost more with each end until the next vacuum. The cursors' locks keep each row in its place.
-DELETE FROM broker.ended_ack_txn WHERE ctid = ANY (ARRAY(
-    SELECT covered.place
-    FROM unnest(%(mark_tcs)s::integer[], %(passed)s::bigint[], %(reached)s::bigint[])
-        AS m (tc, passed, reached)
-    CROSS JOIN LATERAL (
-        SELECT e.ctid AS place FROM broker.ended_ack_txn e
-        WHERE e.subscription_id = %(subscription_id)s AND e.tc_id = m.tc
-        AND e.sequence > m.passed AND e.sequence <= m.reached OFFSET 0
-    ) covered
-))
 
 -- cursors --
 -- State of a subscription in all partitions of this broker.

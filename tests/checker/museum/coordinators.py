@@ -11,11 +11,12 @@ from engine.buffer import snapshots
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.joining import Joining
+from engine.coordinator.statements import LOW_WATER_MARKS
 from engine.model.errors import InvalidTxnStatus
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from tests.checker.museum.planting import Bug, function, python, query
+from tests.checker.museum.planting import Bug, function, prepared, python, query
 from tests.engine.support import sql
 
 
@@ -46,15 +47,18 @@ def _asks_nobody(_right: Callable[..., Any]) -> Callable[..., Any]:
 def _torn(right: Callable[..., Any]) -> Callable[..., Any]:
     """A participant is taken for done that has not been told."""
 
-    def end_partition(*arguments: Any) -> Any:
-        *_, members, _orders = arguments
-        if random.random() < 0.1:
-            return [
-                _answer(row, command, EndResult(txn_id=command.txn_id)) for row, command in members
-            ]
-        return right(*arguments)
+    def end_partitions(*arguments: Any) -> Any:
+        *others, places, orders = arguments
+        told, untold = [], []
+        for place in places:
+            (untold if random.random() < 0.1 else told).append(place)
+        return right(*others, told, orders) + [
+            _answer(row, command, EndResult(txn_id=command.txn_id))
+            for _, members in untold
+            for row, command in members
+        ]
 
-    return end_partition
+    return end_partitions
 
 
 def _answer(row: Any, command: EndCommand, result: EndResult) -> Any:
@@ -67,16 +71,21 @@ def _flipped(right: Callable[..., Any]) -> Callable[..., Any]:
     """Now and then a participant is told the opposite."""
     opposite = {TxnAction.COMMIT: TxnAction.ABORT, TxnAction.ABORT: TxnAction.COMMIT}
 
-    def end_partition(*arguments: Any) -> Any:
-        *others, members, orders = arguments
-        if random.random() < 0.1:
-            members = [
-                (row, dataclasses.replace(command, action=opposite[command.action]))
-                for row, command in members
-            ]
-        return right(*others, members, orders)
+    def turned(members: Any) -> Any:
+        return [
+            (row, dataclasses.replace(command, action=opposite[command.action]))
+            for row, command in members
+        ]
 
-    return end_partition
+    def end_partitions(*arguments: Any) -> Any:
+        *others, places, orders = arguments
+        places = [
+            (place, turned(members) if random.random() < 0.1 else members)
+            for place, members in places
+        ]
+        return right(*others, places, orders)
+
+    return end_partitions
 
 
 def _stale_snapshot(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,17 +179,17 @@ COORDINATORS = (
     Bug(
         "a participant is taken for done",
         "torn finalization",
-        python(lambda _: Finalizer, "_end_partition", _torn),
+        python(lambda _: Finalizer, "_end_partitions", _torn),
     ),
     Bug(
         "a participant is told the opposite",
         "the end flips on the way",
-        python(lambda _: Finalizer, "_end_partition", _flipped),
+        python(lambda _: Finalizer, "_end_partitions", _flipped),
     ),
     Bug(
         "low water mark one too high",
         "the lowest open transaction is taken for ended",
-        query("low_water_marks_of", (") - 1 AS low_water_mark", ") AS low_water_mark")),
+        prepared(LOW_WATER_MARKS, (") - 1 AS low_water_mark", ") AS low_water_mark")),
     ),
     Bug(
         "a snapshot that is older than its position",

@@ -13,7 +13,7 @@ from engine.postgres.prepared import Prepared
 from engine.subscription import acks, key_reading, state
 from engine.subscription.leases import Leases, Turn
 from engine.subscription.state import State
-from tests.checker.museum.planting import Bug, function, python, query, together
+from tests.checker.museum.planting import Bug, function, python, together
 
 
 def _only_dead(_right: Any) -> Any:
@@ -199,7 +199,7 @@ SUBSCRIPTIONS = (
                 "store_cursors",
                 ("IF FOUND THEN result := 'ended'; RETURN NEXT; RETURN; END IF;", ""),
             ),
-            query("pending_orphans", ("WHERE a.", "WHERE false AND a.")),
+            function("conclude_ack_ends", ("WHERE a.", "WHERE false AND a.")),
         ),
     ),
     Bug(

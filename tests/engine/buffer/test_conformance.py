@@ -13,12 +13,11 @@ import pytest
 import structlog
 
 from engine import Engine
-from engine.buffer.ending import end_txns
 from engine.model.errors import InvalidTxnStatus, SequenceOutOfOrder, TransactionNotFound
 from engine.model.message import EntryKind, Isolation, Visibility
 from engine.model.subscription import CursorStatus
 from engine.model.topic import BufferKind, TopicSettings
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.engine.support import (
@@ -30,6 +29,7 @@ from tests.engine.support import (
     batch,
     broker_sql,
     commit,
+    end_txns,
     fetched,
     finalize,
     lose_derived_state,
@@ -94,16 +94,7 @@ def ended(
     registered: bool = True,
 ) -> Sequence[EndResult]:
     """EndTxnOnPartition as a coordinator sends it."""
-    location = engine.log.locate(P0)
-    return location.database.retrying(
-        lambda session: end_txns(
-            session,
-            location.partition_id,
-            [EndCommand(txn_id=txn_id, action=action) for txn_id, action in commands],
-            marks or {},
-            registered=registered,
-        )
-    )
+    return end_txns(engine.log.locate(P0), *commands, marks=marks, registered=registered)
 
 
 def last_offset(engine: Engine) -> int:

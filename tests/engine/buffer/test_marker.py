@@ -8,14 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from engine import Engine
-from engine.buffer.ending import end_txns
 from engine.model.errors import InvalidTxnStatus
 from engine.model.message import EntryKind
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, TxnAction
 from tests.engine.histories import STEPS, End, Partition, Step
-from tests.engine.support import P0, batch, broker_sql, fetched, make_topic
+from tests.engine.support import (
+    P0,
+    batch,
+    broker_sql,
+    end_txns,
+    fetched,
+    make_topic,
+)
 
 COMMIT, ABORT = TxnAction
 T1, T2, T3, OTHER = TxnID(0, 1), TxnID(0, 2), TxnID(0, 3), TxnID(1, 2)
@@ -29,15 +35,7 @@ def ended(
 ) -> Sequence[EndResult]:
     """EndTxnOnPartition of coordinator 0."""
     location = engine.log.locate(P0)
-    return location.database.retrying(
-        lambda session: end_txns(
-            session,
-            location.partition_id,
-            [EndCommand(txn_id=txn_id, action=action) for txn_id, action in commands],
-            {0: mark},
-            registered=registered,
-        )
-    )
+    return end_txns(location, *commands, marks={0: mark}, registered=registered)
 
 
 def write(engine: Engine, txn_id: TxnID | None, *payloads: str) -> None:
@@ -230,12 +228,7 @@ def test_the_low_water_mark_aborts_all_orphans_of_its_coordinator_and_no_other(
         (T2, Outcome.ABORTED),
     ]
     ended(engine, (TxnID(0, 9), COMMIT))
-    location = engine.log.locate(P0)
-    location.database.retrying(
-        lambda session: end_txns(
-            session, location.partition_id, [EndCommand(txn_id=OTHER, action=COMMIT)], {}
-        )
-    )
+    end_txns(engine.log.locate(P0), (OTHER, COMMIT))
     assert fetched(engine) == ["other", "ended", "open"]
     assert engine.log.status(P0).aborted_txns == 2
 

@@ -18,7 +18,6 @@ import psycopg
 import pytest
 
 from engine import Engine
-from engine.buffer.ending import end_txns
 from engine.model.errors import (
     InvalidTxnStatus,
     TopicInUse,
@@ -45,6 +44,7 @@ from tests.engine.support import (
     broker_sql,
     commit,
     coordinator_sql,
+    end_txns,
     fetched,
     finalize,
     join,
@@ -133,12 +133,7 @@ def locked(engine: Engine) -> str:
 
 
 def end_on_partition(engine: Engine, txn_id: TxnID, action: TxnAction) -> object:
-    location = engine.log.locate(P0)
-    return location.database.retrying(
-        lambda session: end_txns(
-            session, location.partition_id, [EndCommand(txn_id=txn_id, action=action)], {}
-        )
-    )
+    return end_txns(engine.log.locate(P0), (txn_id, action))
 
 
 DECIDE = (
@@ -351,6 +346,13 @@ def test_a_finalizer_that_comes_late_concludes_nothing_twice(engine: Engine) -> 
     assert engine.log.status(P0).last_offset == 1
 
 
+def end_acks(engine: Engine, session: Session, txn_id: TxnID) -> object:
+    """EndTxnOnSubscription of a commit."""
+    topic_id = engine.topics.get(TOPIC).topic_id
+    command = EndCommand(txn_id=txn_id, action=COMMIT)
+    return ending.end_acks(session, topic_id, SUBSCRIPTION.name, [command], {})
+
+
 def held_message(engine: Engine) -> StoredMessage:
     make_topic(engine)
     subscribe(engine)
@@ -362,9 +364,8 @@ def test_an_ack_that_waits_for_the_end_is_refused(engine: Engine) -> None:
     message = held_message(engine)
     txn = open_txn(engine)
     engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
-    [row] = broker_sql(engine, "SELECT subscription_id FROM broker.subscription")
     with broker(engine).transaction() as session:
-        ending.end_acks(session, row.subscription_id, [EndCommand(txn_id=txn, action=COMMIT)], {})
+        end_acks(engine, session, txn)
         late = Background(
             broker(engine),
             lambda: engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn),
@@ -381,11 +382,7 @@ def test_an_end_that_waits_for_an_ack_covers_it(engine: Engine) -> None:
     [row] = broker_sql(engine, "SELECT subscription_id, partition_id FROM broker.cursor")
 
     def end() -> object:
-        return broker(engine).retrying(
-            lambda session: ending.end_acks(
-                session, row.subscription_id, [EndCommand(txn_id=txn, action=COMMIT)], {}
-            )
-        )
+        return broker(engine).retrying(lambda session: end_acks(engine, session, txn))
 
     with broker(engine).transaction() as session:
         [before] = state.read(session, row.subscription_id, [row.partition_id], lock=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 import structlog
 
 from engine import Engine
-from engine.buffer.ending import end_txns
 from engine.coordinator import finalization
 from engine.coordinator.finalization import Finalized
 from engine.model.topic_name import PartitionName
-from engine.model.transaction import EndCommand, ParticipantState
+from engine.model.transaction import ParticipantState
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.engine.support import (
@@ -26,6 +26,7 @@ from tests.engine.support import (
     commit,
     coordinator_sql,
     due_now,
+    end_txns,
     fetched,
     finalize,
     lose_derived_state,
@@ -104,6 +105,33 @@ def test_many_transactions_take_one_transaction_of_each_broker(engine: Engine) -
     xmins = broker_sql(engine, "SELECT DISTINCT xmin::text AS x FROM broker.entry WHERE kind = 'C'")
     assert len(xmins) == 1
     assert len(fetched(engine)) == len(fetched(engine, P1)) == 20
+
+
+@pytest.mark.parametrize(("wait", "records"), [(0.0, {1, 2}), (60.0, {1})])
+def test_what_brokers_do_at_about_the_same_time_is_recorded_together(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, wait: float, records: set[int]
+) -> None:
+    make_topic(engine, partitions=2)
+    assert broker_of(engine, 0) != broker_of(engine, 1)
+    on_both, on_one = open_txn(engine), open_txn(engine)
+    for partition, txn in ((P0, on_both), (P1, on_both), (P1, on_one)):
+        engine.produce(partition, batch("a"), txn_id=txn)
+    real, recorded = finalization._recorded, []
+
+    def counted(*arguments: Any) -> Any:
+        recorded.append(real(*arguments))
+        return recorded[-1]
+
+    monkeypatch.setattr(finalization, "_recorded", counted)
+    monkeypatch.setattr(finalization, "_TOGETHER_SECONDS", wait)
+    for txn in (on_both, on_one):
+        engine.coordinator.end(txn, COMMIT)
+    assert engine.finalizer.finalize(0) == Finalized(ended=2, waiting=0)
+    assert len(recorded) in records
+    for txn in (on_both, on_one):
+        found = engine.coordinator.get(txn)
+        assert found.status is TxnStatus.COMMITTED
+        assert {part.state for part in found.partitions} == {ParticipantState.COMMITTED}
 
 
 def test_coordinators_of_one_run_keep_apart_what_has_the_same_sequence(engine: Engine) -> None:
@@ -351,11 +379,7 @@ def test_a_late_worker_writes_no_second_marker(engine: Engine) -> None:
     assert engine.log.status(P0).low_water_marks == {0: 0}
     before = engine.log.status(P0)
     location = engine.log.locate(P0)
-    [result] = location.database.retrying(
-        lambda session: end_txns(
-            session, location.partition_id, [EndCommand(txn_id=slow, action=COMMIT)], {}
-        )
-    )
+    [result] = end_txns(location, (slow, COMMIT))
     assert (result.error, result.marker_offset) == (None, 1 + 1)
     assert (result.first_offset, result.last_offset, result.messages) == (0, 0, 1)
     assert engine.log.status(P0).last_offset == before.last_offset
@@ -365,12 +389,7 @@ def test_an_opposite_end_is_never_recorded_as_done(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)
     engine.produce(P0, batch("a"), txn_id=txn)
-    location = engine.log.locate(P0)
-    location.database.retrying(
-        lambda session: end_txns(
-            session, location.partition_id, [EndCommand(txn_id=txn, action=ABORT)], {}
-        )
-    )
+    end_txns(engine.log.locate(P0), (txn, ABORT))
     with structlog.testing.capture_logs() as logs:
         commit(engine, txn)
     assert [(log["log_level"], log["txn_id"]) for log in logs] == [("error", str(txn))]

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine
+from engine.buffer.ending import PartitionEnds, end_txns
 from engine.log.appending import Answer, Batch, _Partition
 from engine.log.brokers import Location
 from engine.model import batch as batches
@@ -23,8 +24,11 @@ from engine.model.errors import (
 )
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
+from engine.model.transaction import EndCommand
+from engine.model.txn_status import TxnAction
 from tests.engine.support import (
     P0,
+    TOPIC,
     abort,
     batch,
     commit,
@@ -209,9 +213,10 @@ def test_an_append_in_a_transaction_that_waited_finds_the_partition_as_it_is_the
             waiting = pool.submit(engine.log.append, P0, batch("late"), txn_id=txn)
             cut_who_waits(location, cut=False)
             if meanwhile == "end":
-                ids = {"tc_ids": [txn.tc_id], "sequences": [txn.sequence], "aborts": [False]}
-                key = {"partition_id": location.partition_id, "registered": True}
-                session.all("end_txns", **key, **ids, mark_tcs=[], marks=[])
+                command = EndCommand(txn_id=txn, action=TxnAction.COMMIT)
+                topic_id = engine.topics.get(TOPIC).topic_id
+                ends = PartitionEnds(topic_id=topic_id, number=0, commands=[command])
+                end_txns(session, [ends], {})
             else:
                 session.all(
                     "append",

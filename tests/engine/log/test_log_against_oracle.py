@@ -14,7 +14,6 @@ from random import Random
 import pytest
 
 from engine import Engine
-from engine.buffer.ending import end_txns
 from engine.model.errors import InvalidTxnStatus
 from engine.model.message import Isolation
 from engine.model.partition import Fetched
@@ -25,7 +24,11 @@ from engine.model.transaction import EndCommand
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, TxnAction
 from tests.engine.log.replayed_log import Entry, IndexRow, ReplayedLog, overlap, scan
-from tests.engine.support import batch, sql
+from tests.engine.support import (
+    batch,
+    end_txns,
+    sql,
+)
 from txnconsole.client.filtering import FetchedBatch, committed
 
 TXNS = [TxnID(tc_id, sequence) for tc_id in (0, 1) for sequence in range(4)]
@@ -125,10 +128,10 @@ class RandomPartition:
 
     def _end(self, *batches: Sequence[EndCommand], marks: dict[int, int] | None = None) -> None:
         for commands in batches:
-            self.location.database.retrying(
-                lambda session, commands=commands: end_txns(  # type: ignore[misc]
-                    session, self.location.partition_id, commands, marks or {}
-                )
+            end_txns(
+                self.location,
+                *((command.txn_id, command.action) for command in commands),
+                marks=marks,
             )
 
 

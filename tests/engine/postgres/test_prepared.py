@@ -9,7 +9,7 @@ import pytest
 from psycopg import errors as pg
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
-from engine.postgres.database import Database
+from engine.postgres.database import Database, Session
 from engine.postgres.prepared import (
     BOOL,
     BYTEA,
@@ -93,6 +93,51 @@ def test_a_statement_is_prepared_anew_where_it_has_been_forgotten(database: Data
     with database.session() as session:
         session.script("DEALLOCATE ALL")
     assert database.ask(_BACKEND) == before
+
+
+def test_a_transaction_keeps_what_it_prepares_and_what_was_prepared_before(
+    database: Database,
+) -> None:
+    prepared = "SELECT count(*)::int FROM pg_prepared_statements WHERE name = 'engine_backend'"
+    for _ in range(2):
+        with database.transaction() as session:
+            [[backend]] = session.ask(_BACKEND)
+            assert session._connection.execute(prepared).fetchall() == [(1,)]
+    assert database.ask(_BACKEND) == [(backend,)]
+
+
+def test_a_transaction_that_is_rolled_back_leaves_statements_that_can_be_asked(
+    database: Database,
+) -> None:
+    with database.session() as session:
+        # What psycopg has prepared itself it drops after a rollback, and all else with it.
+        for _ in range(10):
+            session._connection.execute("SELECT 1")
+
+    def spoiled(session: Session) -> None:
+        session.ask(_BACKEND)
+        session.ask(_DIVIDE, 0)
+
+    for _ in range(3):
+        with pytest.raises(InvalidRequest):
+            database.retrying(spoiled)
+        with database.transaction() as session:
+            assert len(session.ask(_BACKEND)) == 1
+        assert len(database.ask(_BACKEND)) == 1
+
+
+def test_a_transaction_whose_statements_were_dropped_is_tried_again(database: Database) -> None:
+    before = database.ask(_BACKEND)
+    attempts = []
+
+    def work(session: Session) -> object:
+        attempts.append(session)
+        if len(attempts) == 1:
+            session.script("DEALLOCATE ALL")
+        return session.ask(_BACKEND)
+
+    assert database.retrying(work) == before
+    assert len(attempts) == 2
 
 
 @pytest.mark.parametrize(

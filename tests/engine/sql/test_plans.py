@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, cast
 
 import pytest
 
@@ -23,7 +22,6 @@ from engine.model.topic import BufferKind
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database, Session
-from engine.sql import queries
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
@@ -113,6 +111,18 @@ FROM generate_series(1, 20000) n, LATERAL (
 """
 
 
+_RECORDED = (
+    *("tc_ids", "sequences", "topic_ids", "partitions", "states", "first_offsets"),
+    *("last_offsets", "messages", "errors", "ack_tc_ids", "ack_sequences", "ack_topic_ids"),
+    *("subscriptions", "brokers", "ack_states", "acked_messages", "ack_errors"),
+)
+_CONCLUDED: dict[str, object] = {
+    **{name: [] for name in _RECORDED},
+    "concluded_tc_ids": [0],
+    "concluded_sequences": [0],
+}
+
+
 @dataclass(frozen=True)
 class Hot:
     """A statement, its parameters, and how many rows of the big tables it may read."""
@@ -157,7 +167,9 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         "limit": 10,
     }
     end = {
-        "registered": True,
+        "topic_ids": [topic_id],
+        "numbers": [0],
+        "upto": [1],
         "mark_tcs": [0],
         "marks": [5],
         "tc_ids": [0],
@@ -201,7 +213,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("aborted_span_of", key | {"tc_id": 0, "sequence": 1000, "offset": 5}, 2),
         Hot("count_until", key | txn | {"from_offset": 5, "bounds": [5, 25], "limit": 20}, 45),
         Hot("ongoing_of_txn", key | {"tc_id": 0, "sequence": 9}, 5),
-        Hot("end_txns", key | end, 20),
+        Hot("end_txns_on", end, 20),
         Hot("status", key, 10),
         Hot("statuses", {"topic_id": topic_id}, 10),
         Hot("held_back", {"limit": 10}, 10),
@@ -335,7 +347,7 @@ def on_coordinator() -> list[Hot]:
         Hot("due_subscriptions", {"tc_ids": [0], "sequences": [0]}, 5),
         Hot("confirm_ack", key | {"call_id": 7}, 4),
         Hot("confirmed_acks", {"tc_ids": [0], "sequences": [0]}, 4),
-        Hot("conclude", {"tc_ids": [0], "sequences": [0]}, 5),
+        Hot("record_ends", _CONCLUDED, 5),
     ]
 
 
@@ -632,31 +644,17 @@ def test_an_end_of_acknowledgements_does_not_walk_over_what_the_fence_has_forgot
 
 
 def _blocks_of_an_end_of_acks(engine: Engine, sequence: int) -> int:
-    """As the one below, of the statements of engine.subscription.ending that look at a fence."""
+    """As the one below, of an end for a subscription; orphans do not outlive it."""
     database = engine.log.locate(P0).database
-    statements = queries("subscription")
-    total = 0
-    with database._borrowed() as connection, connection.transaction():
-        [[subscription_id]] = connection.execute("SELECT subscription_id FROM broker.subscription")
-
-        def run(name: str, **params: object) -> list[Any]:
-            nonlocal total
-            asked = {"subscription_id": subscription_id, "mark_tcs": [0], **params}
-            with connection.transaction(force_rollback=True):
-                [[[plan]]] = connection.execute(
-                    cast("Any", f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) {statements[name]}"),
-                    asked,
-                ).fetchall()
-            total += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
-            answer = connection.execute(cast("Any", statements[name]), asked)
-            return answer.fetchall() if answer.description is not None else []
-
-        [moved] = run("raise_ack_low_water_marks", marks=[sequence])
-        passed = {"passed": [moved.passed], "reached": [moved.reached]}
-        run("pending_orphans", **passed)
-        connection.execute("DELETE FROM broker.pending_ack")
-        run("forget_ended_acks", **passed)
-    return total
+    [row] = sql(
+        database,
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT json) SELECT * FROM broker.conclude_ack_ends("
+        "(SELECT subscription_id FROM broker.subscription), '{}', '{}', '{}', '{}', '{0}', %s)",
+        [sequence],
+    )
+    sql(database, "DELETE FROM broker.pending_ack")
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
 def _blocks_of_an_end(location: Location, sequence: int) -> int:

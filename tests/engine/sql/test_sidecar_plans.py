@@ -13,6 +13,7 @@ from engine.model.topic import BufferKind
 from tests.engine.sql.test_plans import Hot, check, connected, warm
 from tests.engine.support import (
     P0,
+    TOPIC,
     abort,
     batch,
     broker_sql,
@@ -82,7 +83,7 @@ _FILL = (
 )
 
 
-def statements(partition_id: int, log_id: int) -> list[Hot]:
+def statements(topic_id: int, partition_id: int, log_id: int) -> list[Hot]:
     key: dict[str, object] = {"partition_id": partition_id}
     append = key | {
         "messages": 1,
@@ -92,8 +93,10 @@ def statements(partition_id: int, log_id: int) -> list[Hot]:
         "tc_id": 0,
         "sequence": 900,
     }
-    end = key | {
-        "registered": True,
+    end = {
+        "topic_ids": [topic_id],
+        "numbers": [0],
+        "upto": [1],
         "mark_tcs": [0],
         "marks": [5],
         "tc_ids": [0],
@@ -106,10 +109,10 @@ def statements(partition_id: int, log_id: int) -> list[Hot]:
     return [
         Hot("append_sidecar", append, 10),
         Hot("append_sidecar", append | {"tc_id": 2, "sequence": 100_001, "sequence_id": 1}, 10),
-        Hot("end_txns", end | {"aborts": [False]}, 20),
-        Hot("end_txns", end | {"aborts": [True]}, 20),
+        Hot("end_txns_on", end | {"aborts": [False]}, 20),
+        Hot("end_txns_on", end | {"aborts": [True]}, 20),
         # The whole of a huge transaction is committed without a look at its entries.
-        Hot("end_txns", end | {"aborts": [False], "tc_ids": [2], "sequences": [100_001]}, 20),
+        Hot("end_txns_on", end | {"aborts": [False], "tc_ids": [2], "sequences": [100_001]}, 20),
         Hot("sidecar_entries", window(100_000), 40),
         Hot("sidecar_entries", window(110_000), 40),
         Hot("sidecar_entries", window(119_995), 40),
@@ -135,7 +138,8 @@ def test_a_sidecars_hot_statements_read_few_rows(engine: Engine, analyzed: bool)
     abort(engine, gone)
     location = engine.log.locate(P0)
     [log] = broker_sql(engine, "SELECT partition_id FROM broker.partition WHERE topic_id IS NULL")
-    hot = statements(location.partition_id, log.partition_id)
+    topic_id = engine.topics.get(TOPIC).topic_id
+    hot = statements(topic_id, location.partition_id, log.partition_id)
     sql(location.database, "ANALYZE")
     with connected(location.database) as session:
         warm(session, hot)

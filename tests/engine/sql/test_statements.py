@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 import engine
+from engine.buffer import ending
+from engine.coordinator import figures
 from engine.coordinator import statements as coordinator_statements
 from engine.log import appending
 from engine.log import statements as log_statements
@@ -60,7 +62,10 @@ def test_every_statement_is_used_by_its_name() -> None:
 def test_what_is_read_by_position_is_asked_by_name() -> None:
     """Or a column that a migration adds would shift what a process reads that has not been begun
     again since."""
-    modules = (appending, log_statements, coordinator_statements, subscription_statements)
+    modules = (
+        *(appending, ending, figures),
+        *(log_statements, coordinator_statements, subscription_statements),
+    )
     prepared = [
         each for module in modules for each in vars(module).values() if isinstance(each, Prepared)
     ]

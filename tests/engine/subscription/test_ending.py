@@ -47,15 +47,18 @@ def claim(engine: Engine, txn_id: TxnID, *messages: StoredMessage) -> None:
 def ended(
     engine: Engine, *commands: tuple[TxnID, TxnAction], mark: int = -1
 ) -> Sequence[EndResult]:
-    [row] = broker_sql(engine, "SELECT subscription_id FROM broker.subscription")
-    return engine.log.locate(P0).database.retrying(
+    topic_id = engine.topics.get(TOPIC).topic_id
+    results = engine.log.locate(P0).database.retrying(
         lambda session: ending.end_acks(
             session,
-            row.subscription_id,
+            topic_id,
+            SUBSCRIPTION.name,
             [EndCommand(txn_id=txn_id, action=action) for txn_id, action in commands],
             {0: mark},
         )
     )
+    assert results is not None
+    return results
 
 
 def backlog(engine: Engine) -> int:
