@@ -242,12 +242,19 @@ class Engine:
             with tracing.span(
                 "acknowledge", txn_id=txn_id, subscription=name, messages=len(message_ids)
             ):
-                if txn_id is not None:
-                    highest = max((each.partition for each in message_ids), default=0)
-                    self._joining.subscriptions(txn_id, [name], owner=owner, partition=highest)
-                return self._acks.acknowledge(
+                if txn_id is None:
+                    return self._acks.acknowledge(name, consumer, message_ids, ack_type=ack_type)
+                highest = max((each.partition for each in message_ids), default=0)
+                [joined] = self._joining.subscriptions(
+                    txn_id, [name], owner=owner, partition=highest
+                )
+                answer = self._acks.acknowledge(
                     name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id
                 )
+                if self.topics.get(name.topic).topic_id != joined:
+                    # As in produce: another topic has taken its place, unnoticed before.
+                    self._joining.subscriptions(txn_id, [name], owner=owner, partition=highest)
+                return answer
         except TransactionConflict:
             self.figures.count(FigureName.PENDING_ACK_CONFLICTS)
             raise

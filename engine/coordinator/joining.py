@@ -94,28 +94,28 @@ class Joining:
         *,
         owner: str | None,
         partition: int = 0,
-    ) -> None:
+    ) -> set[int]:
         """As :meth:`partitions`, on every broker that holds partitions of the topic; ``partition``
         is the highest that is meant, which may have been added since this process looked."""
 
-        def join(fresh: bool) -> None:
+        def join(fresh: bool) -> set[int]:
             shares = sorted(
                 (topic.topic_id, str(topic.name), subscription.name, broker)
                 for subscription in subscriptions
                 for topic in [self._reaching(subscription.topic, partition, fresh=fresh)]
                 for broker in dict.fromkeys(topic.brokers)
             )
-            if self._all_members(txn_id, shares, owner):
-                return
-            self._join(
-                JOIN_SUBSCRIPTIONS,
-                txn_id,
-                owner,
-                *([share[column] for share in shares] for column in range(4)),
-            )
-            self._remember_members(txn_id, shares)
+            if not self._all_members(txn_id, shares, owner):
+                self._join(
+                    JOIN_SUBSCRIPTIONS,
+                    txn_id,
+                    owner,
+                    *([share[column] for share in shares] for column in range(4)),
+                )
+                self._remember_members(txn_id, shares)
+            return {share[0] for share in shares}
 
-        _with_topics(join)
+        return _with_topics(join)
 
     def confirm_ack(self, txn_id: TxnID, call_id: int) -> None:
         """Record that an acknowledgement over several brokers has been claimed on all of them: a

@@ -69,7 +69,7 @@ class Arrivals:
             TopicNotFound, SubscriptionNotFound: there is none.
         """
         topic = self._topics.get(name.topic)
-        wake = threading.Event()
+        wake, gone = threading.Event(), threading.Event()
         longest = min(seconds, _LONGEST)
         with ExitStack() as watched:
             for database in self._brokers.of_topic(topic):
@@ -77,18 +77,28 @@ class Arrivals:
                     place = self._cursors.place(database, topic, name)
                     lease = place.record.consumer_lease_ms / 1000
                     longest = min(longest, lease / _CALLS_IN_LEASE)
-                    happened = _deliverable_to(consumer, SubscriptionType(place.record.type))
+                    happened = _deliverable_to(consumer, SubscriptionType(place.record.type), gone)
                     watch = self._subscriptions[database.name]
                     watched.enter_context(watch.watching(place.subscription_id, happened, wake))
             wake.wait(longest)
+        if gone.is_set():  # With its topic, perhaps, and then another may have the name.
+            self._topics.get(name.topic, fresh=True)
 
 
 def _deliverable_to(
-    consumer: str, subscription_type: SubscriptionType
+    consumer: str, subscription_type: SubscriptionType, gone: threading.Event
 ) -> Callable[[Row | None], bool]:
-    if not subscription_type.has_one_consumer:
-        return lambda row: row is None or row.due
-    return lambda row: row is None or row.lapsed or (row.due and row.consumer in (None, consumer))
+    """Judges a subscription's row; ``gone`` is set when there is none any more."""
+
+    def happened(row: Row | None) -> bool:
+        if row is None:
+            gone.set()
+            return True
+        if not subscription_type.has_one_consumer:
+            return bool(row.due)
+        return bool(row.lapsed or (row.due and row.consumer in (None, consumer)))
+
+    return happened
 
 
 def _watches(

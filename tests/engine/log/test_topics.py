@@ -18,6 +18,7 @@ from engine.model.errors import (
     TopicNotFound,
 )
 from engine.model.read_position import ReadPosition
+from engine.model.subscription import SubscriptionType
 from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from tests.engine.support import (
@@ -34,6 +35,7 @@ from tests.engine.support import (
     received,
     sql,
     subscribe,
+    texts,
     unreachable,
 )
 
@@ -255,8 +257,30 @@ def test_a_process_that_knew_the_old_topic_of_a_name_serves_the_new_one(
         other.close()
 
 
+def test_who_waits_for_messages_of_a_topic_gets_those_of_the_one_made_anew(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.SHARED)
+    other = another(engine)
+    try:
+        other.produce(P0, batch("old"))
+        assert texts(other.receive(SUBSCRIPTION, "c1")) == ["old"]
+        engine.topics.delete(TOPIC)
+        make_topic(engine)
+        subscribe(engine, type=SubscriptionType.SHARED)
+        engine.produce(P0, batch("new"))
+        other._delivery._due.clear()  # as after a moment
+        found = texts(other.receive(SUBSCRIPTION, "c1"))
+        if not found:
+            other.arrivals.in_subscription(SUBSCRIPTION, "c1", seconds=10)
+            found = texts(other.receive(SUBSCRIPTION, "c1"))
+        assert found == ["new"]
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("noticed", ["by the acknowledgement", "by another call before it"])
 def test_a_process_that_knew_the_old_topic_lets_its_transaction_join_the_new_one(
-    engine: Engine,
+    engine: Engine, noticed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(engine)
     subscribe(engine)
@@ -272,6 +296,14 @@ def test_a_process_that_knew_the_old_topic_lets_its_transaction_join_the_new_one
         subscribe(engine)
         engine.produce(P0, batch("new"))
         [message] = engine.receive(SUBSCRIPTION, "c1")
+        if noticed == "by another call before it":
+            claim = other._acks.acknowledge
+
+            def overtaken(*args: Any, **options: Any) -> object:
+                other.topics.get(TOPIC, fresh=True)
+                return claim(*args, **options)
+
+            monkeypatch.setattr(other._acks, "acknowledge", overtaken)
         other.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn_id)
     finally:
         other.close()
