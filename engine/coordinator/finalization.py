@@ -226,8 +226,9 @@ class Finalizer:
                 )
                 if name not in to_record:
                     return 0  # Another has recorded it with its own.
-                told, together = set(to_record), list(to_record.values())
-                to_record.clear()
+                told = set(to_record)
+                # In one order, whoever answered first: another finalizer may record the same rows.
+                together = [to_record.pop(broker) for broker in sorted(told)]
                 theirs = [txn_id for txn_id, brokers in members.items() if brokers & told]
                 for txn_id in theirs:
                     members[txn_id] -= told
