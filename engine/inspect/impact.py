@@ -64,8 +64,8 @@ def impact(
     reading: Reading, coordinators: Database, transaction: Transaction, action: TxnAction
 ) -> Impact:
     """What ending a transaction would do to every participant. Participants that have carried it
-    out already stay as they are. A commit gives back what a call over several brokers claimed that
-    no coordinator has confirmed (docs/decisions/0022).
+    out already stay as they are; one whose topic has been deleted is left out. A commit gives back
+    what a call over several brokers claimed that is not confirmed (docs/decisions/0022).
 
     Raises:
         InvalidTxnStatus: it has been ended the opposite way.
@@ -91,7 +91,8 @@ def impacts(
     parts: dict[PartitionName, dict[TxnAction, PartitionImpact]] = {}
     acks: list[_Held] = []
     unavailable: dict[str, str] = {}
-    for members in _by_broker(transaction):
+    there = reading.those_there(transaction.partitions)
+    for members in _by_broker(transaction, there):
         try:
             found, held = _on_broker(reading, transaction, members, actions)
         except PartitionUnavailable as error:
@@ -108,7 +109,7 @@ def impacts(
     names = dict.fromkeys(
         part.subscription for part in transaction.subscriptions if part.broker not in unavailable
     )
-    told = [part.partition for part in transaction.partitions if part.partition in parts]
+    told = [part.partition for part in there if part.partition in parts]
     return {
         action: Impact(
             txn_id=txn_id,
@@ -153,9 +154,9 @@ class _Held:
     messages: Ranges
 
 
-def _by_broker(transaction: Transaction) -> list[_Members]:
+def _by_broker(transaction: Transaction, parts: list[PartitionParticipant]) -> list[_Members]:
     found: dict[str, _Members] = {}
-    for part in transaction.partitions:
+    for part in parts:
         found.setdefault(part.broker, _Members(part.broker, [])).parts.append(part)
     for broker in dict.fromkeys(part.broker for part in transaction.subscriptions):
         known = found.get(broker, _Members(broker, []))

@@ -185,7 +185,8 @@ def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Inp
 def _outputs(
     reading: Reading, txn_id: TxnID, broker: str, parts: list[PartitionParticipant]
 ) -> list[Output]:
-    written = [part for part in parts if part.first_offset is not None and part.messages]
+    there = reading.those_there(parts)
+    written = [part for part in there if part.first_offset is not None and part.messages]
     asked = [
         {
             "partition_id": reading.locate(part.partition).partition_id,

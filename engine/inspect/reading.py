@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -11,6 +11,7 @@ from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
 from engine.model.topic_name import PartitionName
+from engine.model.transaction import ParticipantState, PartitionParticipant
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row, Session
 
@@ -122,6 +123,24 @@ class Reading:
             TopicNotFound, PartitionNotFound: there is no such partition.
         """
         return self._log.locate(partition)
+
+    def those_there(self, parts: Iterable[PartitionParticipant]) -> list[PartitionParticipant]:
+        """Those of a transaction's partitions whose topic has not been deleted since, whatever has
+        its name. Where an end is pending it is there: who deletes it ends that first, by force.
+
+        Raises:
+            CoordinatorUnavailable: the catalog cannot be asked.
+        """
+        parts = list(parts)
+        stands = {
+            (name, topic_id): self._log.has_topic(name, topic_id)
+            for name, topic_id in {
+                (part.partition.topic, part.topic_id)
+                for part in parts
+                if part.state is not ParticipantState.PENDING
+            }
+        }
+        return [part for part in parts if stands.get((part.partition.topic, part.topic_id), True)]
 
     @contextmanager
     def view(self, partition: PartitionName) -> Iterator[View]:

@@ -8,7 +8,8 @@ from engine import Engine
 from engine.inspect import reading
 from engine.model.errors import CoordinatorUnavailable, InvalidTxnStatus
 from engine.model.subscription import AckType, SubscriptionType
-from engine.model.topic import BufferKind
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
@@ -153,6 +154,26 @@ def test_what_is_open_in_a_sidecar_holds_back_nobody(engine: Engine) -> None:
     assert (aborted.messages_visible, aborted.messages_discarded) == (0, 2)
     commit(engine, first)
     assert fetched(engine) == ["plain", "a", "b"]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_what_a_deleted_topic_had_of_a_transaction_is_left_out(engine: Engine, anew: bool) -> None:
+    gone = TopicName("public", "default", "gone")
+    make_topic(engine)
+    engine.topics.create(gone, TopicSettings())
+    txn_id, done = open_txn(engine), open_txn(engine)
+    for partition in (P0, PartitionName(gone, 0)):
+        engine.produce(partition, batch("a"), txn_id=txn_id)
+        engine.produce(partition, batch("b", "c"), txn_id=done)
+    commit(engine, done)
+    engine.topics.delete(gone, force=True)
+    if anew:
+        engine.topics.create(gone, TopicSettings())
+    for action in TxnAction:
+        [part] = engine.inspect.impact(txn_id, action).partitions
+        assert (part.partition, part.messages) == (P0, 1)
+    [part] = engine.inspect.impact(done, TxnAction.COMMIT).partitions
+    assert (part.partition, part.messages) == (P0, 0)
 
 
 def test_an_impact_on_a_broker_that_is_gone_is_not_guessed(engine: Engine) -> None:

@@ -10,7 +10,8 @@ from engine import Engine
 from engine.inspect import contents
 from engine.inspect.contents import Contents
 from engine.inspect.timeline import Timeline
-from engine.model.topic import BufferKind
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from tests.engine.support import (
     P0,
@@ -53,6 +54,30 @@ def test_lineage_goes_from_writer_to_taker_and_back(engine: Engine) -> None:
     forward = engine.inspect.transactions.lineage(engine.inspect.transaction(writer))
     assert [one.txn_id for one in forward.outputs[0].takers] == [worker]
     assert forward.inputs == ()
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_what_was_written_to_a_deleted_topic_has_no_takers(engine: Engine, anew: bool) -> None:
+    """Neither has it those of another topic of that name, nor do others lose theirs for it."""
+    gone = PartitionName(TopicName("public", "default", "gone"), 0)
+    make_topic(engine)
+    engine.topics.create(gone.topic, TopicSettings())
+    subscribe(engine)
+    writer, worker = open_txn(engine), open_txn(engine)
+    for partition in (P0, gone):
+        engine.produce(partition, batch("out"), txn_id=writer)
+    commit(engine, writer)
+    consume(engine, worker)
+    engine.topics.delete(gone.topic)
+    if anew:
+        engine.topics.create(gone.topic, TopicSettings())
+        name = subscribe(engine, SubscriptionName(gone.topic, "monitor"))
+        engine.produce(gone, batch("another"))
+        [message] = engine.receive(name, "c1")
+        engine.acknowledge(name, "c1", [message.message_id], txn_id=worker)
+    found = engine.inspect.transactions.lineage(engine.inspect.transaction(writer))
+    takers = {one.partition: [each.txn_id for each in one.takers] for one in found.outputs}
+    assert (takers, found.unavailable) == ({P0: [worker], gone: []}, {})
 
 
 def test_once_the_log_of_acks_is_trimmed_only_the_number_is_known(engine: Engine) -> None:
