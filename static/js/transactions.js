@@ -15,14 +15,13 @@ const { issued, opened } = one("#list").dataset;
 let due = 0;
 let reading = false;
 
-/** What everybody has opened is counted; of an owner's own, the newest are told with their moments.
- * One that was being opened when the page was read may bear an earlier moment than one that it has. */
+/** What everybody has opened is counted; of an owner's own, the newest are told with their moments. Whatever
+ * the page has not is newer: one that was being opened when it was read may bear an earlier moment than all it has. */
 function newerThan(frame) {
   if (issued) return [frame.figures.issued - Number(issued), ""];
   const told = opened === undefined ? [] : (frame.opened ?? []);
   const known = (opened ?? "").split(" ").filter(Boolean).map(Number);
-  const oldest = known.at(-1) ?? 0;
-  const newer = told.filter((moment) => moment > oldest && !known.includes(moment)).length;
+  const newer = told.filter((moment) => !known.includes(moment)).length;
   return [newer, known.length && newer === told.length ? "+" : ""];
 }
 

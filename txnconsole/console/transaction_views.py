@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnStatus
@@ -11,6 +12,7 @@ from txnconsole.console.reads import region
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, parse
 from txnconsole.enginedb.wiring import engine
+from txnconsole.saved_views import keeping
 from txnconsole.saved_views.models import SavedView
 
 #: Matches that a view's count goes up to.
@@ -40,6 +42,18 @@ class View:
     saved_id: int | None = None
     count: int | None = None
     more: bool = False
+
+
+def shown_views(listing: Listing, *, user_id: int, me: str, counted: bool) -> dict[str, Any]:
+    """What a page shows of the views beside a list: everybody's, the user's own, with their counts
+    when those are asked for, and what a new one may be named."""
+    everybodys, own = views(listing, keeping.views_of(user_id), me=me, counted=counted)
+    return {
+        "listing": listing,
+        "everybodys": everybodys,
+        "own": own,
+        "max_name": keeping.MAX_NAME,
+    }
 
 
 def views(

@@ -37,7 +37,9 @@ class PageRow:
 PAGES = (
     PageRow(name="overview", address="/", ready="#throughput .main-svg", charts=True),
     PageRow(name="held-back", address="/held-back?sort=longest", ready="#h-held"),
-    PageRow(name="transactions", address="/transactions?q=state:open", ready=".viewlist"),
+    PageRow(
+        name="transactions", address="/transactions?q=state:open", ready=".viewlist .n:not(:empty)"
+    ),
     PageRow(name="transactions-query", address="/transactions?q=stat:open", status=400),
     PageRow(
         name="transaction",

@@ -12,10 +12,11 @@ from typing import Any
 
 import axe_playwright_python
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page, expect
 
-from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.conftest import Producer, Watched, signed_in
 from tests.console.browser.pages import DOCUMENT, PAGES, PAGES_OF_JOBS, PageRow
+from tests.server import Served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -98,7 +99,7 @@ def look(
     answer = watched.page.goto(row.address.format(**names), wait_until="load")
     assert answer is not None
     assert answer.status == row.status, row.name
-    watched.page.locator(ready or row.ready).first.wait_for(timeout=10_000)
+    watched.page.locator(ready or row.ready).first.wait_for()
     SCREENS.mkdir(parents=True, exist_ok=True)
     watched.page.screenshot(path=SCREENS / f"{row.name}-{variant}.png", full_page=True)
 
@@ -172,6 +173,47 @@ def test_no_page_scrolls_sideways_however_narrow_or_wide_the_screen(
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
+#: As many views as a user can keep; what is counted for each is nothing here.
+_VIEWS = """
+from django.contrib.auth.models import User
+from txnconsole.saved_views.keeping import MAX_VIEWS, keep
+
+user = User.objects.get(username="keeps-many-views")
+for number in range(MAX_VIEWS):
+    keep(user.pk, f"view {number} of many", "client:nobody", "")
+"""
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_a_full_list_under_as_many_views_as_can_be_kept_is_within_the_budgets(
+    chromium: Browser, server: Served, producer: Producer, width: int
+) -> None:
+    opened = [producer.begin() for _ in range(50)]
+    with server.client("admin") as client:
+        given = {"roles": ["operator"], "password": "correct horse 7"}
+        client.put("/users/keeps-many-views", json=given).raise_for_status()
+    server.manage("shell", "-c", _VIEWS)
+    [row] = [row for row in PAGES if row.name == "transactions"]
+    screen = {"width": width, "height": 900}
+    with signed_in(
+        chromium, server, "keeps-many-views", given["password"], viewport=screen
+    ) as context:
+        watched = Watched(context.new_page())
+        page = watched.page
+        look(watched, row, {}, f"full-{width}", ready=".viewlist .own .n:not(:empty)")
+        found = spent(page, row) + complaints(watched, row)
+        found += [f"{is_} px wide of {width}"] if (is_ := page.evaluate(_WIDTH)) > width else []
+        assert found == []
+        page.reload()  # The picture has left a style behind that htmx would copy.
+        page.get_by_placeholder("Name this view").fill("one too many")
+        page.get_by_role("button", name="Keep view").click()
+        expect(page.locator(".keep")).to_contain_text("You keep 20 views, the most there can be.")
+        assert [each for each in watched.take_complaints() if "status of 422" not in each] == []
+        assert axe(page, {"type": "tag", "values": _LEVELS}) == []
+    for txn_id in opened:
+        producer.end(txn_id, "abort")
+
+
 def test_a_second_visit_costs_little(watched: Watched, addresses: dict[str, str]) -> None:
     """What is kept by the browser is not sent again (design/console.md §7: 25 kB)."""
     page, wrong = watched.page, {}
@@ -194,7 +236,7 @@ def test_a_page_that_lives_for_long_does_not_grow(
     client.send("Performance.enable")
     producer.produce("first", txn_id=producer.begin())
     page.goto(producer.log)
-    page.locator("#spans .main-svg").first.wait_for(timeout=60_000)
+    page.locator("#spans .main-svg").first.wait_for()
 
     def metrics() -> dict[str, float]:
         client.send("HeapProfiler.collectGarbage")

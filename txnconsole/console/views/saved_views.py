@@ -11,7 +11,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, parse
-from txnconsole.console.transaction_views import COUNTED, views
+from txnconsole.console.transaction_views import shown_views
 from txnconsole.saved_views import keeping
 
 
@@ -59,25 +59,13 @@ def _after(request: ConsoleRequest, listing: Listing, error: str, name: str) -> 
 def _shown(
     request: ConsoleRequest, listing: Listing, error: str = "", name: str = ""
 ) -> HttpResponse:
-    everybodys, own = views(
-        listing,
-        keeping.views_of(_user_id(request)),
-        me=request.principal.name,
-        counted=True,
+    context = shown_views(
+        listing, user_id=_user_id(request), me=request.principal.name, counted=True
     )
-    context = {
-        "listing": listing,
-        "everybodys": everybodys,
-        "own": own,
-        "counted": COUNTED,
-        "view_error": error,
-        "view_name": name if error else "",
-        "max_name": keeping.MAX_NAME,
-    }
     return show(
         request,
         "console/saved_views.html",
-        context,
+        context | {"view_error": error, "view_name": name if error else ""},
         region="console/partials/saved_views.html",
         status=422 if error else 200,
     )

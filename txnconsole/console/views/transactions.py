@@ -27,11 +27,12 @@ from txnconsole.console.transaction_query import (
     TransactionQuery,
     parse,
 )
+from txnconsole.console.transaction_views import shown_views
 from txnconsole.console.views.transaction_exports import MAX_ROWS
 from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.bulk_abort import matching
 
-PAGE_ROWS = 40
+PAGE_ROWS = 25
 _SUGGESTIONS = 12
 #: Subscriptions that are asked for; many topics may have one of the same name.
 _SAME = 200
@@ -77,6 +78,10 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
         "export_rows": MAX_ROWS,
         "rows": [],
     }
+    if owner is None:  # Their counts come later: some take longer than the list.
+        context |= shown_views(
+            listing, user_id=int(request.user.pk or 0), me=request.principal.name, counted=False
+        )
     if error is None:
         context |= _listed(listing, query)
     return show(
