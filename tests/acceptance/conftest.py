@@ -58,7 +58,7 @@ def replayed(product: Product, tmp_path_factory: pytest.TempPathFactory) -> Iter
     assert consumer.poll() is None, (log / "consume.log").read_text()
     yield log
     consumer.send_signal(signal.SIGTERM)
-    assert consumer.wait(30) == 0, (log / "consume.log").read_text()
+    assert consumer.wait(120) == 0, (log / "consume.log").read_text()
 
 
 @pytest.fixture(scope="module")

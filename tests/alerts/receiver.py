@@ -33,7 +33,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.received.append((dict(self.headers), body, self.path))
                 if receiver.go_on is not None:
-                    receiver.go_on.wait(30)
+                    receiver.go_on.wait(60)
                 many = len(receiver.statuses) > 1
                 self.send_response(receiver.statuses.pop(0) if many else receiver.statuses[0])
                 for name, value in receiver.headers.items():

@@ -289,10 +289,10 @@ def test_two_workers_send_one_message_once_and_one_at_a_time(receiver: Receiver)
     while not receiver.received:
         first.join(0.01)
     second.start()
-    second.join(20)
+    second.join(60)
     assert arrived == [0]
     receiver.go_on.set()
-    first.join(20)
+    first.join(60)
     assert sorted(arrived) == [0, 2]
     assert len(receiver.received) == 2
 

@@ -18,9 +18,9 @@ from txnconsole.enginedb import wiring
 
 @pytest.fixture
 def hasty(engine: Engine, settings: Settings) -> Iterator[None]:
-    """A web process whose statements have a tenth of a second."""
+    """A web process whose statements have two seconds."""
     wiring.close()
-    settings.STATEMENT_TIMEOUT_MS = 100
+    settings.STATEMENT_TIMEOUT_MS = 2_000
     yield
     wiring.close()
 

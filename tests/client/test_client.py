@@ -82,19 +82,19 @@ def test_acknowledgements_count_when_their_transaction_commits(
     _produce(admin, topic, 4)
     consumer = admin.consumer(topic, "s", name="c1")
 
-    messages = consumer.receive(wait=5)
+    messages = consumer.receive(wait=60)
     txn = admin.transaction()
     answer = consumer.ack(*messages[:2], txn=txn)
     assert answer.pending == [message.message_id for message in messages[:2]]
     txn.abort(wait=ENDED)
-    again = consumer.receive(wait=5)
+    again = consumer.receive(wait=60)
     assert [message.payload for message in again] == [b"0", b"1"]
 
     with admin.transaction() as txn:
         consumer.ack(*again, txn=txn)
     txn.commit(wait=ENDED)
     consumer.nack(*messages)
-    rest = consumer.receive(wait=5)
+    rest = consumer.receive(wait=60)
     assert [message.payload for message in rest] == [b"2", b"3"]
     assert sorted(consumer.ack(*rest).acked) == sorted(each.message_id for each in rest)
     consumer.nack(*rest)
@@ -106,7 +106,7 @@ def test_a_conflict_leaves_only_an_abort(server: Served, admin: Client) -> None:
     admin.create_subscription(topic, "s")
     _produce(admin, topic, 1)
     consumer = admin.consumer(topic, "s")
-    messages = consumer.receive(wait=5)
+    messages = consumer.receive(wait=60)
     with admin.transaction() as first:
         consumer.ack(*messages, txn=first)
         second = admin.transaction()
@@ -125,7 +125,7 @@ def test_consume_transform_produce_is_one_transaction(server: Served, admin: Cli
     _produce(admin, source, 3)
     consumer = admin.consumer(source, "s")
     with admin.producer(target) as producer, admin.transaction() as txn:
-        messages: list[Message] = consumer.receive(wait=5)
+        messages: list[Message] = consumer.receive(wait=60)
         for message in messages:
             producer.send(message.payload * 2, txn=txn)
         consumer.ack(*messages, txn=txn)
@@ -201,7 +201,7 @@ def test_a_reader_waits_for_the_next_message_and_goes_on(server: Served, admin: 
     reader = admin.reader(topic, 0)
     assert list(reader) == []
     _produce(admin, topic, 2)
-    assert [each.payload for each in reader.fetch(wait=10).messages] == [b"0", b"1"]
+    assert [each.payload for each in reader.fetch(wait=60).messages] == [b"0", b"1"]
     assert list(reader) == []
     status = admin.partition(topic, 0)
     assert (status.last_offset, status.stable_position) == (1, 1)
@@ -222,12 +222,12 @@ def test_a_subscription_is_moved_to_another_place(server: Served, admin: Client)
     admin.create_subscription(topic, "s")
     _produce(admin, topic, 3)
     consumer = admin.consumer(topic, "s")
-    consumer.ack(*consumer.receive(wait=5))
+    consumer.ack(*consumer.receive(wait=60))
     consumer.seek(offset=1, partition=0)
-    assert [each.payload for each in consumer.receive(wait=5)] == [b"1", b"2"]
+    assert [each.payload for each in consumer.receive(wait=60)] == [b"1", b"2"]
     consumer.seek(latest=True)
     assert consumer.receive(wait=0) == []
     consumer.seek(timestamp=datetime(2020, 1, 1, tzinfo=UTC))
-    assert len(consumer.receive(wait=5)) == 3
+    assert len(consumer.receive(wait=60)) == 3
     with pytest.raises(ValueError, match="Give one of offset"):
         consumer.seek(offset=1, latest=True)

@@ -39,7 +39,7 @@ def test_both_filters_and_both_orders_give_the_committed_messages(
     assert payloads(following) == [b"before", b"quick 1", b"quick 2", b"after"]
     assert payloads(admin.reader(topic, 0)) == [b"before", b"quick 1"]
     slow.commit(wait=ENDED)
-    [found] = following.fetch(wait=10).messages
+    [found] = following.fetch(wait=60).messages
     assert found.payload == b"slow"
     assert payloads(following) == []
 

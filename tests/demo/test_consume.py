@@ -27,9 +27,9 @@ def test_delays_agree_with_pandas_after_any_fault(
     monitor = DelayMonitor(client, demo_topics, seed=1, stop=Stop())
     consumer = client.consumer(demo_topics.flights, SUBSCRIPTION, name=SUBSCRIPTION)
     with client.producer(demo_topics.delays, name=SUBSCRIPTION) as producer:
-        monitor.process(consumer, producer, consumer.receive(50, wait=5), fault)
+        monitor.process(consumer, producer, consumer.receive(50, wait=60), fault)
         while monitor.tally["flights_processed"] < FLIGHTS:
-            messages = consumer.receive(50, wait=20)
+            messages = consumer.receive(50, wait=60)
             assert messages, "what was acknowledged in vain is not delivered again"
             monitor.process(consumer, producer, messages, Fault.NONE)
     assert consumer.receive(50, wait=0) == []
@@ -76,10 +76,10 @@ def _run_until(client: Client, topics: Topics, *, processed: int) -> DelayMonito
     thread = Thread(target=run)
     thread.start()
     try:
-        assert eventually(lambda: monitor.tally["flights_processed"] == processed, seconds=60)
+        assert eventually(lambda: monitor.tally["flights_processed"] == processed)
     finally:
         stop.request()
-        thread.join(30)
+        thread.join(60)
     assert ended == [Stopped]
     return monitor
 
@@ -99,7 +99,6 @@ def _delays(client: Client, topics: Topics) -> list[Message]:
             status.stable_position == status.last_offset
             for status in (client.partition(topics.delays, number) for number in partitions)
         ),
-        seconds=30,
     ), statuses
     return [message for number in partitions for message in client.reader(topics.delays, number)]
 

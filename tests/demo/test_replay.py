@@ -30,7 +30,7 @@ def test_every_flight_is_committed_once_and_in_departure_order(
     replays = _replay(client, flights, _options(demo_topics))
     plan = list(within(schedule(SEED, flights.carriers), LIMIT))
     expected = planned(flights, LIMIT, seed=SEED)
-    assert eventually(lambda: _seen(client, demo_topics) == expected, seconds=30)
+    assert eventually(lambda: _seen(client, demo_topics) == expected)
 
     def total(what: str) -> int:
         return sum(replay.tally[what] for replay in replays)
@@ -67,30 +67,28 @@ def test_another_seed_goes_on_without_losing_or_doubling_a_flight(
             for number in seen
         ) and {place.position for place in places} >= set(range(LIMIT))
 
-    assert eventually(exact, seconds=30)
+    assert eventually(exact)
 
 
 @pytest.mark.crash
 def test_killed_at_any_moment_it_neither_loses_nor_doubles_a_flight(
     server: Served, client: Client, flights: Flights, demo_topics: Topics, tmp_path: Path
 ) -> None:
-    killed = sum(
-        _killed_after(stored, server, client, demo_topics, tmp_path) for stored in (30, 90, 160)
-    )
-    assert killed == 3
+    for stored in (30, 90, 160):
+        _kill_after(stored, server, client, demo_topics, tmp_path)
     with _process(server, demo_topics, tmp_path) as process:
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
     expected = planned(flights, LIMIT, seed=SEED)
-    assert eventually(lambda: _seen(client, demo_topics) == expected, seconds=90)
+    assert eventually(lambda: _seen(client, demo_topics) == expected)
 
 
 def test_told_to_stop_it_aborts_what_is_open_and_goes(
     server: Served, client: Client, demo_topics: Topics, tmp_path: Path
 ) -> None:
     with _process(server, demo_topics, tmp_path, "--rate", "5") as process:
-        assert eventually(lambda: _stored(client, demo_topics) > 0, seconds=60)
+        assert eventually(lambda: _stored(client, demo_topics) > 0)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     owned = [
         each
         for each in client.transactions.list(status="OPEN", topic=demo_topics.flights)
@@ -103,9 +101,9 @@ def test_a_second_replay_on_the_same_data_is_refused_with_one_line(
     server: Served, client: Client, demo_topics: Topics, tmp_path: Path
 ) -> None:
     with _process(server, demo_topics, tmp_path, "--rate", "5") as first:
-        assert eventually(lambda: _stored(client, demo_topics) > 0, seconds=60)
+        assert eventually(lambda: _stored(client, demo_topics) > 0)
         with _process(server, demo_topics, tmp_path) as second:
-            assert second.wait(60) == 1
+            assert second.wait(120) == 1
             assert second.stderr is not None
             assert b"one replay at a time" in second.stderr.read()
         first.terminate()
@@ -208,15 +206,13 @@ def _process(
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 
-def _killed_after(stored: int, server: Served, client: Client, topics: Topics, data: Path) -> bool:
-    """Kill a replay when the log holds so many messages; whether it was still running."""
-    with _process(server, topics, data) as process:
-        assert eventually(
-            lambda: process.poll() is not None or _stored(client, topics) > stored, seconds=60
-        )
-        running = process.poll() is None
+def _kill_after(stored: int, server: Served, client: Client, topics: Topics, data: Path) -> None:
+    """Kill a replay when the log holds so many messages. At this speed it has seconds left then."""
+    with _process(server, topics, data, "--rate", "60") as process:
+        assert eventually(lambda: process.poll() is not None or _stored(client, topics) > stored)
+        assert process.stderr is not None
+        assert process.poll() is None, process.stderr.read()
         process.kill()
-    return running
 
 
 def _seen(client: Client, topics: Topics) -> dict[int, list[Place]]:

@@ -39,7 +39,7 @@ def sleeper(log: Path) -> Iterator[Child]:
 
 
 def wait_for(text: str, log: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while text not in log.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -47,7 +47,7 @@ def wait_for(text: str, log: Path) -> None:
 
 def group_ends(group: int) -> bool:
     """Wait for the last process of a group to go; what is killed takes a moment."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             os.killpg(group, 0)

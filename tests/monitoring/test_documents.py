@@ -23,7 +23,7 @@ DOCS = ROOT / "docs" / "monitoring"
 BOARD = json.loads((DOCS / "board.json").read_text())
 ALERTS = yaml.safe_load((DOCS / "alerts.yml").read_text())
 RECORDING = yaml.safe_load((DOCS / "recording.yml").read_text())
-_SECONDS = 20
+_SECONDS = 60
 #: Labels that Prometheus adds to whatever it scrapes.
 _SCRAPED = {"instance", "job"}
 
@@ -79,7 +79,7 @@ def emitted(server: Served) -> Emitted:
             f"/topics/{topic}/partitions/0/messages",
             json={"txn_id": opened, "messages": [{"payload": "x"}]},
         ).raise_for_status()
-        client.post(f"/transactions/{opened}/commit", json={"wait_ms": 20_000}).raise_for_status()
+        client.post(f"/transactions/{opened}/commit", json={"wait_ms": 30_000}).raise_for_status()
         client.post(f"/topics/{topic}/partitions/0/snapshot", json={"reason": "test"})
     deadline = time.monotonic() + _SECONDS
     while True:

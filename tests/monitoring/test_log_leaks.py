@@ -64,7 +64,7 @@ def test_no_line_of_a_full_run_holds_a_payload_a_key_or_a_token(
         ]
         assert all(400 <= answer.status_code < 500 for answer in refused[2:]), refused
         assert all(answer.status_code < 500 for answer in refused)
-        client.post(f"/transactions/{txn_id}/commit", json={"wait_ms": 20_000}).raise_for_status()
+        client.post(f"/transactions/{txn_id}/commit", json={"wait_ms": 30_000}).raise_for_status()
         received = client.post(
             f"/topics/{topic}/subscriptions/s/receive", json={"consumer": "c1", "max_messages": 10}
         ).raise_for_status()

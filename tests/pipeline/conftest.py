@@ -52,7 +52,7 @@ def produce(client: Client) -> Callable[..., None]:
             producer.send(payload, txn=transaction, partition=partition)
         producer.flush(transaction)
         end = transaction.commit if commit else transaction.abort
-        assert end(wait=20).status == ("COMMITTED" if commit else "ABORTED")
+        assert end(wait=60).status == ("COMMITTED" if commit else "ABORTED")
 
     return run
 
@@ -78,6 +78,6 @@ def committed(client: Client) -> Callable[[str], list[bytes]]:
 def wait_for_end(client: Client, transaction: TransactionInfo) -> None:
     """An end that is repeated answers once it is complete; an open transaction is left alone."""
     if transaction.status == "COMMITTING":
-        client.transactions.commit(transaction.txn_id, wait=20)
+        client.transactions.commit(transaction.txn_id, wait=60)
     if transaction.status == "ABORTING":
-        client.transactions.abort(transaction.txn_id, reason="test", wait=20)
+        client.transactions.abort(transaction.txn_id, reason="test", wait=60)

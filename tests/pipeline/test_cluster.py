@@ -104,7 +104,7 @@ def test_two_workers_copy_a_topic_straight_from_the_brokers_once_although_an_exe
         for number, payload in enumerate(sent):
             producer.send(payload, txn=transaction, partition=number % 4)
         producer.flush(transaction)
-    client.transactions.commit(transaction.txn_id, wait=20)
+    client.transactions.commit(transaction.txn_id, wait=60)
     log = tmp_path / "driver.log"
     with log.open("wb") as output:
         driver = subprocess.run(

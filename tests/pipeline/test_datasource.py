@@ -60,7 +60,7 @@ def test_read_committed_gives_committed_messages_up_to_the_stable_position(
     assert _payloads(read(topic)) == [b"a", b"b", b"c"]
     everything = read(topic, isolation="read_uncommitted").where("kind = 'DATA'")
     assert _payloads(everything) == [b"a", b"b", b"behind", b"c", b"lost", b"open"]
-    hanging.abort(wait=20)
+    hanging.abort(wait=60)
 
 
 def test_a_topic_without_messages_is_an_empty_frame(read: Read, new_topic: NewTopic) -> None:

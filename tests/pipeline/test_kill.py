@@ -44,7 +44,7 @@ def test_every_message_is_copied_once_although_drivers_die(
         for payload in sent:
             producer.send(payload, txn=transaction)
         producer.flush(transaction)
-    client.transactions.commit(transaction.txn_id, wait=20)
+    client.transactions.commit(transaction.txn_id, wait=60)
 
     def run(moment: str, batch: int) -> int:
         command = [sys.executable, "-m", "tests.pipeline.doomed"]

@@ -88,7 +88,7 @@ def test_a_stream_stops_below_an_open_transaction_and_takes_it_up_when_it_has_en
     produce(copy.source, [b"behind"])
     copy.run()
     assert committed(copy.target) == [b"a"]
-    hanging.commit(wait=20)
+    hanging.commit(wait=60)
     copy.run()
     assert sorted(committed(copy.target)) == [b"a", b"behind", b"late"]
 

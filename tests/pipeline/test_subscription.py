@@ -129,7 +129,7 @@ def test_somebody_elses_claim_keeps_a_batch_from_being_decided(
     abort(client, sink, batch.number)
     assert committed(target) == []
     assert not list(client.transactions.list(client=sink.client, status="OPEN"))
-    other.abort(wait=20)
+    other.abort(wait=60)
 
 
 def test_a_new_run_aborts_what_an_earlier_one_has_left_before_it_writes(
@@ -220,6 +220,6 @@ def test_output_and_acknowledgements_are_one_and_survive_a_lost_checkpoint(
 def _positions(client: Client, topic: str) -> list[int]:
     """What is acknowledged for good, by partition, once every end has been carried out."""
     for transaction in client.transactions.list(status="COMMITTING"):
-        client.transactions.commit(transaction.txn_id, wait=20)
+        client.transactions.commit(transaction.txn_id, wait=60)
     found = client.perform(calls.get_subscription(topic, "copy"))
     return [cursor.mark_delete_offset for cursor in found.partitions]

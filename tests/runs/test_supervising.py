@@ -213,7 +213,7 @@ def test_a_job_ends_itself_when_its_supervisor_dies() -> None:
         thread.start()
         assert not ended.is_set()
         os.close(writer)
-        thread.join(10)
+        thread.join(60)
     assert ended.is_set()
 
 

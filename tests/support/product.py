@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 _ROOT = Path(__file__).parents[2]
-_READY_SECONDS = 120
+_READY_SECONDS = 240
 _SERVERS = ("DATABASE_URL", "BROKER_DATABASE_URLS", "REDIS_URL")
 
 
@@ -54,7 +54,7 @@ class Product:
     def stop(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(60) == 0, self._log.read_text()
+        assert self._process.wait(120) == 0, self._log.read_text()
 
     def token(self, roles: str) -> str:
         """A token of a role, or of several: ``producer,consumer``."""

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from txnconsole.local.process import BASE_DIR
 
-OPEN_SECONDS = 120
-STOP_SECONDS = 40
+OPEN_SECONDS = 240
+STOP_SECONDS = 120
 _SERVERS = {"DATABASE_URL", "BROKER_DATABASE_URLS", "REDIS_URL", "SECRET_KEY"}
 
 

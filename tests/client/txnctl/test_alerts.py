@@ -23,7 +23,7 @@ def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: 
         def fires() -> bool:
             return bool(txnctl("-o", "json", "alerts", "list", "--rule", topic).json)
 
-        assert eventually(fires, seconds=40)
+        assert eventually(fires)
         [alert] = txnctl("-o", "json", "alerts", "list", "--rule", topic).json
         shown = txnctl("alerts", "list", "--rule", topic, role="viewer").out
         assert f"partition:{topic}:0" in shown

@@ -68,7 +68,7 @@ def test_a_line_is_produced_although_the_next_is_long_in_coming(
                 return 4
             if len(found) == 1:
                 with Client(server.url, server.token("admin")) as client:
-                    messages = client.reader(name, 0).fetch(wait=10).messages
+                    messages = client.reader(name, 0).fetch(wait=60).messages
                 found.extend([message.payload for message in messages] or [b"nothing came"])
             return 0
 
@@ -197,7 +197,7 @@ def test_subscriptions_show_what_is_held_and_left(txnctl: Txnctl, server: Served
     txnctl("subscriptions", "create", name, "s", "--ack-timeout", "60")
     path = f"/topics/{name}/subscriptions/s"
     with server.client("consumer") as program:
-        body = {"consumer": "c", "wait_ms": 1000}
+        body = {"consumer": "c", "wait_ms": 30_000}
         received = program.post(f"{path}/receive", json=body).json()["messages"]
         txn_id = program.post("/transactions", json={}).json()["txn_id"]
         ack = {"consumer": "c", "txn_id": txn_id, "message_ids": [received[1]["message_id"]]}
@@ -209,9 +209,7 @@ def test_subscriptions_show_what_is_held_and_left(txnctl: Txnctl, server: Served
     assert (held.code, "TopicInUse" in held.err) == (5, True)
     assert "s" in txnctl("subscriptions", "list", name).out
     txnctl("transactions", "abort", txn_id, "--reason", "end", "--yes")
-    assert eventually(
-        lambda: txnctl("subscriptions", "delete", name, "s", "--yes").code == 0, seconds=20
-    )
+    assert eventually(lambda: txnctl("subscriptions", "delete", name, "s", "--yes").code == 0)
 
 
 def test_masking_rules_are_added_listed_and_deleted(txnctl: Txnctl, server: Served) -> None:
@@ -276,7 +274,8 @@ def test_an_explanation_and_a_history_tell_who_holds_a_message_back(
     points = txnctl("-o", "json", "partitions", "history", partition, "--offset", "0").json
     assert [(each["stable_position"], each["holder"]) for each in points] == [(-1, txn_id)]
     assert "HELD BY" in txnctl("partitions", "history", partition).out
-    late = txnctl("-o", "json", "transactions", "find-hanging", "--late", "0").json
+    find = ("transactions", "find-hanging", "--late", "0", "--limit", "10000")
+    late = txnctl("-o", "json", *find).json
     assert txn_id in {each["txn_id"] for each in late}
     assert "REMEDY" in txnctl("transactions", "find-hanging", "--late", "0").out
     txnctl("transactions", "abort", txn_id, "--yes", "--reason", "end")

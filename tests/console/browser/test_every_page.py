@@ -76,6 +76,6 @@ def test_the_list_of_transactions_changes_in_place_and_lets_new_ones_wait(
     row = page.locator(f'tr[data-txn="{txn_id}"]')
     expect(row).to_contain_text("Open")
     producer.end(txn_id, "commit")
-    expect(row).to_contain_text("Committed", timeout=15_000)
+    expect(row).to_contain_text("Committed")
     producer.begin()
     expect(page.locator("#newer")).to_contain_text("opened since this page was read")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.console.browser.conftest import NO_WORKER, Producer, Watched, sign_in
+from tests.console.browser.conftest import Producer, Watched, signed_in
 from tests.console.browser.pages import PAGES, PageRow
 from tests.console.browser.test_budgets import SCREENS, addresses, axe, complaints
 from tests.server import Served
@@ -44,11 +44,8 @@ def walker(
     chromium: Browser, server: Served, user: str, options: dict[str, Any]
 ) -> Iterator[Watched]:
     """A page of a browser in which the person is signed in."""
-    context = chromium.new_context(base_url=server.url, **options)
-    context.add_init_script(NO_WORKER)
-    sign_in(context, user, _PASSWORD)
-    yield Watched(context.new_page())
-    context.close()
+    with signed_in(chromium, server, user, _PASSWORD, **options) as context:
+        yield Watched(context.new_page())
 
 
 def test_a_page_is_shown_or_says_which_right_is_missing(
@@ -72,7 +69,7 @@ def test_a_page_is_shown_or_says_which_right_is_missing(
     shown = [row for row in PAGES if row.name in {"overview", "log", "transactions", "alerts"}]
     for row in shown if role is not Role.CONSUMER else []:
         page.goto(row.address.format(**addresses))
-        page.locator(row.ready).first.wait_for(timeout=30_000)
+        page.locator(row.ready).first.wait_for()
         page.screenshot(path=SCREENS / f"{row.name}-{role}.png", full_page=True)
         wrong[row.name] = axe(page, _AXE) + complaints(walker, row)
     assert {name: found for name, found in wrong.items() if found} == {}

@@ -20,8 +20,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 
 SCREENS = Path(__file__).parents[3] / "build" / "screens"
 _AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
-#: Beyond any pause between two attempts, on a machine that is busy.
-PATIENCE = 60_000
 
 
 def live(page: Page) -> Locator:
@@ -33,7 +31,7 @@ def notice(page: Page) -> Locator:
 
 
 def expect_state(page: Page, state: str) -> None:
-    expect(live(page)).to_have_attribute("data-state", state, timeout=PATIENCE)
+    expect(live(page)).to_have_attribute("data-state", state)
 
 
 def keep(watched: Watched, name: str) -> None:
@@ -67,7 +65,7 @@ def test_what_fails_to_be_read_again_is_told_with_its_reason(watched: Watched) -
     }
     for name, answer in answers.items():
         page.route("**/?part=now", answer)
-        expect(notice(page)).to_contain_text(says[name], timeout=PATIENCE)
+        expect(notice(page)).to_contain_text(says[name])
         expect(notice(page)).to_contain_text(re.compile(r"Shown as read at \d\d:\d\d:\d\d UTC"))
         expect_state(page, "stale")
         expect(page.locator("#now")).to_have_attribute("data-stale", "")
@@ -75,7 +73,7 @@ def test_what_fails_to_be_read_again_is_told_with_its_reason(watched: Watched) -
             keep(watched, "stale-part")
         page.unroute("**/?part=now")
     notice(page).get_by_role("button", name="Try again").click()
-    expect(notice(page)).to_be_hidden(timeout=PATIENCE)
+    expect(notice(page)).to_be_hidden()
     expect_state(page, "live")
     only_the_network_complained(watched)
 
@@ -85,10 +83,10 @@ def test_charts_that_stand_still_are_told_too(watched: Watched) -> None:
     page.goto("/")
     expect(page.locator("#throughput .main-svg").first).to_be_visible()
     page.route("**/trends?*", lambda route: route.fulfill(status=500))
-    expect(notice(page)).to_contain_text("The server failed", timeout=PATIENCE)
+    expect(notice(page)).to_contain_text("The server failed")
     expect(page.locator("#trends")).to_have_attribute("data-stale", "")
     page.unroute("**/trends?*")
-    expect(notice(page)).to_be_hidden(timeout=PATIENCE)
+    expect(notice(page)).to_be_hidden()
     only_the_network_complained(watched)
 
 
@@ -99,23 +97,21 @@ def test_what_is_asked_for_and_fails_is_told_where_it_was_asked_for(
     txn_id = producer.begin()
     page.route("**/lineage", lambda route: route.fulfill(status=500))
     page.goto(f"/transactions/{txn_id}")
-    expect(page.locator("#lineage")).to_contain_text("The server failed", timeout=PATIENCE)
+    expect(page.locator("#lineage")).to_contain_text("The server failed")
     page.unroute("**/lineage")
     page.locator("#lineage").get_by_role("button", name="Try again").click()
-    expect(page.locator("#lineage")).to_contain_text("Nothing", timeout=PATIENCE)
+    expect(page.locator("#lineage")).to_contain_text("Nothing")
     page.locator("#region").get_by_role("button", name="Abort").click()
     dialog = page.locator("#dialog")
     page.route("**/abort", lambda route: route.abort())
     dialog.get_by_label("Reason").fill("left hanging by a dead producer")
     dialog.get_by_role("button", name="Abort transaction").click()
-    expect(dialog.locator(".fault")).to_contain_text(
-        "The server cannot be reached.", timeout=PATIENCE
-    )
+    expect(dialog.locator(".fault")).to_contain_text("The server cannot be reached.")
     expect(dialog.get_by_label("Reason")).to_have_value("left hanging by a dead producer")
     page.unroute("**/abort")
     dialog.get_by_role("button", name="Abort transaction").click()
-    expect(dialog).to_be_hidden(timeout=PATIENCE)
-    expect(page.locator("#region")).to_contain_text("Aborted", timeout=PATIENCE)
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#region")).to_contain_text("Aborted")
     only_the_network_complained(watched)
 
 
@@ -146,7 +142,7 @@ def test_who_is_signed_out_is_told_and_goes_on_after_signing_in(
     expect_state(page, "live")
     other.goto("/audit")
     other.get_by_role("button", name="Sign out").click()
-    expect(notice(page)).to_contain_text("You are signed out", timeout=PATIENCE)
+    expect(notice(page)).to_contain_text("You are signed out")
     expect_state(page, "ended")
     expect(notice(page).get_by_role("link", name="Sign in")).to_have_attribute(
         "href", "/login?next=%2Ftopics"
@@ -175,10 +171,10 @@ def test_who_has_lost_a_role_is_not_told_to_sign_in(watched: Watched) -> None:
     page.route("**/live?*", refuse)
     page.goto("/")
     page.evaluate("window.isOld = true")
-    expect(notice(page)).to_contain_text("Not permitted any more", timeout=PATIENCE)
+    expect(notice(page)).to_contain_text("Not permitted any more")
     expect(notice(page).get_by_role("link", name="Sign in")).to_be_hidden()
     expect_state(page, "stale")
-    expect(notice(page)).to_contain_text("permission topic.read", timeout=PATIENCE)
+    expect(notice(page)).to_contain_text("permission topic.read")
     keep(watched, "stale-not-permitted")
     page.unroute("**/live?*")
     expect_state(page, "live")
@@ -195,17 +191,17 @@ def test_a_server_that_is_killed_is_told_and_nothing_is_lost(
     page.goto(producer.log)
     expect_state(page, "live")
     with server.killed():
-        expect(notice(page)).to_contain_text("The server cannot be reached.", timeout=PATIENCE)
+        expect(notice(page)).to_contain_text("The server cannot be reached.")
         expect_state(page, "stale")
         expect(page.locator('[data-figure="last"]')).to_have_text("0")
         keep(watched, "stale-killed")
     producer.produce("after")
     expect_state(page, "live")
     expect(notice(page)).to_be_hidden()
-    expect(page.locator('[data-figure="last"]')).to_have_text("1", timeout=PATIENCE)
+    expect(page.locator('[data-figure="last"]')).to_have_text("1")
     expect(page.locator('#grid .cell[data-offset="1"]')).to_have_attribute("data-v", "held")
     producer.end(hanging, "commit")
-    expect(page.locator('[data-figure="held"]')).to_have_text("0", timeout=PATIENCE)
+    expect(page.locator('[data-figure="held"]')).to_have_text("0")
     only_the_network_complained(watched)
 
 
@@ -239,7 +235,7 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
     page.goto(f"{here}/log")
     expect_state(page, "live")
     with without(postgres, "served_broker_2"):
-        expect(notice(page)).to_contain_text("This page is not up to date", timeout=PATIENCE)
+        expect(notice(page)).to_contain_text("This page is not up to date")
         expect_state(page, "stale")
         keep(watched, "error-log")
         whole = ["/", "/topics", f"/topics/{producer.topic}", "/subscriptions", "/held-back"]
@@ -248,7 +244,7 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
             assert answer is not None
             assert answer.status == 200, address
             away_or_late = re.compile("broker-2|given up")
-            expect(page.locator("main")).to_contain_text(away_or_late, timeout=PATIENCE)
+            expect(page.locator("main")).to_contain_text(away_or_late)
             keep(watched, f"error-{address.strip('/').split('/')[0] or 'overview'}")
         answer = page.goto(here)
         assert answer is not None
@@ -260,6 +256,6 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
         answer = page.goto(f"{here}/log")
         return answer is not None and answer.ok
 
-    assert eventually(is_back, seconds=60)
+    assert eventually(is_back)
     expect_state(page, "live")
     only_the_network_complained(watched)

@@ -159,9 +159,7 @@ def test_an_owner_watches_their_own_transactions_live(
         expect(page.locator("#newer")).to_contain_text("1 opened since")
         expect(page.locator('#live-counts [data-figure="open"]')).to_have_text("2")
         own.end(txn_id, "commit")
-        expect(page.locator(f'tr[data-txn="{txn_id}"]')).to_contain_text(
-            "Committed", timeout=15_000
-        )
+        expect(page.locator(f'tr[data-txn="{txn_id}"]')).to_contain_text("Committed")
         page.goto(f"/transactions/{second}")
         expect(live).to_have_attribute("data-state", "live")
         own.end(second, "abort")

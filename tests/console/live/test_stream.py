@@ -54,7 +54,7 @@ def follow(session: str, scenario: Callable[[AsyncIterator[str], Hub], object]) 
     async def run() -> None:
         hub = Hub(interval=0.01)
         stream = frames(CHANNEL, session, get_hub=lambda: hub, recheck_seconds=0)
-        async with asyncio.timeout(20), aclosing(stream):  # type: ignore[type-var]
+        async with asyncio.timeout(60), aclosing(stream):  # type: ignore[type-var]
             await scenario(stream, hub)  # type: ignore[misc]
         assert hub.streams == 0
 
@@ -239,7 +239,7 @@ def test_who_is_left_with_their_own_transactions_stops_hearing_of_all(session: s
     async def run() -> list[str]:
         hub = Hub(interval=0.01)
         stream = frames(channel, session, get_hub=lambda: hub, recheck_seconds=0)
-        async with asyncio.timeout(20), aclosing(stream):  # type: ignore[type-var]
+        async with asyncio.timeout(60), aclosing(stream):  # type: ignore[type-var]
             await anext(stream)
             await asyncio.to_thread(demote)
             return [text async for text in stream]

@@ -335,8 +335,8 @@ def test_readers_and_writers_go_on_while_the_sidecar_is_compacted(engine: Engine
             writer.result(60)
         finally:
             done.set()
-        compactor.result(30)
-        assert reader.result(30) > 0
+        compactor.result(60)
+        assert reader.result(60) > 0
     assert fetched(engine, max_messages=1000) == [word for words in committed for word in words]
     assert len(rewritten(engine)) >= 24 * 4
 

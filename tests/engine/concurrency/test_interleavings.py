@@ -79,7 +79,7 @@ class Background:
 
     def waits(self, calls: int = 1) -> None:
         """Return once so many calls wait for a lock, this one among them."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             found = sql(
                 self._database,
@@ -93,7 +93,7 @@ class Background:
         raise AssertionError("it waits for nothing")
 
     def result(self) -> object:
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         if self._error is not None:
             raise self._error

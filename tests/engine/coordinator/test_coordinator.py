@@ -77,7 +77,7 @@ def test_an_end_names_a_participant_that_joined_while_it_waited_for_the_header(
                 ):
                     break
                 threading.Event().wait(0.001)
-        decided = ending.result(20)
+        decided = ending.result(60)
     assert [joined.partition for joined in decided.partitions] == [P0]
     assert decided == replace(engine.coordinator.get(txn), now=decided.now)
 

@@ -46,6 +46,6 @@ def test_no_append_that_starts_after_the_decision_gets_in(engine: Engine) -> Non
         under_way.wait()
         engine.coordinator.end(txn, TxnAction.COMMIT)
         decided.set()
-        assert [count.result(20) for count in counts] == [0] * 8
+        assert [count.result(60) for count in counts] == [0] * 8
     with pytest.raises(InvalidTxnStatus):
         engine.produce(P0, batch("x"), txn_id=txn)

@@ -189,21 +189,24 @@ def test_a_broker_that_is_down_delays_only_its_own_part(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("down", [0, 1])
-def test_a_broker_that_does_not_answer_holds_up_no_end_of_others(engine: Engine, down: int) -> None:
+def test_a_broker_that_does_not_answer_holds_up_no_end_of_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, down: int
+) -> None:
     make_topic(engine, partitions=2)
     waiting, ended, alone = (open_txn(engine) for _ in range(3))
     engine.produce(PartitionName(TOPIC, down), batch("a"), txn_id=waiting)
     engine.produce(PartitionName(TOPIC, 1 - down), batch("b"), txn_id=ended)
     for txn in (waiting, ended, alone):
         engine.coordinator.end(txn, COMMIT)
-    with unreachable(engine, broker_of(engine, down), patience=1.5):
+    monkeypatch.setattr(finalization, "_PATIENCE_SECONDS", 60.0)
+    with unreachable(engine, broker_of(engine, down), patience=60.0):
         worker = threading.Thread(target=finalize, args=(engine,))
         worker.start()
         for txn in (ended, alone):
-            found = engine.coordinator.wait_for_end(txn, wait_ms=10_000)
+            found = engine.coordinator.wait_for_end(txn, wait_ms=30_000)
             assert found.status is TxnStatus.COMMITTED
         assert worker.is_alive()
-        worker.join()
+    worker.join()  # With the end of the block its wait has come to nothing.
     assert engine.coordinator.get(waiting).status is TxnStatus.COMMITTING
 
 
@@ -222,12 +225,13 @@ def test_a_broker_that_takes_long_holds_up_no_later_run_and_is_recorded_when_it_
         held.all("lock_topic", topic_id=engine.topics.get(TOPIC).topic_id)
         engine.coordinator.end(slow, COMMIT)
         assert engine.finalizer.finalize(0) == Finalized(ended=0, waiting=1)
+        monkeypatch.setattr(finalization, "_PATIENCE_SECONDS", 60.0)  # For the other broker.
         for txn in (both, quick):
             engine.coordinator.end(txn, COMMIT)
         assert engine.finalizer.finalize(1, 2) == Finalized(ended=1, waiting=1)
         assert fetched(engine, P1) == ["both", "quick"]
         assert engine.coordinator.get(both).partitions[0].attempts == 0  # it was not asked again
-    assert engine.coordinator.wait_for_end(slow, wait_ms=10_000).status is TxnStatus.COMMITTED
+    assert engine.coordinator.wait_for_end(slow, wait_ms=30_000).status is TxnStatus.COMMITTED
     due_now(engine)
     finalize(engine)
     assert engine.coordinator.get(both).status is TxnStatus.COMMITTED

@@ -63,7 +63,7 @@ class Record:
         """Until so many more have been answered."""
         with self.progress:
             until = self.operations + operations
-            assert self.progress.wait_for(lambda: self.operations >= until, timeout=30)
+            assert self.progress.wait_for(lambda: self.operations >= until, timeout=60)
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_what_was_acknowledged_outlives_kills_and_what_was_aborted_never_shows(
             record.wait_for(5 + secrets.randbelow(60))
             kill(server)
             for client in clients:
-                client.result(30)
+                client.result(60)
         server.start(NAMES)
         insisting(engine.coordinator.stats)
         settle(engine)

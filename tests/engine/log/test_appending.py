@@ -192,7 +192,7 @@ def test_everybody_whose_connection_was_cut_is_told_and_nothing_is_stored(engine
         cut_who_waits(location)  # the first, alone
         cut_who_waits(location)  # all that came meanwhile
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
     assert len(refused) == 6
     engine.produce(P0, batch("y"))
     assert fetched(engine) == ["y"]
@@ -230,10 +230,10 @@ def test_an_append_in_a_transaction_that_waited_finds_the_partition_as_it_is_the
                 )
         if meanwhile == "end":
             with pytest.raises(InvalidTxnStatus):
-                waiting.result(20)
+                waiting.result(60)
             last = 2  # the marker
         else:
-            assert waiting.result(20).first_offset == 4
+            assert waiting.result(60).first_offset == 4
             [ongoing] = sql(location.database, "SELECT * FROM broker.ongoing_txn")
             assert (ongoing.last_offset, ongoing.messages) == (4, 5)
             last = 4

@@ -36,7 +36,7 @@ def database(databases: Databases) -> Iterator[Database]:
         files=("coordinator",),
         unavailable=CoordinatorUnavailable,
         pool_size=2,
-        statement_timeout_ms=100,
+        statement_timeout_ms=2_000,
     )
     found._queries |= {
         "one": "SELECT 1 AS n",

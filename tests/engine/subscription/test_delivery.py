@@ -488,7 +488,7 @@ def test_a_broker_that_hangs_delays_only_its_own_messages(
         engine.produce(partition, batch(str(partition.number)))
     urls = {f"broker-{number}": url for number, url in enumerate(databases.broker_urls, 1)}
     home = engine.topics.get(TOPIC).brokers[1]
-    impatient = Engine(databases.coordinator_url, urls, EngineSettings(statement_timeout_ms=500))
+    impatient = Engine(databases.coordinator_url, urls, EngineSettings(statement_timeout_ms=2_000))
     with psycopg.connect(urls[home]) as other:
         other.execute("LOCK broker.cursor IN ACCESS EXCLUSIVE MODE")
         assert texts(list(impatient.receive(SUBSCRIPTION, "c1"))) == ["0"]

@@ -151,7 +151,7 @@ def test_what_changes_while_a_store_waits_is_seen(
             waiting = pool.submit(consumed.receive, SUBSCRIPTION, "c1", max_messages=1)
             await_waiting(database)
             session.script(change)
-        assert texts(waiting.result(20)) == ["c"]
+        assert texts(waiting.result(60)) == ["c"]
     assert names == ["read_cursors", "store_cursor", "read_cursors", "store_cursors"]
 
 

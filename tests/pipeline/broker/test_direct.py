@@ -59,7 +59,7 @@ def test_batches_of_both_orders_with_filters_under_one_snapshot(
         assert _payloads(committed) == ["a", "b", "behind", "c", "d"]
         ordered = committed.where("partition = 0").orderBy("readable_at", "offset")
         assert [bytes(row.payload) for row in ordered.collect()] == [b"a", b"b", b"c", b"behind"]
-    hanging.abort(wait=20)
+    hanging.abort(wait=60)
 
 
 def test_a_stream_over_a_pattern_of_topics_takes_up_new_ones_and_limits_its_batches(

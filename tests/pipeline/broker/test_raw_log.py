@@ -42,7 +42,7 @@ def test_the_raw_log_and_the_engines_state_are_read_under_one_snapshot(
         }
         log = raw(spark, snapshot, "transaction_log").where("metadata_op = 'NEW'")
         opened = {(row.tc_id, row.sequence) for row in log.collect()}
-    hanging.abort(wait=20)
+    hanging.abort(wait=60)
     seen = sorted((row.partition, row.last_offset, row.kind, row.log) for row in entries)
     assert seen == [
         (0, 1, "D", "partition"),

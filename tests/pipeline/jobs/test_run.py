@@ -22,7 +22,7 @@ def _ended(work: str) -> tuple[int, bytes]:
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    status = process.wait(60)
+    status = process.wait(120)
     assert process.stderr is not None
     return status, process.stderr.read()
 
