@@ -120,6 +120,17 @@ def test_what_is_added_while_one_reads_is_counted_and_not_listed(
     assert viewer.get(address).status_code == 403
 
 
+def test_what_is_added_while_the_page_is_read_is_counted_and_not_listed_too(
+    entries: list[AuditEntry], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = entries[1].sequence
+    monkeypatch.setattr("txnconsole.console.views.audit.newest_number", lambda: before)
+    assert listed(operator, "") == ["feed", "ann"]
+    page = operator.get("/audit").content.decode()
+    [address] = re.findall(r'hx-get="(/audit/added[^"]*)"', page)
+    assert "<b>1</b> new" in operator.get(html.unescape(address)).content.decode()
+
+
 def test_the_channel_says_that_entries_were_added_and_keeps_no_connection(
     entries: list[AuditEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:

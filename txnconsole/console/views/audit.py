@@ -26,9 +26,9 @@ def audit(request: ConsoleRequest) -> HttpResponse:
     below = number_of(request.GET.get("before", ""))
     form = AuditForm(request.GET)
     found = EntryPage([], None)
-    head = newest_number()  # Before the entries: what comes in between is counted as new.
+    head = newest_number()  # What comes after this is counted as new, and not listed.
     if form.is_valid():
-        found = newest(form.wanted(), below=below, limit=PAGE_ROWS)
+        found = newest(form.wanted(), below=head + 1 if below is None else below, limit=PAGE_ROWS)
     query = request.GET.copy()
     query.pop("before", None)
     context = {
