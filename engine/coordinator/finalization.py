@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,16 +24,15 @@ import structlog
 
 from engine.buffer.ending import PartitionEnds, end_txns
 from engine.coordinator import figures
+from engine.coordinator.answers import GONE, Answer, Answers
 from engine.coordinator.end_traces import EndTraces
 from engine.coordinator.statements import (
     CONFIRMED_ACKS,
     DUE_PARTITIONS,
     DUE_SUBSCRIPTIONS,
     LOW_WATER_MARKS,
-    RECORD_ENDS,
     DuePartition,
     DueSubscription,
-    RecordedRow,
 )
 from engine.log.brokers import Brokers, Location
 from engine.log.topics import Topics
@@ -57,9 +56,6 @@ _PATIENCE_SECONDS = 1.0
 _TOGETHER_SECONDS = 0.02
 #: Transactions that one line of the log names.
 _TOLD = 20
-_GONE = "deleted; counts as done"
-
-
 #: What a participant is to do about one transaction; participants with all of theirs, by topic and
 #: number or name.
 _Member = tuple[Row, EndCommand]
@@ -91,28 +87,6 @@ class _Orders:
             for txn_id, command in self.commands.items()
             if txn_id in members
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """One participant's result; ``state`` is None while it is still to be done."""
-
-    row: Row
-    state: str | None
-    result: EndResult
-
-    @classmethod
-    def of(cls, row: Row, command: EndCommand, result: EndResult) -> _Answer:
-        done = "committed" if command.action is TxnAction.COMMIT else "aborted"
-        return cls(row, done if result.error in (None, _GONE) else None, result)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """One broker's results."""
-
-    partitions: list[_Answer] = field(default_factory=list)
-    subscriptions: list[_Answer] = field(default_factory=list)
 
 
 class Finalizer:
@@ -207,7 +181,7 @@ class Finalizer:
             brokers.difference_update(late)
         names = sorted(set().union(*members.values()))
         asked_still = set(names)
-        to_record: dict[str, _Answers] = {}
+        to_record: dict[str, Answers] = {}
         recording = threading.Condition()
 
         def end_on(name: str) -> int:
@@ -263,13 +237,13 @@ class Finalizer:
         partitions: list[DuePartition],
         subscriptions: list[DueSubscription],
         orders: _Orders,
-    ) -> _Answers:
+    ) -> Answers:
         """One SQL transaction on the broker; partition heads are locked before cursors."""
         places = _grouped(partitions, "partition", orders)
         shares = _grouped(subscriptions, "subscription", orders)
 
-        def work(session: Session) -> _Answers:
-            return _Answers(
+        def work(session: Session) -> Answers:
+            return Answers(
                 self._end_partitions(session, places, orders) if places else [],
                 [
                     answer
@@ -287,15 +261,15 @@ class Finalizer:
             logger.warning(
                 "broker not finalized", broker=broker, code=error.code, reason=error.message
             )
-            answers = _Answers(
-                [_failed(row, error.message) for row in partitions],
-                [_failed(row, error.message) for row in subscriptions],
+            answers = Answers(
+                [Answer.failed(row, error.message) for row in partitions],
+                [Answer.failed(row, error.message) for row in subscriptions],
             )
         for answer in (*answers.partitions, *answers.subscriptions):
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
         return answers
 
-    def _end_partitions(self, session: Session, places: _Groups, orders: _Orders) -> list[_Answer]:
+    def _end_partitions(self, session: Session, places: _Groups, orders: _Orders) -> list[Answer]:
         ends = [
             PartitionEnds(
                 topic_id=topic_id, number=number, commands=[command for _, command in members]
@@ -307,23 +281,23 @@ class Finalizer:
         return [
             self._missing(row, command)
             if result.error == "missing"
-            else _answer(row, command, result)
+            else Answer.of(row, command, result)
             for (row, command), result in zip(members, results, strict=True)
         ]
 
     def _end_subscription(
         self, session: Session, topic_id: int, name: str, members: list[_Member], orders: _Orders
-    ) -> list[_Answer]:
+    ) -> list[Answer]:
         commands = [command for _, command in members]
         results = ending.end_acks(session, topic_id, name, commands, orders.low_water_marks)
         if results is None:
-            results = [EndResult(txn_id=command.txn_id, error=_GONE) for command in commands]
+            results = [EndResult(txn_id=command.txn_id, error=GONE) for command in commands]
         return [
-            _answer(row, command, result)
+            Answer.of(row, command, result)
             for (row, command), result in zip(members, results, strict=True)
         ]
 
-    def _missing(self, row: Row, command: EndCommand) -> _Answer:
+    def _missing(self, row: Row, command: EndCommand) -> Answer:
         """A partition that is not there: done when its topic was deleted, else tried again."""
         try:
             exists = (
@@ -331,10 +305,10 @@ class Finalizer:
             )
         except TopicNotFound:
             exists = False
-        error = "not there yet" if exists else _GONE
-        return _Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
+        error = "not there yet" if exists else GONE
+        return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
 
-    def _recover_what_waits(self, database: Database, answers: list[_Answer]) -> None:
+    def _recover_what_waits(self, database: Database, answers: Sequence[Answer]) -> None:
         waiting = {
             (answer.row.topic_id, answer.row.topic, answer.row.partition)
             for answer in answers
@@ -350,15 +324,13 @@ class Finalizer:
                         PartitionName(TopicName.parse(topic), number),
                     )
 
-    def _record(self, orders: _Orders, answers: Sequence[_Answers], concluded: list[TxnID]) -> int:
+    def _record(self, orders: _Orders, answers: Sequence[Answers], concluded: list[TxnID]) -> int:
         """Record what brokers did, and end the transactions that have nobody left to ask."""
-        partitions = [answer for each in answers for answer in each.partitions]
-        subscriptions = [answer for each in answers for answer in each.subscriptions]
+        together = Answers.together(answers)
 
         def work(session: Session) -> list[TxnID]:
-            rows = _recorded(session, partitions, subscriptions, concluded)
-            waiting = {"partition": _waiting(partitions), "subscription": _waiting(subscriptions)}
-            tally = figures.of_ends(rows, orders.decided_at, waiting)
+            rows = together.record(session, concluded)
+            tally = figures.of_ends(rows, orders.decided_at, together.waiting())
             figures.add(session, tally, shard=min(orders.low_water_marks))
             return [row.txn_id for row in rows if row.kind == "transaction"]
 
@@ -387,61 +359,6 @@ def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
         txn_id=_txn(row),
         action=TxnAction.COMMIT if row.status == TxnStatus.COMMITTING else TxnAction.ABORT,
         confirmed=confirmed.get(_txn(row), frozenset()),
-    )
-
-
-def _answer(row: Row, command: EndCommand, result: EndResult) -> _Answer:
-    if result.error == "opposite":
-        logger.error(
-            "a participant has carried out the opposite end",
-            txn_id=str(result.txn_id),
-            topic=row.topic,
-        )
-    return _Answer.of(row, command, result)
-
-
-def _failed(row: Row, message: str) -> _Answer:
-    return _Answer(row, None, EndResult(txn_id=_txn(row), error=message))
-
-
-def _waiting(answers: Sequence[_Answer]) -> int:
-    return sum(answer.state is None for answer in answers)
-
-
-def _recorded(
-    session: Session,
-    partitions: Sequence[_Answer],
-    subscriptions: Sequence[_Answer],
-    concluded: Sequence[TxnID],
-) -> list[RecordedRow]:
-    """Write answers down, and end those transactions that have all of theirs."""
-    rows = session.ask(
-        RECORD_ENDS,
-        *_columns(partitions),
-        [answer.row.partition for answer in partitions],
-        [answer.state for answer in partitions],
-        [answer.result.first_offset for answer in partitions],
-        [answer.result.last_offset for answer in partitions],
-        *_outcomes(partitions),
-        *_columns(subscriptions),
-        [answer.row.subscription for answer in subscriptions],
-        [answer.row.broker for answer in subscriptions],
-        [answer.state for answer in subscriptions],
-        *_outcomes(subscriptions),
-        *id_lists(sorted(concluded)).values(),
-    )
-    return list(map(RecordedRow._make, rows))
-
-
-def _columns(answers: Sequence[_Answer]) -> tuple[list[int], ...]:
-    txn_ids = [_txn(answer.row) for answer in answers]
-    return (*id_lists(txn_ids).values(), [answer.row.topic_id for answer in answers])
-
-
-def _outcomes(answers: Sequence[_Answer]) -> tuple[list[int | None], list[str | None]]:
-    return (
-        [answer.result.messages for answer in answers],
-        [answer.result.error for answer in answers],
     )
 
 

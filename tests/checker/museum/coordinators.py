@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.buffer import snapshots
+from engine.coordinator.answers import Answer
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.joining import Joining
 from engine.coordinator.statements import LOW_WATER_MARKS
 from engine.model.errors import InvalidTxnStatus
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.checker.museum.planting import Bug, function, prepared, python, query
@@ -53,18 +54,12 @@ def _torn(right: Callable[..., Any]) -> Callable[..., Any]:
         for place in places:
             (untold if random.random() < 0.1 else told).append(place)
         return right(*others, told, orders) + [
-            _answer(row, command, EndResult(txn_id=command.txn_id))
+            Answer.of(row, command, EndResult(txn_id=command.txn_id))
             for _, members in untold
             for row, command in members
         ]
 
     return end_partitions
-
-
-def _answer(row: Any, command: EndCommand, result: EndResult) -> Any:
-    from engine.coordinator.finalization import _Answer
-
-    return _Answer.of(row, command, result)
 
 
 def _flipped(right: Callable[..., Any]) -> Callable[..., Any]:

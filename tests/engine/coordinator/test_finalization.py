@@ -10,6 +10,7 @@ import structlog
 
 from engine import Engine
 from engine.coordinator import finalization
+from engine.coordinator.answers import Answers
 from engine.coordinator.finalization import Finalized
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import ParticipantState
@@ -116,13 +117,13 @@ def test_what_brokers_do_at_about_the_same_time_is_recorded_together(
     on_both, on_one = open_txn(engine), open_txn(engine)
     for partition, txn in ((P0, on_both), (P1, on_both), (P1, on_one)):
         engine.produce(partition, batch("a"), txn_id=txn)
-    real, recorded = finalization._recorded, []
+    real, recorded = Answers.record, []
 
     def counted(*arguments: Any) -> Any:
         recorded.append(real(*arguments))
         return recorded[-1]
 
-    monkeypatch.setattr(finalization, "_recorded", counted)
+    monkeypatch.setattr(Answers, "record", counted)
     monkeypatch.setattr(finalization, "_TOGETHER_SECONDS", wait)
     for txn in (on_both, on_one):
         engine.coordinator.end(txn, COMMIT)

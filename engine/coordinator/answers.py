@@ -1,0 +1,104 @@
+"""What participants have done with their end commands, and how it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import structlog
+
+from engine.coordinator.statements import RECORD_ENDS, RecordedRow
+from engine.model.transaction import EndCommand, EndResult
+from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_status import TxnAction
+from engine.postgres.database import Row, Session
+
+logger = structlog.get_logger(__name__)
+
+#: The error of a participant that is not there any more.
+GONE = "deleted; counts as done"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One participant's result; ``row`` is its one of ``due_partitions`` or ``due_subscriptions``,
+    ``state`` None while it is still to be done."""
+
+    row: Row
+    state: str | None
+    result: EndResult
+
+    @classmethod
+    def of(cls, row: Row, command: EndCommand, result: EndResult) -> Self:
+        """What has come of a command."""
+        if result.error == "opposite":
+            logger.error(
+                "a participant has carried out the opposite end",
+                txn_id=str(result.txn_id),
+                topic=row.topic,
+            )
+        done = "committed" if command.action is TxnAction.COMMIT else "aborted"
+        return cls(row, done if result.error in (None, GONE) else None, result)
+
+    @classmethod
+    def failed(cls, row: Row, message: str) -> Self:
+        """Nothing is known; the participant is asked again."""
+        return cls(row, None, EndResult(txn_id=TxnID(row.tc_id, row.sequence), error=message))
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Those of one broker, or of some."""
+
+    partitions: Sequence[Answer] = field(default_factory=tuple)
+    subscriptions: Sequence[Answer] = field(default_factory=tuple)
+
+    @classmethod
+    def together(cls, all_of_them: Iterable[Answers]) -> Self:
+        """Those of several brokers, in their order."""
+        each = list(all_of_them)
+        return cls(
+            [answer for one in each for answer in one.partitions],
+            [answer for one in each for answer in one.subscriptions],
+        )
+
+    def waiting(self) -> dict[str, int]:
+        """How many participants have to be asked again, by kind."""
+        return {
+            "partition": sum(answer.state is None for answer in self.partitions),
+            "subscription": sum(answer.state is None for answer in self.subscriptions),
+        }
+
+    def record(self, session: Session, concluded: Iterable[TxnID]) -> list[RecordedRow]:
+        """Write them down (a result that is there already stays), and end those transactions of
+        ``concluded`` whose participants are all done; the others are tried again after a back-off.
+        """
+        partitions, subscriptions = self.partitions, self.subscriptions
+        rows = session.ask(
+            RECORD_ENDS,
+            *_keys(partitions),
+            [answer.row.partition for answer in partitions],
+            [answer.state for answer in partitions],
+            [answer.result.first_offset for answer in partitions],
+            [answer.result.last_offset for answer in partitions],
+            *_results(partitions),
+            *_keys(subscriptions),
+            [answer.row.subscription for answer in subscriptions],
+            [answer.row.broker for answer in subscriptions],
+            [answer.state for answer in subscriptions],
+            *_results(subscriptions),
+            *id_lists(sorted(concluded)).values(),
+        )
+        return list(map(RecordedRow._make, rows))
+
+
+def _keys(answers: Sequence[Answer]) -> list[list[Any]]:
+    rows = [answer.row for answer in answers]
+    names = ("tc_id", "sequence", "topic_id")
+    return [[getattr(row, name) for row in rows] for name in names]
+
+
+def _results(answers: Sequence[Answer]) -> list[list[Any]]:
+    results = [answer.result for answer in answers]
+    return [[getattr(result, name) for result in results] for name in ("messages", "error")]
