@@ -32,7 +32,7 @@ from txnconsole.queue import heartbeat, wakeup
 pytestmark = pytest.mark.programs
 
 PARTITION = PartitionName(TopicName.parse("public/default/orders"), 0)
-SECONDS = 60  # A program starts in them, on a machine that others work on too.
+SECONDS = 120  # A program starts in them, on a machine that others work on too.
 
 Start = Callable[..., list[Child]]
 

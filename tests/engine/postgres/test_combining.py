@@ -12,7 +12,7 @@ from engine.model.errors import TimeLimitExceeded
 from engine.postgres import combining, deadlines
 from engine.postgres.combining import Combiner
 
-_PATIENCE = 10
+_PATIENCE = 60
 
 
 class Calls:
