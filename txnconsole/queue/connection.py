@@ -10,7 +10,7 @@ from django.conf import settings
 #: Seconds. A caller never waits long for a hint.
 _TIMEOUT = 1.0
 #: The list that Celery keeps its default queue in.
-_QUEUE = "celery"
+TASKS = "celery"
 
 
 def connection() -> redis.Redis:
@@ -30,7 +30,7 @@ def ping() -> str | None:
 def queued() -> int | None:
     """How many tasks wait in Celery's queue; None when Redis does not answer."""
     try:
-        return connection().llen(_QUEUE)
+        return connection().llen(TASKS)
     except redis.RedisError:
         return None
 

@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from engine import tracing
 from engine.tracing import Kind
 from txnconsole.celery import app
-from txnconsole.queue.connection import connection
+from txnconsole.queue.connection import TASKS, connection
 
 #: Headers of a task's message.
 REQUEST_ID = "request_id"
@@ -62,10 +62,12 @@ def wake_finalizer(tc_id: int) -> None:
 @dataclass(frozen=True, slots=True)
 class Taken:
     """Coordinators that have been woken, ascending; ``superseded``: another worker has begun since,
-    and whoever has taken these is to stop after them."""
+    and whoever has taken these is to stop after them; ``queued``: how many tasks waited for a
+    worker just before."""
 
     tc_ids: tuple[int, ...] = ()
     superseded: bool = False
+    queued: int = 0
 
 
 def begin() -> str:
@@ -91,8 +93,9 @@ def take(turn: str, *, wait: float = 0.0) -> Taken:
         with client.pipeline(transaction=True) as together:
             together.set(_key(_LANE), turn, nx=True, ex=_PENDING_SECONDS)
             together.getex(_key(_LANE), ex=_PENDING_SECONDS)
+            together.llen(TASKS)
             together.zpopmin(_WOKEN, _ALL)
-            _, whose, found = together.execute()
+            _, whose, tasks, found = together.execute()
         superseded = whose != turn.encode()
         if not found and wait and not superseded:
             first = client.bzpopmin(_WOKEN, timeout=wait)
@@ -100,7 +103,7 @@ def take(turn: str, *, wait: float = 0.0) -> Taken:
     except redis.RedisError as error:
         _log.warning("wake-ups not read", error=type(error).__name__)
         return Taken()
-    return Taken(tuple(sorted(int(tc_id) for tc_id, _ in found)), superseded)
+    return Taken(tuple(sorted(int(tc_id) for tc_id, _ in found)), superseded, tasks)
 
 
 def leave(turn: str) -> bool:

@@ -18,7 +18,6 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
 from txnconsole.jobs import driving, retention
 from txnconsole.queue import heartbeat, wakeup
-from txnconsole.queue.connection import queued
 from txnconsole.runs import launching
 from txnconsole.trends import sampling
 
@@ -79,7 +78,7 @@ def finalize() -> None:
         if taken.superseded:
             return
         now = time.monotonic()
-        if not queued():
+        if not taken.queued:
             alone_at = now
         if now - alone_at >= _PATIENCE_SECONDS or now - started >= _STINT_SECONDS:
             wakeup.hand_over()
