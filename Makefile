@@ -93,7 +93,7 @@ soak: setup ## Run clients and faults for MINUTES (10), and check every answer
 	@$(PY) -m tests.checker.soak $(or $(MINUTES),10) $(SEED)
 
 kills: setup ## Kill PostgreSQL KILLS (200) times under load; what is rebuilt is what the log says
-	@TXNCONSOLE_KILLS=$(or $(KILLS),200) $(PY) -m pytest -q -n 2 -rA tests/engine/crash/test_kill.py
+	@TXNCONSOLE_KILLS=$(or $(KILLS),200) $(PY) -m pytest -q -n 2 -rA -o faulthandler_timeout=0 tests/engine/crash/test_kill.py
 
 bench: bench-engine bench-http bench-archive bench-console bench-browser bench-live bench-pipeline ## Run all benchmarks (minutes)
 

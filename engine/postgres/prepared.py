@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 import psycopg
 from psycopg import errors as pg
+from psycopg import generators
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
@@ -183,8 +184,11 @@ class Prepared:
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         # What is forgotten may be there. To prepare it again would spoil a transaction; to close
-        # what is not there does not.
-        _checked(connection, connection.pgconn.close_prepared(self._name))
+        # what is not there does not. PGconn.close_prepared() would hold up all threads until the
+        # server answers: alone of libpq's calls here it keeps Python's lock.
+        connection.pgconn.send_close_prepared(self._name)
+        [closed] = connection.wait(generators.execute(connection.pgconn))
+        _checked(connection, closed)
         _checked(connection, connection.pgconn.prepare(self._name, self._text, self._oids))
         _known[connection].add(self)
 

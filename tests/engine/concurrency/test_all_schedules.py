@@ -1,6 +1,8 @@
 """Every schedule of two calls, with at most two preemptions, looks like a serial one.
 
-The whole run plays some of each pair, spread over all; ``TXNCONSOLE_SCHEDULES=all`` plays all.
+The whole run plays some of each pair, spread over all. All of them, for as long as it takes::
+
+    TXNCONSOLE_SCHEDULES=all pytest tests/engine/concurrency -k every -o faulthandler_timeout=0
 """
 
 from __future__ import annotations
@@ -248,6 +250,7 @@ PAIRS: dict[str, tuple[Call, ...]] = {
         ),
     ),
 }
+_ALL = os.environ.get("TXNCONSOLE_SCHEDULES") == "all"
 #: Tried in every run, in part.
 ALWAYS = ("append and commit", "two transactions' acks")
 
@@ -259,13 +262,12 @@ def watch(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(0 if _ALL else 300)
 @pytest.mark.parametrize("name", PAIRS)
 def test_every_schedule_of_a_pair_looks_like_a_serial_one(
     engine: Engine, watch: psycopg.Connection[Any], name: str
 ) -> None:
-    at_most = None if os.environ.get("TXNCONSOLE_SCHEDULES") == "all" else 40
-    found = explore(pair(engine, *PAIRS[name]), watch, at_most)
+    found = explore(pair(engine, *PAIRS[name]), watch, None if _ALL else 40)
     assert found.wrong == []
     assert found.schedules >= 1
 

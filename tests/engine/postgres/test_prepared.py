@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import threading
 from collections.abc import Iterator
 
 import psycopg
@@ -172,3 +176,27 @@ def test_a_connection_that_was_cut_is_reported_once_and_replaced(
     with pytest.raises(CoordinatorUnavailable):
         database.ask(_BACKEND)
     assert database.ask(_BACKEND) != [(pid,)]
+
+
+def test_other_threads_go_on_while_a_server_is_silent_that_is_told_a_statement(
+    database: Database,
+) -> None:
+    """Every call of libpq's on the way must let go of Python's lock."""
+    [(backend,)] = database.ask(_BACKEND)
+    blink, gone_on = threading.Event(), threading.Event()
+
+    def go_on() -> None:
+        for _ in range(50):
+            blink.wait(0.01)
+        os.kill(backend, signal.SIGCONT)
+        gone_on.set()
+
+    os.kill(backend, signal.SIGSTOP)
+    rescue = subprocess.Popen(["sh", "-c", f"sleep 20; kill -CONT {backend}"])
+    other = threading.Thread(target=go_on)
+    other.start()
+    assert database.ask(_ROWS, [1], ["a"], [b""]) == [(1, "a", b"")]
+    assert gone_on.is_set()
+    other.join()
+    rescue.kill()
+    rescue.wait()
