@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+import msgspec
+
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
@@ -29,16 +31,14 @@ class Appended:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortedTxn:
+class AbortedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A transaction that a fetching client must filter, from its first offset on."""
 
     txn_id: TxnID
     first_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
+class Marker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A transaction's marker, for a client that filters by itself."""
 
     txn_id: TxnID

@@ -1,11 +1,16 @@
-"""The identity of a transaction."""
+"""The identity of a transaction.
+
+A Struct for the same reason as a message (:mod:`engine.model.message`): one is made for every entry
+and every aborted transaction that is read.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from engine.model.errors import InvalidRequest
 
@@ -16,8 +21,7 @@ MAX_SEQUENCE = 2**63 - 1
 _TEXT = re.compile(r"(\d{1,5}):(\d{1,19})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TxnID:
+class TxnID(msgspec.Struct, frozen=True, order=True, gc=False):
     """A transaction's 128-bit id: the coordinator in the highest 16 bits, the rest a sequence.
 
     Never reused, not even after every record of the transaction is gone
