@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import structlog
 
 from engine.log.offloaded import OffloadedFiles
@@ -28,8 +28,7 @@ _STATEMENTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """Where a partition lives: its broker's database and its id there."""
 
     database: Database

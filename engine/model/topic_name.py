@@ -1,10 +1,15 @@
-"""Names of topics, partitions and subscriptions."""
+"""Names of topics, partitions and subscriptions.
+
+Structs for the same reason as messages (:mod:`engine.model.message`): every call looks for what the
+process knows by them, and to hash and compare a dataclass takes several times as long.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from engine.model.errors import InvalidRequest
 
@@ -19,8 +24,7 @@ SIDECAR_SUFFIX = "/_txnlog"
 SNAPSHOT_TOPIC = "__transaction_buffer_snapshot"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicName:
+class TopicName(msgspec.Struct, frozen=True, order=True, gc=False):
     """``{tenant}/{namespace}/{topic}``, e.g. ``public/default/flights``."""
 
     tenant: str
@@ -56,8 +60,7 @@ class TopicName:
         return f"{self.tenant}/{self.namespace}/{self.topic}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class PartitionName:
+class PartitionName(msgspec.Struct, frozen=True, order=True, gc=False):
     """A topic's partition, written ``{topic}:{number}``; or, written ``{topic}:{number}/_txnlog``,
     its sidecar log, which only the engine itself names."""
 
@@ -98,8 +101,7 @@ class PartitionName:
         return f"{self.topic}:{self.number}{SIDECAR_SUFFIX if self.is_sidecar else ''}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SubscriptionName:
+class SubscriptionName(msgspec.Struct, frozen=True, order=True, gc=False):
     """A subscription of a topic."""
 
     topic: TopicName

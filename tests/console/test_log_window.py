@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import Engine
+from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import Orders, begin, finish, produce
 from txnconsole.console.log_window import MAX_ENDED, merged, read_window
@@ -36,9 +37,7 @@ def test_a_window_holds_every_kind_of_entry_with_its_state(orders: Orders, engin
 
 
 def test_an_empty_partition_has_an_empty_window(orders: Orders, engine: Engine) -> None:
-    from dataclasses import replace
-
-    window = read_window(engine, replace(orders.partition, number=1), at=None)
+    window = read_window(engine, PartitionName(orders.partition.topic, 1), at=None)
     assert window["entries"] == []
     assert (window["base"], window["summary"]["last"]) == (0, -1)
 

@@ -6,7 +6,6 @@ import base64
 import csv
 import io
 import json
-from dataclasses import replace
 
 import pytest
 from django.test import Client
@@ -112,7 +111,7 @@ def test_a_test_message_asks_first_and_is_recorded_without_what_it_carries(
 def test_a_test_message_may_have_a_transaction_that_ends_at_once(
     orders: Orders, engine: Engine, admin: Client, end: str, status: TxnStatus
 ) -> None:
-    other = replace(orders.partition, number=1)
+    other = PartitionName(orders.partition.topic, 1)
     address = f"/topics/{TOPIC}/partitions/1/log/send"
     given = {"payload": "try", "end": end, "reason": REASON}
     assert admin.post(address, given).status_code == 200
