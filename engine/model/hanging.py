@@ -162,7 +162,8 @@ def judge_header(transaction: Transaction, patience: Patience) -> Verdict | None
             HangingClass.STUCK_FINALIZE,
             Remedy(
                 RemedyAction.RETRY,
-                "It is decided, and waits for the participants named; their errors say why.",
+                "It is decided, and waits for the participants named; their errors say why. Where"
+                " none was asked yet (0 attempts), see that workers run.",
             ),
         )
     return None
