@@ -249,6 +249,17 @@ def test_an_end_that_waits_for_a_broker_is_stuck_and_says_for_whom(engine: Engin
     assert (fetched(engine), fetched(engine, P1)) == (["a", "b", "c"], ["y"])
 
 
+def test_an_end_that_no_worker_has_asked_for_is_stuck_and_says_to_look_at_workers(
+    engine: Engine,
+) -> None:
+    txn = with_span(engine)
+    engine.coordinator.end(txn, TxnAction.COMMIT)
+    found = only(engine, patience=NONE)
+    assert kinds([found]) == [(HangingClass.STUCK_FINALIZE, RemedyAction.RETRY)]
+    assert [(each.attempts, each.last_error) for each in found.waiting_for] == [(0, None)]
+    assert "(0 attempts), see that workers run" in found.verdict.remedy.why
+
+
 def test_what_nobody_expires_is_overdue_and_what_is_in_time_is_late(engine: Engine) -> None:
     txn = with_span(engine)
     assert kinds([only(engine, patience=NONE)]) == [(HangingClass.LATE, RemedyAction.WAIT)]

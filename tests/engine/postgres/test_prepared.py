@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -188,15 +189,18 @@ def test_other_threads_go_on_while_a_server_is_silent_that_is_told_a_statement(
     def go_on() -> None:
         for _ in range(50):
             blink.wait(0.01)
-        os.kill(backend, signal.SIGCONT)
         gone_on.set()
+        os.kill(backend, signal.SIGCONT)
 
     os.kill(backend, signal.SIGSTOP)
-    rescue = subprocess.Popen(["sh", "-c", f"sleep 20; kill -CONT {backend}"])
+    awake = f"import os, time; time.sleep(20); os.kill({backend}, {int(signal.SIGCONT)})"
+    rescue = subprocess.Popen([sys.executable, "-c", awake])
     other = threading.Thread(target=go_on)
     other.start()
-    assert database.ask(_ROWS, [1], ["a"], [b""]) == [(1, "a", b"")]
-    assert gone_on.is_set()
+    answer = database.ask(_ROWS, [1], ["a"], [b""])
+    went_on_meanwhile = gone_on.is_set()
     other.join()
     rescue.kill()
     rescue.wait()
+    assert answer == [(1, "a", b"")]
+    assert went_on_meanwhile
