@@ -9,8 +9,8 @@ handler404 = "txnconsole.error_handlers.not_found"
 handler500 = "txnconsole.error_handlers.server_error"
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/", include("txnconsole.api.urls")),  # First: addresses are tried in order.
     path("", include("txnconsole.api.operations")),
-    path("api/v1/", include("txnconsole.api.urls")),
     path("admin/v3/transactions/", include("txnconsole.pulsar.urls")),
     path("", include("txnconsole.console.urls")),
 ]

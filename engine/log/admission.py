@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.log.appending import Answer
 from engine.model.errors import (
@@ -33,7 +33,7 @@ def check(
 
     Raises:
         InvalidRequest: it is empty, for the engine's own topic, or its sequence id cannot be.
-        PayloadTooLarge: a message or the batch is above its limit.
+        PayloadTooLarge: a message, which it names, or the batch is above its limit.
     """
     partition.require_writable()
     if not messages:
@@ -50,33 +50,31 @@ def check(
             f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}."
         )
     _check_sizes(settings, [len(message.payload) for message in messages], "payload")
-    beside = [_beside(message) for message in messages if message.key or message.properties]
+    beside = [
+        len((message.key or "").encode()) + (_size(message.properties) if message.properties else 0)
+        for message in messages
+    ]
     _check_sizes(settings, beside, "key and properties")
 
 
 def _check_sizes(settings: EngineSettings, sizes: Sequence[int], of_what: str) -> None:
     """What stands beside payloads has limits of its own, as high: a payload may have its limit."""
-    largest, total = max(sizes, default=0), sum(sizes)
+    largest, total = max(sizes), sum(sizes)
     if largest > settings.max_message_bytes:
         raise PayloadTooLarge(
-            f"A message's {of_what} have {largest} bytes; the limit is"
+            f"messages[{sizes.index(largest)}]: {of_what} of {largest} bytes; the limit is"
             f" {settings.max_message_bytes}.",
             limit_bytes=settings.max_message_bytes,
         )
     if total > settings.max_batch_bytes:
         raise PayloadTooLarge(
-            f"The batch's {of_what} have {total} bytes; the limit is {settings.max_batch_bytes}.",
+            f"The batch: {of_what} of {total} bytes; the limit is {settings.max_batch_bytes}.",
             limit_bytes=settings.max_batch_bytes,
         )
 
 
-def _beside(message: NewMessage) -> int:
-    size = len(message.key.encode()) if message.key else 0
-    if message.properties:
-        size += sum(
-            len(name.encode()) + len(value.encode()) for name, value in message.properties.items()
-        )
-    return size
+def _size(properties: Mapping[str, str]) -> int:
+    return sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
 
 
 def refusal(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> EngineError:

@@ -15,11 +15,14 @@ from pytest_django import Settings
 from engine import Engine
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.settings import EngineSettings
 from engine.subscription.arrivals import Arrivals
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.api import limits, long_poll
+
+_ENGINE = EngineSettings()
 
 
 def _payloads(answer: Answer) -> list[str]:
@@ -250,15 +253,16 @@ def test_the_engines_own_topics_can_be_read_and_not_written(program: Caller, top
 def test_a_message_a_batch_and_a_body_above_their_limits_are_413_and_name_them(
     program: Caller, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    longest = b"x" * limits.MESSAGE_BYTES
-    too_long = {"messages": [{"payload": longest + b"x"}]}
+    longest = b"x" * _ENGINE.max_message_bytes
+    too_long = {"messages": [{"payload": b"x"}, {"payload": longest + b"x"}]}
     answer = _pack(program, too_long)
     assert answer.is_problem(413, "PayloadTooLarge")
-    assert answer.json["limit_bytes"] == limits.MESSAGE_BYTES
+    assert "messages[1]" in answer.json["detail"]
+    assert answer.json["limit_bytes"] == _ENGINE.max_message_bytes
     full = [{"payload": longest}] * 3 + [{"payload": b"x" * limits.MEBIBYTE}]
     answer = _pack(program, {"messages": [*full, {"payload": b"x"}]})
     assert answer.is_problem(413, "PayloadTooLarge")
-    assert answer.json["limit_bytes"] == limits.BATCH_BYTES
+    assert answer.json["limit_bytes"] == _ENGINE.max_batch_bytes
     answer = program.send("POST", MESSAGES, b" " * (limits.PRODUCE_BODY_BYTES + 1))
     assert answer.is_problem(413, "PayloadTooLarge")
     assert answer.json["limit_bytes"] == limits.PRODUCE_BODY_BYTES
@@ -268,9 +272,9 @@ def test_a_message_a_batch_and_a_body_above_their_limits_are_413_and_name_them(
 def test_a_message_and_a_batch_of_just_their_limits_are_stored_packed_and_in_base64(
     program: Caller, topic: str
 ) -> None:
-    longest = b"x" * limits.MESSAGE_BYTES
+    longest = b"x" * _ENGINE.max_message_bytes
     full = [longest] * 3 + [b"x" * limits.MEBIBYTE]
-    assert sum(map(len, full)) == limits.BATCH_BYTES
+    assert sum(map(len, full)) == _ENGINE.max_batch_bytes
     assert _pack(program, {"messages": [{"payload": longest, "key": "k"}]}).status == 201
     assert _pack(program, {"messages": [{"payload": each} for each in full]}).status == 201
     in_base64 = [

@@ -21,7 +21,7 @@ from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.requests import principal_behind, principal_of_request
 from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation
-from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer
+from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer, Negotiation
 from txnconsole.api.throttling import PrincipalThrottle, tell_rate
 from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.wiring import engine
@@ -50,6 +50,7 @@ class Endpoint(APIView):
     permission_classes: Sequence[type[BasePermission]] = (HasPermission,)
     throttle_classes: Sequence[type[BaseThrottle]] = (PrincipalThrottle,)
     renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
+    content_negotiation_class = Negotiation
     #: Without OPTIONS: the schema tells more, and ``Allow`` names what there is.
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]  # noqa: RUF012 - its base says so
 

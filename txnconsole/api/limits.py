@@ -4,11 +4,7 @@ from __future__ import annotations
 
 MEBIBYTE = 1024 * 1024
 
-#: One message's payload.
-MESSAGE_BYTES = 5 * MEBIBYTE
-#: All payloads of one produce call.
-BATCH_BYTES = 16 * MEBIBYTE
-#: The body of a produce call: a full batch in base64, with keys and properties.
+#: The body of a produce call: a full batch of the engine in base64, with keys and properties.
 PRODUCE_BODY_BYTES = 24 * MEBIBYTE
 #: The body of any other call.
 BODY_BYTES = MEBIBYTE

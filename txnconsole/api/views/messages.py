@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from rest_framework.exceptions import PermissionDenied
 
-from engine.model.errors import PayloadTooLarge
-from engine.model.message import NewMessage
 from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
 from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import named
 from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
-from txnconsole.api.limits import BATCH_BYTES, MESSAGE_BYTES, PRODUCE_BODY_BYTES
+from txnconsole.api.limits import PRODUCE_BODY_BYTES
 from txnconsole.api.long_poll import still_wanted, wait_until
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
 from txnconsole.api.structs.fields import Answer
@@ -61,13 +59,11 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         if self.topic.is_system:
             raise PermissionDenied(f"{self.topic} is the engine's own; it can only be read.")
         body = call.body
-        messages = new_messages(body.messages)
-        _check_sizes(messages)
         txn_id = None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id)
         about(txn_id)
         appended = engine().produce(
             self.partition,
-            messages,
+            new_messages(body.messages),
             txn_id=txn_id,
             owner=call.principal.name,
             producer_name=body.producer_name,
@@ -137,22 +133,4 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             *limits,
             query.engine_isolation,
             keep_aborted=query.filter == "client",
-        )
-
-
-def _check_sizes(messages: list[NewMessage]) -> None:
-    """Refuse what is above the limits, naming them.
-
-    Raises:
-        PayloadTooLarge: a message or the batch is too large.
-    """
-    sizes = [len(message.payload) for message in messages]
-    if max(sizes) > MESSAGE_BYTES:
-        raise PayloadTooLarge(
-            f"messages[{sizes.index(max(sizes))}] has more than {MESSAGE_BYTES} bytes.",
-            limit_bytes=MESSAGE_BYTES,
-        )
-    if sum(sizes) > BATCH_BYTES:
-        raise PayloadTooLarge(
-            f"The batch has more than {BATCH_BYTES} bytes.", limit_bytes=BATCH_BYTES
         )
