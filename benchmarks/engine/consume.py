@@ -34,7 +34,7 @@ def rows(engine: Engine, peer: Peer, topic: TopicName) -> list[Row]:
         )
         return at_least(f"receive + ack {messages} beside pgmq read + delete", ours, theirs, target)
 
-    return [row(100, 20, 4), row(1000, 4, 10), _isolation(engine, PartitionName(topic, 1))]
+    return [row(100, 200, 4), row(1000, 40, 10), _isolation(engine, PartitionName(topic, 1))]
 
 
 def _isolation(engine: Engine, partition: PartitionName) -> Row:

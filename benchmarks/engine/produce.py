@@ -23,9 +23,9 @@ def rows(engine: Engine, peer: Peer, topic: TopicName) -> list[Row]:
         lambda: per_second(peer.insert, calls=100, units=1000),
     )
     single, together, send = alternate(
-        lambda: per_second(lambda: engine.produce(partition, MESSAGES[:1]), calls=200, units=1),
-        lambda: _callers(32, 30, lambda: engine.produce(partition, MESSAGES[:1])),
-        lambda: per_second(peer.send, calls=200, units=1),
+        lambda: per_second(lambda: engine.produce(partition, MESSAGES[:1]), calls=1000, units=1),
+        lambda: _callers(32, 200, lambda: engine.produce(partition, MESSAGES[:1])),
+        lambda: per_second(peer.send, calls=1000, units=1),
         rounds=9,
     )
     inside, outside = alternate(
