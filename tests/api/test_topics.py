@@ -40,6 +40,18 @@ def test_a_topics_retention_changes_when_given_and_stays_when_left_out(admin: Ca
     assert admin.get(path).json["retention_bytes"] == 10**6
 
 
+def test_what_is_left_out_of_a_topic_that_stands_stays_as_it_is(admin: Caller) -> None:
+    path = f"/topics/{TOPIC}"
+    settings = {"buffer": "sidecar", "segment_max_messages": 7, "segment_max_bytes": 10**6}
+    made = admin.put(path, {"partitions": 2, "deduplication": False} | settings)
+    assert made.status == 201
+    again = admin.put(path)
+    assert (again.status, again.json) == (200, made.json)
+    grown = admin.put(path, {"partitions": 3})
+    assert grown.status == 200
+    assert grown.json == made.json | {"partitions": 3, "brokers": grown.json["brokers"]}
+
+
 @pytest.mark.parametrize(
     ("setting", "has", "wanted", "told"),
     [

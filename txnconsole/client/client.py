@@ -187,9 +187,10 @@ class Operations:
             )
 
     async def create_topic(
-        self, /, topic: str, *, partitions: int = 1, **settings: Any
+        self, /, topic: str, *, partitions: int | None = None, **settings: Any
     ) -> TopicInfo:
-        """Create a topic or find it as it is; settings are those of the contract's PUT /topics.
+        """Create a topic or find it as it is; settings are those of the contract's PUT /topics. A
+        new one has one partition, one that stands may grow.
 
         Raises:
             TopicConflict: it exists with settings that this would change.

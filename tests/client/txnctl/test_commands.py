@@ -23,6 +23,18 @@ def test_topics_are_created_described_and_deleted(txnctl: Txnctl, server: Served
     assert txnctl("topics", "describe", name).code == 3
 
 
+def test_a_topic_grows_and_stays_what_it_is(txnctl: Txnctl, server: Served) -> None:
+    name = f"{server.topic()}-2"
+    create = ("-o", "json", "topics", "create", name)
+    made = txnctl(*create, "--buffer", "sidecar", "--retention", "1").json[0]
+    assert (made["partitions"], made["buffer"], made["retention_ms"]) == (1, "sidecar", 3_600_000)
+    grown = txnctl(*create, "--partitions", "2").json[0]
+    assert grown == made | {"partitions": 2, "brokers": grown["brokers"]}
+    assert txnctl(*create).json[0] == grown
+    with Client(server.url, server.token("admin")) as client:
+        assert client.create_topic(name).partitions == 2
+
+
 def test_produced_messages_are_tailed_and_consumed(txnctl: Txnctl, server: Served) -> None:
     name = server.topic()
     produced = txnctl("produce", name, "--key-separator", "=", stdin="a=1\nb=2\nc=3\n")

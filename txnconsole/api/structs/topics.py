@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -27,38 +28,47 @@ from txnconsole.api.structs.fields import (
 _Count = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
 
 
-class PutTopic(Body):
-    """A retention that is left out stays as it is; null is without a limit. With `buffer: sidecar`
-    transactional messages wait beside the partition and are added to it, whole and in the order of
-    the commits, when their transactions commit; with `marker` they are in it from the first, and
-    hold readers back until then."""
+def _of_a_new_one(value: str) -> msgspec.Meta:
+    return msgspec.Meta(description=f"{value} when it is left out of a new topic.")
 
-    partitions: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
-    buffer: Literal["marker", "sidecar"] = "marker"
+
+class PutTopic(Body):
+    """What is left out of a topic that stands stays as it is. A retention of null is without a
+    limit. With `buffer: sidecar` transactional messages wait beside the partition and are added to
+    it, whole and in the order of the commits, when their transactions commit; with `marker` they
+    are in it from the first, and hold readers back until then."""
+
+    partitions: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=1024)] | msgspec.UnsetType, _of_a_new_one("1")
+    ] = msgspec.UNSET
+    buffer: Annotated[
+        Literal["marker", "sidecar"] | msgspec.UnsetType, _of_a_new_one("`marker`")
+    ] = msgspec.UNSET
     retention_ms: Milliseconds | msgspec.UnsetType | None = msgspec.UNSET
     retention_bytes: _Count | msgspec.UnsetType | None = msgspec.UNSET
-    segment_max_messages: _Count | None = None
-    segment_max_bytes: _Count | None = None
-    deduplication: bool = True
+    segment_max_messages: Annotated[
+        _Count | msgspec.UnsetType | None, _of_a_new_one("The engine's own")
+    ] = msgspec.UNSET
+    segment_max_bytes: Annotated[
+        _Count | msgspec.UnsetType | None, _of_a_new_one("The engine's own")
+    ] = msgspec.UNSET
+    deduplication: Annotated[bool | msgspec.UnsetType, _of_a_new_one("true")] = msgspec.UNSET
 
     def settings(self, before: TopicSettings | None) -> TopicSettings:
-        """The engine's settings. A segment size that is not given is the engine's own, and a
-        retention that is not given the one of ``before``, the topic as it stands."""
+        """The engine's settings; what is not given is that of ``before``, the topic as it stands,
+        or the engine's own. So is a segment size of null."""
         default = TopicSettings()
-        kept = before or default
-        return TopicSettings(
-            partitions=self.partitions,
-            buffer=BufferKind(self.buffer),
-            retention_ms=_given(self.retention_ms, kept.retention_ms),
-            retention_bytes=_given(self.retention_bytes, kept.retention_bytes),
-            segment_max_messages=self.segment_max_messages or default.segment_max_messages,
-            segment_max_bytes=self.segment_max_bytes or default.segment_max_bytes,
-            deduplication=self.deduplication,
-        )
-
-
-def _given(value: int | msgspec.UnsetType | None, otherwise: int | None) -> int | None:
-    return otherwise if isinstance(value, msgspec.UnsetType) else value
+        given: dict[str, Any] = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) is not msgspec.UNSET
+        }
+        if "buffer" in given:
+            given["buffer"] = BufferKind(given["buffer"])
+        for name in ("segment_max_messages", "segment_max_bytes"):
+            if name in given:
+                given[name] = given[name] or getattr(default, name)
+        return replace(before or default, **given)
 
 
 class DeleteTopic(Query):

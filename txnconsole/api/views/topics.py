@@ -55,7 +55,7 @@ class OneTopic(TopicEndpoint):
         """201 when it was created, 200 when it stands as asked for.
 
         `partitions` may grow and the retention may change; anything that would change data is 409
-        `TopicConflict`, whose `differences` name it.
+        `TopicConflict`, whose `differences` name it. What is left out stays as it is.
         """
         settings = call.body.settings(self._settings())
         topic, created = operations.put(self.actor(), self.topic, settings)

@@ -61,8 +61,13 @@ def describe(context: typer.Context, topic: TopicArgument) -> None:
 def create(
     context: typer.Context,
     topic: TopicArgument,
-    partitions: Annotated[int, typer.Option(min=1)] = 1,
-    buffer: Annotated[str, typer.Option(help="marker or sidecar")] = "marker",
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="1 when it is left out of a new topic.")
+    ] = None,
+    buffer: Annotated[
+        str | None,
+        typer.Option(help="marker or sidecar; marker when it is left out of a new topic."),
+    ] = None,
     retention: Annotated[float | None, typer.Option(min=0, help="Hours.")] = None,
     retention_bytes: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
