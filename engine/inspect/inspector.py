@@ -24,7 +24,7 @@ from engine.inspect.participants import Atomicity
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import LateSnapshots, RecentEnds
-from engine.inspect.spans import with_spans
+from engine.inspect.spans import with_acks, with_spans
 from engine.inspect.standing import Standing, standing
 from engine.inspect.transactions import TransactionQuestions
 from engine.inspect.visibility import Explainer, Explanation
@@ -306,9 +306,10 @@ class Inspector:
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
         """A transaction with what its brokers know of it while it has not ended there.
 
-        Offsets stay None where a broker cannot be reached.
+        Offsets and counts stay None where a broker cannot be reached.
 
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
         """
-        return with_spans(self._reading, self._log, self._coordinator.get(txn_id, owner=owner))
+        transaction = self._coordinator.get(txn_id, owner=owner)
+        return with_acks(self._reading, with_spans(self._reading, self._log, transaction))

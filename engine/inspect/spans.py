@@ -1,16 +1,24 @@
-"""What a transaction has written so far in partitions in which it has not ended yet."""
+"""What a transaction has written and acknowledged so far where it has not ended yet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.inspect.reading import Reading
 from engine.log.partition_log import PartitionLogs
 from engine.model.errors import EngineError
-from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.transaction import (
+    ParticipantState,
+    PartitionParticipant,
+    SubscriptionParticipant,
+    Transaction,
+)
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
+from engine.subscription import backlog
 
 
 def with_spans(reading: Reading, log: PartitionLogs, transaction: Transaction) -> Transaction:
@@ -29,6 +37,45 @@ def with_spans(reading: Reading, log: PartitionLogs, transaction: Transaction) -
         transaction,
         partitions=tuple(told.get(_key(part), part) for part in transaction.partitions),
     )
+
+
+def with_acks(reading: Reading, transaction: Transaction) -> Transaction:
+    """The transaction with what it holds of its subscriptions; a broker that does not answer is
+    told as their last error."""
+    held: dict[str, Mapping[SubscriptionName, int] | EngineError] = {}
+    for part in transaction.subscriptions:
+        if part.state is ParticipantState.PENDING and part.broker not in held:
+            held[part.broker] = _held_on(reading, part.broker, transaction.txn_id)
+    return replace(
+        transaction,
+        subscriptions=tuple(
+            _holding(part, held[part.broker]) if part.state is ParticipantState.PENDING else part
+            for part in transaction.subscriptions
+        ),
+    )
+
+
+def _held_on(
+    reading: Reading, broker: str, txn_id: TxnID
+) -> Mapping[SubscriptionName, int] | EngineError:
+    held = Counter[SubscriptionName]()
+    try:
+        with reading.brokers.get(broker).session() as session:
+            for row in session.all("acks_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence):
+                held[SubscriptionName(TopicName.parse(row.topic), row.name)] += (
+                    backlog.acknowledged(session, row.partition_id, row.ack_type, row.ranges)
+                )
+    except EngineError as error:
+        return error
+    return held
+
+
+def _holding(
+    part: SubscriptionParticipant, held: Mapping[SubscriptionName, int] | EngineError
+) -> SubscriptionParticipant:
+    if isinstance(held, EngineError):
+        return replace(part, last_error=part.last_error or held.message)
+    return replace(part, acked_messages=held.get(part.subscription, 0))
 
 
 def _of_broker(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.model.ranges import Ranges, Run
+from engine.model.subscription import AckType
 from engine.postgres.database import Session
 
 
@@ -41,6 +42,14 @@ def count(session: Session, partition_id: int, unread: Ranges) -> int:
         if row is not None:
             unseen += len(stretch & row.ranges)
     return len(unread) - unseen
+
+
+def acknowledged(session: Session, partition_id: int, ack_type: str, ranges: Ranges) -> int:
+    """Of how many messages an acknowledgement in a transaction is: a cumulative one covers the
+    markers and aborted messages on its way too."""
+    if ack_type == AckType.CUMULATIVE:
+        return count(session, partition_id, ranges)
+    return len(ranges)
 
 
 def _stretches(unread: Ranges, settled: Ranges) -> Iterator[Ranges]:

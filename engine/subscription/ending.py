@@ -12,7 +12,7 @@ from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
-from engine.subscription import state
+from engine.subscription import backlog, state
 from engine.subscription.state import Change, State
 from engine.subscription.statements import CONCLUDE_ACK_ENDS, OPEN_ACK_ENDS
 
@@ -101,9 +101,11 @@ def _apply(session: Session, opened: _Opened, commands: Iterable[EndCommand]) ->
     orders = {command.txn_id: command for command in commands}
     messages: dict[TxnID, int] = defaultdict(int)
     changes = [_ended(each, orders) for each in opened.states]
-    for step in (step for change in changes for step in change.steps):
+    for place, step in ((change.before, step) for change in changes for step in change.steps):
         if step.op is AckOp(orders[step.txn_id].action):
-            messages[step.txn_id] += len(step.ranges)
+            messages[step.txn_id] += backlog.acknowledged(
+                session, place.partition_id, step.ack_type, step.ranges
+            )
     if changes:
         state.store(session, opened.subscription_id, changes, durable=True)
     return messages

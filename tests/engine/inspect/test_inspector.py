@@ -6,12 +6,14 @@ import pytest
 
 from engine import Engine
 from engine.model.errors import TransactionNotFound
+from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
     P0,
     P1,
     SUBSCRIPTION,
+    TOPIC,
     abort,
     batch,
     commit,
@@ -135,6 +137,35 @@ def test_an_open_transaction_is_shown_with_what_its_brokers_know(engine: Engine)
         (0, 1, 2),
         (None, None, 0),
     ]
+
+
+def test_an_open_transaction_is_shown_with_what_it_has_acknowledged(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    other = subscribe(engine, SubscriptionName(TOPIC, "other"))
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a", "b"))
+    txn = open_txn(engine)
+    ids = [message.message_id for message in engine.receive(SUBSCRIPTION, "c1")]
+    engine.acknowledge(SUBSCRIPTION, "c1", [each for each in ids if each.partition == 0])
+    engine.acknowledge(
+        SUBSCRIPTION, "c1", [each for each in ids if each.partition == 1], txn_id=txn
+    )
+    engine.coordinator.add_subscriptions(txn, [other])
+
+    def told() -> dict[tuple[SubscriptionName, str], int | None]:
+        found = engine.inspect.transaction(txn).subscriptions
+        return {(part.subscription, part.broker): part.acked_messages for part in found}
+
+    here, there = (engine.log.locate(each).database.name for each in (P0, P1))
+    acked = {(SUBSCRIPTION, here): 0, (SUBSCRIPTION, there): 2, (other, here): 0, (other, there): 0}
+    assert told() == acked
+    with unreachable(engine, there):
+        assert told() == acked | {(SUBSCRIPTION, there): None, (other, there): None}
+        errors = {p.broker: p.last_error for p in engine.inspect.transaction(txn).subscriptions}
+        assert (errors[here], errors[there] is None) == (None, False)
+    commit(engine, txn)
+    assert told() == acked
 
 
 def test_what_is_not_there_or_not_ones_own_is_not_found(engine: Engine) -> None:

@@ -202,6 +202,26 @@ def test_what_was_claimed_before_it_was_delivered_is_given_back_in_order(
     ]
 
 
+@pytest.mark.parametrize("ending", [commit, abort])
+def test_neither_markers_nor_aborted_messages_count_as_acknowledged(
+    engine: Engine, ending: object
+) -> None:
+    """Claimed by who has received nothing: no reader has passed them."""
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.EXCLUSIVE)
+    done, gone, txn = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch("a", "b"), txn_id=done)
+    engine.produce(P0, batch("x"), txn_id=gone)
+    commit(engine, done)
+    abort(engine, gone)
+    engine.produce(P0, batch("c"))
+    until(engine, engine.log.fetch(P0).messages[-1], txn)
+    for _ in range(2):
+        [acks] = engine.inspect.transaction(txn).subscriptions
+        assert acks.acked_messages == 3
+        ending(engine, txn)  # type: ignore[operator]
+
+
 def test_after_a_crash_what_is_given_back_waits_for_what_was_before_it(engine: Engine) -> None:
     messages = ready(engine, *"abcd")
     txn = open_txn(engine)
