@@ -277,11 +277,15 @@ class Delivery:
 
     def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Due]]:
         """Find the partitions of one broker that may have something to deliver, and make them ready
-        to be read."""
+        to be read.
+
+        Raises:
+            SubscriptionNotFound: it is gone by now, or its topic.
+        """
         rows = self._ask(place, taken_over=taken_over)
         if any(row.needs_cursor for row in rows):
             place = self._cursors.refreshed(place)
-            rows = self._ask(place, taken_over=taken_over)
+            rows = [row for row in self._ask(place, taken_over=taken_over) if row.number >= 0]
         for row in rows:
             if row.needs_recovery:
                 partition = PartitionName(place.topic.name, row.number)

@@ -69,7 +69,7 @@ class ReadRow(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A row of ``deliverable``."""
+    """A row of ``deliverable``; the one of a topic without partitions has no number (-1)."""
 
     partition_id: int
     number: int

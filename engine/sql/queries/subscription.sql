@@ -77,7 +77,8 @@ ON CONFLICT DO NOTHING
 -- deliverable --
 -- Partitions with something to deliver: unread up to the stable position, to redeliver, or overdue;
 -- and those that first need a cursor, or to be rebuilt. To a consumer that has taken over also those
--- with something in flight: its predecessor had that.
+-- with something in flight: its predecessor had that. A row below all numbers: none is there, so the
+-- topic may be gone.
 SELECT p.partition_id, p.number, c.partition_id IS NULL AS needs_cursor,
     l.partition_id IS NULL AS needs_recovery
 FROM broker.partition p
@@ -93,7 +94,10 @@ WHERE p.topic_id = %(topic_id)s AND p.online AND (
     OR d.next_deadline < statement_timestamp()
     OR (%(taken_over)s AND d.next_deadline IS NOT NULL)
 )
-ORDER BY p.number
+UNION ALL
+SELECT 0, -1, true, false
+WHERE NOT EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s)
+ORDER BY number
 
 -- awaited_subscriptions --
 -- Which of those that somebody waits for may have something to deliver (as deliverable says), and

@@ -257,6 +257,26 @@ def test_a_process_that_knew_the_old_topic_of_a_name_serves_the_new_one(
         other.close()
 
 
+@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
+def test_who_does_not_wait_gets_those_of_the_one_made_anew_too(
+    engine: Engine, kind: SubscriptionType
+) -> None:
+    make_topic(engine)
+    subscribe(engine, type=kind)
+    other = another(engine)
+    try:
+        other.produce(P0, batch("old"))
+        assert texts(other.receive(SUBSCRIPTION, "c1")) == ["old"]
+        engine.topics.delete(TOPIC)
+        make_topic(engine)
+        subscribe(engine, type=kind)
+        engine.produce(P0, batch("new"))
+        other._delivery._due.clear()  # as after a moment
+        assert texts(other.receive(SUBSCRIPTION, "c1")) == ["new"]
+    finally:
+        other.close()
+
+
 def test_who_waits_for_messages_of_a_topic_gets_those_of_the_one_made_anew(engine: Engine) -> None:
     make_topic(engine)
     subscribe(engine, type=SubscriptionType.SHARED)
