@@ -13,7 +13,8 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from tests.api.conftest import TOPIC, Caller
 from tests.console.questions import Questions
-from tests.engine.support import unreachable
+from tests.engine.coordinator.test_archive import archive
+from tests.engine.support import finalize, unreachable
 from tests.pulsar.conftest import PulsarTool, bits
 from txnconsole.pulsar.names import txn_text
 
@@ -75,6 +76,16 @@ def test_internal_stats_name_the_log_and_its_end(
     assert newest > 0
     empty = tool.get("coordinatorInternalStats/3?metadata=true")["transactionLogStats"]
     assert empty["managedLedgerInternalStats"]["lastConfirmedEntry"] == "3:-1"
+
+
+def test_internal_stats_outlive_the_log_of_what_has_been_archived(
+    tool: PulsarTool, program: Caller, engine: Engine
+) -> None:
+    program.post(f"/transactions/{program.open(coordinator_id=2)}/abort")
+    finalize(engine)
+    assert archive(engine) == 1
+    found = tool.get("coordinatorInternalStats/2")["transactionLogStats"]
+    assert found["managedLedgerInternalStats"]["lastConfirmedEntry"] == "2:-1"
 
 
 def test_metadata_shows_participants_and_the_timeout_as_a_duration(

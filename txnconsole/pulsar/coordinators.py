@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework.exceptions import NotAcceptable
 from rest_framework.request import Request
 
-from engine.model.errors import CoordinatorNotFound, InvalidRequest, TransactionNotFound
+from engine.model.errors import CoordinatorNotFound, InvalidRequest
 from engine.model.transaction import CoordinatorStats
 from engine.model.txn_id import MAX_TC_ID, TxnID
 from txnconsole.access.requests import django_request
@@ -140,7 +140,5 @@ def _stats(stats: CoordinatorStats) -> TransactionCoordinatorStats:
 def _newest_record(stats: CoordinatorStats) -> int:
     if stats.sequence < 0:
         return -1
-    try:
-        return engine().coordinator.log(TxnID(stats.tc_id, stats.sequence))[-1].log_id
-    except TransactionNotFound:  # Its records have been archived.
-        return -1
+    log = engine().coordinator.log(TxnID(stats.tc_id, stats.sequence))
+    return log[-1].log_id if log else -1  # Without any its records have been archived.
