@@ -12,6 +12,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_status import EndReason, TxnStatus
 from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.questions import Questions
+from tests.engine.coordinator.test_archive import archive
 from txnconsole.audit.models import AuditEntry
 
 REASON = "left hanging by a dead producer"
@@ -85,6 +86,16 @@ def test_a_committed_transaction_cannot_be_aborted_and_the_attempt_is_recorded(
     assert answer.status_code == 409
     assert "cannot abort" in answer.content.decode()
     assert AuditEntry.objects.get().result == "InvalidTxnStatus"
+
+
+def test_an_archived_transaction_cannot_be_aborted_and_its_dialog_says_so(
+    orders: Orders, operator: Client, engine: Engine
+) -> None:
+    assert archive(engine) == 2
+    path = f"/transactions/{orders.committed}/abort"
+    shown, refused = operator.get(path), operator.post(path, {"reason": REASON})
+    assert (shown.status_code, refused.status_code) == (200, 409)
+    assert "cannot abort" in refused.content.decode()
 
 
 def test_an_unreachable_coordinator_is_told_in_the_dialog(
