@@ -12,6 +12,7 @@ from django.urls import URLPattern
 
 from engine import Engine
 from engine.model.message import MessageID, NewMessage
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -444,6 +445,22 @@ def test_within_its_patterns_a_token_may_what_its_role_may_but_what_is_about_all
             if (status == 403) is not (name in ABOUT_ALL_TOPICS) or status not in (*_DONE, 403):
                 wrong[name] = status
     assert wrong == {}
+
+
+@pytest.mark.usefixtures("topic")
+def test_dead_letters_go_to_no_topic_outside_the_patterns(
+    as_role: Callable[..., Caller], engine: Engine
+) -> None:
+    caller = as_role("consumer", topics="public/default/flights*")
+    for name in ("public/default/flights-dead", "public/default/secret"):
+        engine.topics.create(TopicName.parse(name), TopicSettings())
+    path = f"/topics/{TOPIC}/subscriptions/new"
+    for elsewhere in ("public/default/secret", "public/default/nowhere"):
+        letters = {"max_redeliveries": 1, "dead_letter_topic": elsewhere}
+        assert caller.put(path, letters).is_problem(403, "PermissionDenied")
+    assert caller.get(path).status == 404
+    letters = {"max_redeliveries": 1, "dead_letter_topic": "public/default/flights-dead"}
+    assert caller.put(path, letters).status == 201
 
 
 def test_the_table_of_ownership_names_every_operation_on_a_transaction() -> None:

@@ -92,6 +92,8 @@ class OneSubscription(SubscriptionEndpoint):
         """
         given = call.body.given()
         settings = SubscriptionSettings(**given)
+        if settings.dead_letter_topic is not None:
+            self.allow_topic(settings.dead_letter_topic)
         change = Change(self.actor(), "subscription.put", f"subscription:{self.subscription}")
         with recorded(change) as recording:
             subscription, created = engine().subscriptions.create(
