@@ -118,16 +118,11 @@ def _share(found: Transaction, effect: Region[JointEffect] | None) -> Share | No
         for part in found.partitions
         if part.state is not ParticipantState.PENDING
     )
-    acked = sum(
-        part.acked_messages or 0
-        for part in found.subscriptions
-        if part.state is not ParticipantState.PENDING
-    )
     return Share(
         partitions=len(found.partitions),
         subscriptions=len({part.subscription for part in found.subscriptions}),
         messages=recorded + held.messages,
-        acks=acked + held.acks,
+        acks=sum(part.acked_messages or 0 for part in found.subscriptions),
         holds_back=sum(part.hidden for part in held.moving),
     )
 
