@@ -30,8 +30,6 @@ class Operations(Transactions):
     @rule(partition=PARTITION, offset=st.integers(0, 7), online=st.booleans())
     def truncate(self, partition: PartitionName, offset: int, online: bool) -> None:
         """Cut an offline partition's log, and bring it online again or not yet."""
-        if partition.topic in SIDECARS:
-            return
         self.take_offline(partition)
 
         def real() -> tuple[int, int, set[TxnID]]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.model.errors import InvalidTxnStatus, PartitionUnavailable, SequenceOutOfOrder
+from engine.model.errors import (
+    InvalidPartitionState,
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionUnavailable,
+    SequenceOutOfOrder,
+)
 from engine.model.message import Visibility
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -67,6 +73,24 @@ class SidecarPartition(MarkerPartition):
             self.beside[self.beside_end] = message
             self.beside_end += 1
         return (*span, False)
+
+    def truncate(self, offset: int, held: Mapping[TxnID, int]) -> list[TxnID]:
+        """Not below the last commit; what is open has nothing in the log."""
+        if self.online:
+            raise InvalidPartitionState
+        if offset < self.start:
+            raise InvalidRequest("It is below the log's start.", field="offset")
+        cut = self.cut_at(offset)
+        if any(m.kind is DATA and m.txn_id and o >= cut for o, m in self.log.items()):
+            raise InvalidRequest("What has been committed cannot be cut off.", field="offset")
+        return [txn_id for txn_id, last in held.items() if last >= cut]
+
+    def cut(self, offset: int) -> int:
+        """The fence stays: what has ended has ended, although an empty commit's marker goes."""
+        ended = {**self.ended}
+        entries = super().cut(offset)
+        self.ended = ended
+        return entries
 
     def _end(self, txn_id: TxnID, action: TxnAction, *, registered: bool = True) -> None:
         """A commit puts the messages into the log, in the order in which they came; its marker
