@@ -27,7 +27,12 @@ from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
 from engine.log.topics import Topics, once_more_when_made_anew
-from engine.model.errors import CoordinatorUnavailable, EngineError, TransactionConflict
+from engine.model.errors import (
+    CoordinatorUnavailable,
+    EngineError,
+    InvalidTxnStatus,
+    TransactionConflict,
+)
 from engine.model.figures import FigureName
 from engine.model.message import MessageID, NewMessage, StoredMessage
 from engine.model.partition import Appended
@@ -194,13 +199,17 @@ class Engine:
             joined = None
             if txn_id is not None:
                 [joined] = self._joining.partitions(txn_id, [partition], owner=owner)
-            appended = self.log.append(
-                partition,
-                messages,
-                txn_id=txn_id,
-                producer_name=producer_name,
-                sequence_id=sequence_id,
-            )
+            try:
+                appended = self.log.append(
+                    partition,
+                    messages,
+                    txn_id=txn_id,
+                    producer_name=producer_name,
+                    sequence_id=sequence_id,
+                )
+            except InvalidTxnStatus as refused:
+                self._tell_status(refused, txn_id)
+                raise
             if txn_id is not None and self.topics.get(partition.topic).topic_id != joined:
                 # One of the same name has taken its topic's place, unnoticed before the append.
                 self._joining.partitions(txn_id, [partition], owner=owner)
@@ -258,6 +267,9 @@ class Engine:
         except TransactionConflict:
             self.figures.count(FigureName.PENDING_ACK_CONFLICTS)
             raise
+        except InvalidTxnStatus as refused:
+            self._tell_status(refused, txn_id)
+            raise
 
     def take_snapshots(self) -> int:
         """Snapshot the buffers for which it is time; the workers call this every second."""
@@ -292,6 +304,15 @@ class Engine:
                 return session.run("sample_positions")
 
         return self._brokers.on_each(work)
+
+    def _tell_status(self, refused: InvalidTxnStatus, txn_id: TxnID | None) -> None:
+        """A participant that refuses what has ended there leaves it to the coordinator to say how.
+
+        Raises:
+            CoordinatorUnavailable: it cannot be asked.
+        """
+        if txn_id is not None and "current_status" not in refused.data:
+            refused.data["current_status"] = str(self.coordinator.get(txn_id).status)
 
     def _take_snapshot(self, location: Location, partition: PartitionName) -> None:
         """The first one. The message stands in the log already: the sweep mends a failure."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine import Engine
 from engine.model.errors import InvalidTxnStatus
 from engine.model.message import Isolation, Visibility
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.engine.support import (
     P0,
     P1,
     batch,
+    end,
     fetched,
     finalize,
     make_topic,
@@ -109,6 +113,36 @@ def test_acknowledgements_follow_their_transaction(engine: Engine) -> None:
     status = engine.subscriptions.describe(name)
     assert [cursor.mark_delete_offset for cursor in status.partitions] == [2, 0]
     assert [cursor.backlog for cursor in status.partitions] == [0, 0]
+
+
+@pytest.mark.parametrize("action", TxnAction)
+def test_what_a_participant_refuses_tells_how_the_transaction_stands(
+    engine: Engine, action: TxnAction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction ends between the coordinator's yes and the participant."""
+    make_topic(engine)
+    name = subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(name, "c1")
+
+    def overtaken(part: object, method: str, txn_id: TxnID) -> None:
+        call = getattr(part, method)
+
+        def late(*args: Any, **options: Any) -> Any:
+            end(engine, txn_id, action)
+            return call(*args, **options)
+
+        monkeypatch.setattr(part, method, late)
+
+    producing, acknowledging = open_txn(engine), open_txn(engine)
+    overtaken(engine.log, "append", producing)
+    with pytest.raises(InvalidTxnStatus) as refused:
+        engine.produce(P0, batch("late"), txn_id=producing)
+    assert refused.value.data["current_status"] == engine.coordinator.get(producing).status
+    overtaken(engine._acks, "acknowledge", acknowledging)
+    with pytest.raises(InvalidTxnStatus) as refused:
+        engine.acknowledge(name, "c1", [message.message_id], txn_id=acknowledging)
+    assert refused.value.data["current_status"] == engine.coordinator.get(acknowledging).status
 
 
 def test_every_database_is_asked_whether_it_serves(engine: Engine) -> None:
