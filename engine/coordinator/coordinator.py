@@ -160,15 +160,24 @@ class Coordinator:
             row = session.one("count_open_of_owner", owner=owner, limit=limit)
         return row.count if row else 0
 
-    def log(self, txn_id: TxnID) -> tuple[TransactionLogEntry, ...]:
+    def log(
+        self, txn_id: TxnID, *, after: int = 0, limit: int | None = None
+    ) -> tuple[TransactionLogEntry, ...]:
         """The transaction log's records of one transaction, in order; none once it is archived.
+        Those after the record of an id, at most ``limit``.
 
         Raises:
             TransactionNotFound: there is none.
         """
         with self._database.session() as session:
-            found = session.all("txn_log", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        if not found:
+            found = session.all(
+                "txn_log",
+                tc_id=txn_id.tc_id,
+                sequence=txn_id.sequence,
+                after=after,
+                limit=limit,
+            )
+        if not found and not after:
             archived(self._database, txn_id, None)
         return tuple(rows.log_entry(row) for row in found)
 

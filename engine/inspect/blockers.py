@@ -38,14 +38,15 @@ class HeldBack:
 
 
 def blockers(
-    reading: Reading, coordinator: Coordinator, partition: PartitionName, limit: int
+    reading: Reading, coordinator: Coordinator, partition: PartitionName, limit: int, above: int
 ) -> tuple[Blocker, ...]:
-    """The first ``limit`` of the stack under the stable position, in the order in which they hold
-    it; none in a partition whose ongoing transactions hold back nobody (sidecar)."""
+    """The first ``limit`` of the stack under the stable position that begin above an offset, in the
+    order in which they hold it; none in a partition whose ongoing transactions hold back nobody
+    (sidecar)."""
     with reading.view(partition) as view:
         if view.head.first_ongoing_offset is None:
             return ()
-        stack = [ongoing_txn(row) for row in view.all("ongoing", limit=limit + 1)]
+        stack = [ongoing_txn(row) for row in view.all("ongoing", above=above, limit=limit + 1)]
         after = [each.first_offset - 1 for each in stack[1:]]
         if len(stack) <= limit:
             after.append(view.last_offset)

@@ -181,7 +181,10 @@ def _on_broker(
         for view in views:
             here: Params = {"partition_id": view.partition_id}
             # Two are enough whatever their number: the transaction may be one of them.
-            asked += [("ongoing", {**here, "limit": 2}), ("ongoing_of_txn", {**here, **key})]
+            asked += [
+                ("ongoing", {**here, "above": -1, "limit": 2}),
+                ("ongoing_of_txn", {**here, **key}),
+            ]
         rows = iter(session.batch(*asked))
         acks = next(rows) if members.acknowledges else []
         standing = [

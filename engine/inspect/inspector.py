@@ -76,13 +76,16 @@ class Inspector:
         """The partitions with the most hidden offsets, over all brokers."""
         return blockers.held_back(self._reading, limit)
 
-    def blockers(self, partition: PartitionName, limit: int = 50) -> tuple[Blocker, ...]:
-        """The stack under the stable position, in the order in which they hold it.
+    def blockers(
+        self, partition: PartitionName, limit: int = 50, *, above: int = -1
+    ) -> tuple[Blocker, ...]:
+        """The stack under the stable position, in the order in which they hold it; those that begin
+        above an offset.
 
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable, CoordinatorUnavailable.
         """
-        return blockers.blockers(self._reading, self._coordinator, partition, limit)
+        return blockers.blockers(self._reading, self._coordinator, partition, limit, above)
 
     def impact(self, txn_id: TxnID, action: TxnAction) -> Impact:
         """What ending a transaction would do to every participant.

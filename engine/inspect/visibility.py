@@ -263,7 +263,7 @@ def _of_entry(view: View, entry: Row, offset: int, isolation: Isolation) -> Iter
 
 
 def _held_back(view: View, own: TxnID | None, evidence: dict[str, object]) -> Iterator[Reason]:
-    for row in view.all("ongoing", limit=1):
+    for row in view.all("ongoing", above=-1, limit=1):
         holder = TxnID(row.tc_id, row.sequence)
         if holder != own:
             yield Reason(

@@ -226,7 +226,8 @@ class PartitionLogs(LogReader):
 
     def ongoing(self, partition: PartitionName, limit: int | None = 50) -> tuple[OngoingTxn, ...]:
         """Transactions with data and without a marker, by their first offset."""
-        return tuple(ongoing_txn(row) for row in self._rows(partition, "ongoing", limit=limit))
+        rows = self._rows(partition, "ongoing", above=-1, limit=limit)
+        return tuple(ongoing_txn(row) for row in rows)
 
     def span(self, partition: PartitionName, txn_id: TxnID) -> OngoingTxn | None:
         """What an ongoing transaction has written so far; None when it is not ongoing here."""

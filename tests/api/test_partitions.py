@@ -55,7 +55,16 @@ def test_blockers_come_in_the_order_in_which_they_hold_the_partition(
     assert [item["stable_position_after"] for item in items] == [1, 2]
     assert [item["messages_freed"] for item in items] == [2, 3]
     assert {item["status"] for item in items} == {"OPEN"}
-    assert len(program.get(f"{_PARTITION}/blockers?limit=1").json["items"]) == 1
+    page = program.get(f"{_PARTITION}/blockers?limit=1").json
+    assert page["items"][0]["messages_freed"] == 2
+    rest = program.get(f"{_PARTITION}/blockers?limit=1&cursor={page['next_cursor']}").json
+    assert rest["next_cursor"] is None
+    assert _without_ages(page["items"] + rest["items"]) == _without_ages(items)
+    assert program.get(f"{_PARTITION}/blockers?cursor=x").is_problem(400, "InvalidRequest")
+
+
+def _without_ages(items: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [{name: each[name] for name in each if name != "age_ms"} for each in items]
 
 
 def test_the_index_gives_its_rows_with_the_inclusive_stable_offset(

@@ -111,6 +111,17 @@ def test_a_log_tells_a_transactions_life_in_order(program: Caller, topic: str) -
     assert (items[2]["expected_status"], items[2]["new_status"]) == ("OPEN", "COMMITTING")
 
 
+def test_a_log_comes_in_pages_when_asked_for(program: Caller, topic: str) -> None:
+    path = f"/transactions/{program.open()}/log"
+    program.post(path.replace("log", "commit"))
+    whole = program.get(path).json
+    assert whole["next_cursor"] is None
+    first = program.get(f"{path}?limit=1").json
+    rest = program.get(f"{path}?limit=1&cursor={first['next_cursor']}").json
+    assert (first["items"] + rest["items"], rest["next_cursor"]) == (whole["items"], None)
+    assert program.get(f"{path}?cursor=x").is_problem(400, "InvalidRequest")
+
+
 def test_an_outcome_is_known_from_the_decision_on(program: Caller) -> None:
     committed, aborted, opened = program.open(), program.open(), program.open()
     program.post(f"/transactions/{committed}/commit")
@@ -380,7 +391,7 @@ def test_an_archived_transaction_answers_id_status_and_owner_and_repeats_its_end
     assert (found["txn_id"], found["status"], found["owner"]) == (txn_id, "COMMITTED", "program")
     assert (found["archived"], found["opened_at"], found["deadline"]) == (True, None, None)
     assert program.get(f"{path}/outcome").json["outcome"] == "COMMITTED"
-    assert program.get(f"{path}/log").json == {"items": []}
+    assert program.get(f"{path}/log").json == {"items": [], "next_cursor": None}
     again = program.post(f"{path}/commit", {"wait_ms": 100})
     assert (again.status, again.json["status"]) == (200, "COMMITTED")
     refused = program.post(f"{path}/abort")

@@ -343,7 +343,7 @@ SELECT * FROM (
 SELECT * FROM broker.ongoing_txn WHERE ordered_in = coalesce(
     (SELECT partition_id FROM broker.partition WHERE sidecar_of = %(partition_id)s),
     %(partition_id)s
-)
+) AND first_offset > %(above)s
 ORDER BY first_offset LIMIT %(limit)s
 
 -- ongoing_in_log --

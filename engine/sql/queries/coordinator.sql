@@ -62,8 +62,8 @@ FROM coordinator.whole_txn WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
 
 -- txn_log --
 SELECT * FROM coordinator.transaction_log
-WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s
-ORDER BY log_id
+WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND log_id > %(after)s
+ORDER BY log_id LIMIT %(limit)s
 
 -- newest_log_id --
 SELECT coalesce(max(log_id), 0) AS log_id FROM coordinator.transaction_log

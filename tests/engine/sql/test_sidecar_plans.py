@@ -121,7 +121,7 @@ def statements(topic_id: int, partition_id: int, log_id: int) -> list[Hot]:
         Hot("sidecar_entries", window(215_000), 90),
         Hot("status", key, 10),
         Hot("ongoing_of_txn", key | {"tc_id": 2, "sequence": 100_001}, 5),
-        Hot("ongoing", key | {"limit": 10}, 20),
+        Hot("ongoing", key | {"above": -1, "limit": 10}, 20),
         Hot("compact_sidecar", key | {"limit": 10}, 60),
         Hot("sidecar_log", {"partition_id": log_id}, 5),
     ]

@@ -13,11 +13,9 @@ from engine.model.transaction import Transaction
 from engine.model.txn_status import Outcome, TxnStatus
 from txnconsole.api.structs.fields import (
     Answer,
-    Limit,
     Offset,
     PageQuery,
     PartitionText,
-    Query,
     Time,
     TxnIDText,
     UnavailablePartition,
@@ -184,10 +182,6 @@ class AbortedIndex(Answer):
     next_cursor: str | None
 
 
-class BlockersQuery(Query):
-    limit: Limit = 50
-
-
 class Blocker(Answer):
     """A transaction under the stable position, and what ending it (and those before it) frees.
 
@@ -225,6 +219,7 @@ class Blocker(Answer):
 
 class Blockers(Answer):
     items: list[Blocker]
+    next_cursor: str | None
 
 
 def _positions(status: PartitionStatus) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import PartitionEndpoint, TopicEndpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
-from txnconsole.api.structs.fields import UnavailablePartition
+from txnconsole.api.structs.fields import PageQuery, UnavailablePartition
 from txnconsole.api.structs.partitions import (
     AbortedIndex,
     Blocker,
     Blockers,
-    BlockersQuery,
     IndexEntry,
     IndexQuery,
     Partition,
@@ -80,11 +80,27 @@ class BlockersOfPartition(PartitionEndpoint):
     @operation(
         "getBlockers",
         Permission.TOPIC_READ,
-        Shape(query=BlockersQuery, answer=Blockers),
+        Shape(query=PageQuery, answer=Blockers),
         summary="Show what holds the stable position",
     )
-    def get(self, call: Call[None, BlockersQuery]) -> Blockers:
+    def get(self, call: Call[None, PageQuery]) -> Blockers:
         """The ongoing transactions in the order in which they hold the stable position, each
         with what ending it, and those before it, would free."""
-        blockers = engine().inspect.blockers(self.partition, limit=call.query.limit)
-        return Blockers(items=[Blocker.of(each) for each in blockers])
+        cursor, limit = call.query.cursor, call.query.limit
+        found = engine().inspect.blockers(
+            self.partition, limit + 1, above=-1 if cursor is None else _offset(cursor)
+        )
+        page = found[:limit]
+        return Blockers(
+            items=[Blocker.of(each) for each in page],
+            next_cursor=encode_cursor(page[-1].ongoing.first_offset)
+            if len(found) > limit
+            else None,
+        )
+
+
+def _offset(cursor: str) -> int:
+    [offset] = decode_cursor(cursor, 1)
+    if not isinstance(offset, int):
+        raise foreign_cursor()
+    return offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.model.page import Page
+from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -17,6 +17,7 @@ from txnconsole.api.structs.transactions import (
     ImpactQuery,
     ListTransactions,
     OpenTransaction,
+    ReadLog,
     SlowTransactions,
     Transaction,
     TransactionHeader,
@@ -119,14 +120,22 @@ class LogOfTransaction(TransactionEndpoint):
     @operation(
         "getTransactionLog",
         Permission.TRANSACTION_READ,
-        Shape(answer=TransactionLog),
+        Shape(query=ReadLog, answer=TransactionLog),
         summary="Show a transaction's log",
     )
-    def get(self, call: Call[None, NoQuery]) -> TransactionLog:
+    def get(self, call: Call[None, ReadLog]) -> TransactionLog:
         """What its coordinator recorded about it, in order."""
+        cursor, limit = call.query.cursor, call.query.limit
+        after = 0 if cursor is None else _log_id(cursor)
         self.visible()
-        entries = engine().coordinator.log(self.txn_id)
-        return TransactionLog(items=[TransactionLogEntry.of(entry) for entry in entries])
+        found = engine().coordinator.log(
+            self.txn_id, after=after, limit=None if limit is None else limit + 1
+        )
+        page = found[:limit]
+        return TransactionLog(
+            items=[TransactionLogEntry.of(entry) for entry in page],
+            next_cursor=encode_cursor(page[-1].log_id) if len(found) > len(page) else None,
+        )
 
 
 class OutcomeOfTransaction(TransactionEndpoint):
@@ -162,6 +171,13 @@ class ImpactOfTransaction(TransactionEndpoint):
         if action == "expire":
             return Impact.of(inspect.expiry(self.txn_id), action)
         return Impact.of(inspect.impact(self.txn_id, TxnAction(action.upper())), action)
+
+
+def _log_id(cursor: str) -> int:
+    [log_id] = decode_cursor(cursor, 1)
+    if not isinstance(log_id, int) or log_id <= 0:
+        raise foreign_cursor()
+    return log_id
 
 
 def _page(page: Page[EngineTransaction]) -> TransactionPage:
