@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -175,6 +176,25 @@ def test_bulk_aborts_and_pipeline_runs_are_one_list(
     assert [each["id"] for each in audits] == made[::-2]
     assert operator.get("/jobs?who=bob").json["items"] == []
     assert operator.get("/jobs?cursor=WzFd").is_problem(400, "InvalidRequest")
+
+
+def test_a_job_that_was_made_while_another_was_being_made_is_listed_once(
+    program: Caller, as_role: Callable[..., Caller]
+) -> None:
+    operator = as_role("operator")
+    made = []
+    for number in range(3):
+        program.open(client=f"batch-{number}")
+        made.append(bulk_abort(operator, 1, client=f"batch-{number}").json["id"])
+    newest = Job.objects.get(pk=made[2])
+    Job.objects.filter(pk=made[0]).update(created_at=newest.created_at + timedelta(seconds=1))
+    listed: list[int] = []
+    cursor = ""
+    while cursor is not None:
+        answer = operator.get(f"/jobs?limit=1{cursor and f'&cursor={cursor}'}").json
+        listed += [each["id"] for each in answer["items"]]
+        cursor = answer["next_cursor"]
+    assert sorted(listed) == made
 
 
 def test_a_pipeline_run_is_shown_and_cancelled_as_a_job(as_role: Callable[..., Caller]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import re
+from collections.abc import Iterable
 
 import msgspec
 from rest_framework.request import Request
@@ -104,11 +106,12 @@ class Jobs(Endpoint):
             if getattr(query, name) is not None:
                 jobs = jobs.filter(**{name: getattr(query, name)})
                 pipeline = pipeline.filter(**{name: getattr(query, name)})
-        found: list[StoredJob | PipelineRun] = sorted(
-            [*jobs[: query.limit + 1], *pipeline[: query.limit + 1]],
-            key=lambda each: (each.created_at, isinstance(each, StoredJob), each.pk),
-            reverse=True,
-        )
+        kinds: list[Iterable[StoredJob | PipelineRun]] = [
+            jobs[: query.limit + 1],
+            pipeline[: query.limit + 1],
+        ]
+        # Of each kind by their numbers, as the cursor goes on: times may cross.
+        found = list(heapq.merge(*kinds, key=lambda each: each.created_at, reverse=True))
         page = found[: query.limit]
         for each in page:
             if isinstance(each, StoredJob):
