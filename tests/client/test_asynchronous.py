@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import txnconsole.client
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
 from tests.server import Served
 from txnconsole.api.errors import STATUS_OF_CODE
@@ -60,6 +61,7 @@ def test_every_code_of_the_server_has_its_class() -> None:
         problem = {"code": code, "detail": "why"}
         error = TxnConsoleError.of_problem(problem, status=400, retry_after=None)
         assert type(error).__name__ == code
+        assert getattr(txnconsole.client, code) is type(error)
 
 
 @given(FAULTS, st.integers(1, 30), st.integers(1, 7))
