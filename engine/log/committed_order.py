@@ -9,7 +9,9 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from engine.log.entries import messages_of
 from engine.log.offloaded import OffloadedFiles
@@ -33,7 +35,10 @@ def in_committed_order(
         lower = start.offset
         if entry.tc_id is not None:
             lower = (start.within or 0) if entry.readable_at == start.offset else 0
-        found = list(messages_of(entry, number, files, within=(lower, MAX_OFFSET)))
+        found = readable(
+            messages_of(entry, number, files, within=(lower, MAX_OFFSET)),
+            at=None if entry.tc_id is None else entry.readable_at,
+        )
         room = max_messages - len(messages)
         messages += found[:room]
         if len(found) > room:
@@ -42,6 +47,14 @@ def in_committed_order(
                 return tuple(messages), ReadPosition(offset=offset)
             return tuple(messages), ReadPosition(offset=entry.readable_at, within=offset)
     return tuple(messages), ReadPosition(offset=end.readable_at, within=end.first_offset)
+
+
+def readable(messages: Iterable[StoredMessage], *, at: int | None) -> list[StoredMessage]:
+    """Messages that say where they became readable: at a marker, or (None) at their own offsets."""
+    return [
+        msgspec.structs.replace(each, readable_at=each.offset if at is None else at)
+        for each in messages
+    ]
 
 
 def check_cursor(start: ReadPosition, head: Row, read: Sequence[Row]) -> None:

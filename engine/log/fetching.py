@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from engine.log.brokers import Brokers, Location
-from engine.log.committed_order import check_cursor, in_committed_order
+from engine.log.committed_order import check_cursor, in_committed_order, readable
 from engine.log.entries import (
     AbortedSpans,
     Entry,
@@ -168,7 +168,8 @@ class LogReader:
             check_cursor(start, head, read)
             answer = self.fetch(partition, start.offset, max_messages, max_bytes)
             end = ReadPosition(offset=answer.next_offset, ledger_id=head.ledger_id)
-            return replace(answer, next_cursor=end.encode())
+            messages = tuple(readable(answer.messages, at=None))
+            return replace(answer, messages=messages, next_cursor=end.encode())
         head, (rows, read) = self._answers(
             location,
             partition,

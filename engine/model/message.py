@@ -98,7 +98,8 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message, or a transaction's marker, as it stands in a partition."""
+    """A message, or a transaction's marker, as it stands in a partition. ``readable_at``, told in
+    committed order: where it became readable, its own offset or that of its commit marker."""
 
     message_id: MessageID
     offset: int
@@ -114,3 +115,4 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sequence_id: int | None
     visibility: Visibility = Visibility.VISIBLE
     redelivery_count: int = 0
+    readable_at: int | None = None

@@ -194,6 +194,7 @@ def test_committed_order_passes_an_open_transaction_and_goes_on_inside_a_large_o
     assert program.get(MESSAGES).json["messages"] == []
     first = program.get(path)
     assert _payloads(first) == ["plain", "1"]
+    assert [each["readable_at"] for each in first.json["messages"]] == [1, 5]
     assert (first.json["next_offset"], first.json["aborted_transactions"]) == (5, [])
     second = program.get(f"{path}&cursor={first.json['next_cursor']}")
     assert _payloads(second) == ["2", "3"]

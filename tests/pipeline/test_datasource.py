@@ -58,6 +58,7 @@ def test_read_committed_gives_committed_messages_up_to_the_stable_position(
     producer.flush(hanging)
     produce(topic, [b"behind"])
     assert _payloads(read(topic)) == [b"a", b"b", b"c"]
+    assert _payloads(read(topic, order="committed")) == [b"a", b"b", b"behind", b"c"]
     everything = read(topic, isolation="read_uncommitted").where("kind = 'DATA'")
     assert _payloads(everything) == [b"a", b"b", b"behind", b"c", b"lost", b"open"]
     hanging.abort(wait=60)

@@ -1,7 +1,8 @@
-"""Reading over HTTP while the log's start moves on. No Spark, no server."""
+"""Reading over HTTP: in committed order, and while the log's start moves on. No Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import cast
@@ -9,7 +10,8 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
-from txnconsole.pipeline.access import READ_COMMITTED
+from txnconsole.client import BatchLimits, Client
+from txnconsole.pipeline.access import COMMITTED, READ_COMMITTED
 from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, arrow_schema
@@ -42,9 +44,46 @@ class Dropping:
 
 
 def _read(lower: int, *, fails: bool) -> None:
-    access = HttpAccess(cast("Connection", Dropping()), _PLACE.topic, READ_COMMITTED, fails)
+    access = HttpAccess(
+        cast("Connection", Dropping()), _PLACE.topic, READ_COMMITTED, fail_on_data_loss=fails
+    )
     task = OffsetRange(_PLACE, lower, 60)
     assert sum(b.num_rows for b in access.read(task, Bounds(), arrow_schema(MESSAGE_SCHEMA))) == 0
+
+
+def test_committed_order_passes_an_open_transaction_and_is_cut_where_it_is_told(
+    client: Client, credentials: dict[str, str], new_topic: Callable[[int], str]
+) -> None:
+    topic = new_topic(1)
+    place = Place(topic, 0)
+    source = HttpAccess(Connection.of(credentials), topic, READ_COMMITTED, COMMITTED)
+    with client.producer(topic, limits=BatchLimits(messages=1)) as producer:
+        hanging, large = client.transaction(), client.transaction()
+        for number in range(3):
+            producer.send(b"l%d" % number, txn=large)
+            producer.send(b"n%d" % number)
+        producer.send(b"open", txn=hanging)
+        producer.send(b"n3")
+        large.commit(wait=60)
+        producer.send(b"n4")
+    end = source.positions()[place].end
+    whole = _rows(source, place, 0, end)
+    assert [text for text, _ in whole] == ["n0", "n1", "n2", "n3", "l0", "l1", "l2", "n4"]
+    assert [at for _, at in whole] == [1, 3, 5, 7, 8, 8, 8, 9]
+    for cut in range(1, end):
+        assert _rows(source, place, 0, cut) + _rows(source, place, cut, end) == whole
+    hanging.commit(wait=60)
+    assert _rows(source, place, 0, end) == whole
+    assert _rows(source, place, end, end + 1) == [("open", end)]
+
+
+def _rows(source: HttpAccess, place: Place, lower: int, upper: int) -> list[tuple[str, int]]:
+    return [
+        (row["payload"].decode(), row["readable_at"])
+        for task in source.tasks([OffsetRange(place, lower, upper)], Bounds())
+        for batch in source.read(task, Bounds(), arrow_schema(MESSAGE_SCHEMA))
+        for row in batch.to_pylist()
+    ]
 
 
 def test_a_task_whose_messages_went_while_it_read_fails_or_tells_so() -> None:

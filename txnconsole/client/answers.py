@@ -158,8 +158,9 @@ class Produced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as read or received. When ``payload_masked`` the token may not read all of the
-    payload: what is hidden from it is left out, most often everything."""
+    """A message as read or received; in committed order it tells where it became readable. When
+    ``payload_masked`` the token may not read all of the payload: what is hidden from it is left
+    out, most often everything."""
 
     message_id: str
     offset: int
@@ -174,6 +175,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     producer_name: str | None = None
     sequence_id: int | None = None
     redelivery_count: int = 0
+    readable_at: int | None = None
     payload_masked: bool = False
 
 

@@ -75,7 +75,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def to_arrow(messages: Sequence[Message], topic: str, schema: pa.Schema) -> pa.RecordBatch:
-    """Lay out messages of a topic, read in published order, by column."""
+    """Lay out messages of a topic by column."""
     columns = [
         pa.array([_cell(message, topic, field.name) for message in messages], type=field.type)
         for field in schema
@@ -92,8 +92,6 @@ def _cell(message: Message, topic: str, column: str) -> object:
             )
         case "topic":
             return topic
-        case "readable_at":
-            return None
         case "properties":
             return list(message.properties.items())
         case _:

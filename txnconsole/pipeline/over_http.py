@@ -12,8 +12,8 @@ from pyspark.sql.datasource import InputPartition
 
 from txnconsole.client import Client, Message, calls
 from txnconsole.client.answers import TopicInfo
-from txnconsole.client.reader import Isolation
-from txnconsole.pipeline.access import READ_COMMITTED
+from txnconsole.client.reader import Isolation, Order
+from txnconsole.pipeline.access import COMMITTED, PUBLISHED, READ_COMMITTED
 from txnconsole.pipeline.data_loss import dropped, tell
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import to_arrow
@@ -30,11 +30,12 @@ class StuckRead(Exception):
 
 @dataclass(frozen=True)
 class HttpAccess:
-    """Access by fetch calls, in published order."""
+    """Access by fetch calls. In committed order a range is of where messages became readable."""
 
     connection: Connection
     topic: str
     isolation: Isolation
+    order: Order = PUBLISHED
     fail_on_data_loss: bool = False
 
     made_by: ClassVar[str] = "coordinator"
@@ -45,7 +46,7 @@ class HttpAccess:
         for topic in self._topics(client):
             for number in range(topic.partitions):
                 status = client.partition(topic.topic, number)
-                committed = self.isolation == READ_COMMITTED
+                committed = self.isolation == READ_COMMITTED and self.order != COMMITTED
                 end = status.last_stable_offset if committed else status.last_offset + 1
                 place = Place(topic.topic, number)
                 newest = max((each.ledger_id for each in status.segments), default=None)
@@ -76,7 +77,7 @@ class HttpAccess:
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
         return [
             OffsetRange(each.place, lower, min(lower + _OFFSETS_PER_TASK, each.upper))
-            for each in bounds.clip(ranges)
+            for each in bounds.clip(ranges, offsets=self.order != COMMITTED)
             for lower in range(each.lower, each.upper, _OFFSETS_PER_TASK)
         ]
 
@@ -99,11 +100,17 @@ class HttpAccess:
             part.place.topic,
             part.place.partition,
             isolation=self.isolation,
+            order=self.order,
             from_offset=part.lower,
             max_messages=_FETCH_MESSAGES,
         )
         while (position := reader.next_offset) < part.upper:
             messages = reader.fetch().messages
-            if reader.next_offset <= position:
+            if not messages and reader.next_offset <= position:
                 raise StuckRead(f"{part.place} does not reach {part.upper}.")
-            yield [message for message in messages if message.offset < part.upper]
+            yield [message for message in messages if _place_of(message) < part.upper]
+
+
+def _place_of(message: Message) -> int:
+    """Where a message stands in the order in which it was read."""
+    return message.offset if message.readable_at is None else message.readable_at

@@ -284,11 +284,9 @@ def _access(options: Mapping[str, str], *, fails: bool) -> Access:
     topic = options["topic"]
     databases = Databases.of(options, coordinator=False)
     if not databases.brokers:
-        if order == COMMITTED or "snapshot" in options:
-            raise ValueError(
-                "Committed order and snapshots need option brokers (BROKER_DATABASE_URLS)."
-            )
-        return HttpAccess(Connection.of(options), topic, isolation, fails)
+        if "snapshot" in options:
+            raise ValueError("A snapshot needs option brokers (BROKER_DATABASE_URLS).")
+        return HttpAccess(Connection.of(options), topic, isolation, order, fails)
     size = options.get("bytesPerTask", str(_BYTES_PER_TASK))
     return BrokerAccess(
         databases,

@@ -37,9 +37,8 @@ def test_a_snapshot_that_is_none_never_reaches_a_statement() -> None:
     ("options", "complaint"),
     [
         ({"order": "random", "brokers": _ONE}, "order is published or committed"),
-        ({"order": "committed"}, "need option brokers"),
         ({"order": "committed", "isolation": "read_uncommitted"}, "has a committed order"),
-        ({"snapshot": "{}"}, "need option brokers"),
+        ({"snapshot": "{}"}, "needs option brokers"),
         ({"subscription": "s", "startingOffsets": "latest"}, "says itself where to start"),
         ({"subscription": "s", "isolation": "read_uncommitted"}, "with isolation read_committed"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),

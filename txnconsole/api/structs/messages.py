@@ -235,6 +235,13 @@ class _MessageHead(Answer, kw_only=True):
     visibility: Annotated[
         Visibility | msgspec.UnsetType, msgspec.Meta(description="With `view=log`.")
     ] = msgspec.UNSET
+    readable_at: Annotated[
+        int | msgspec.UnsetType,
+        msgspec.Meta(
+            description="With `order=committed`: its own offset, or that of its transaction's"
+            " commit marker."
+        ),
+    ] = msgspec.UNSET
     redelivery_count: Annotated[
         int | msgspec.UnsetType, msgspec.Meta(description="When received.")
     ] = msgspec.UNSET
@@ -308,11 +315,11 @@ class PackedReceivedMessages(Answer):
 
 
 def fetched(answer: Fetched, *, packed: bool, view_log: bool, sight: Sight) -> Answer:
-    """A fetch's answer; with ``view_log`` each entry tells its visibility; it has what the caller
-    may see of each."""
+    """A fetch's answer; with ``view_log`` each entry tells its visibility, in committed order where
+    it became readable; it has what the caller may see of each."""
     positions = _positions(answer)
     messages = answer.messages
-    extras = [{"visibility": each.visibility} if view_log else _NOTHING for each in messages]
+    extras = [_extra(each, view_log=view_log) for each in messages]
     if sight is not EVERYTHING:
         shown = [sight.shown(each) for each in messages]
         messages = tuple(one.message for one in shown)
@@ -325,6 +332,12 @@ def fetched(answer: Fetched, *, packed: bool, view_log: bool, sight: Sight) -> A
         packed_messages = [_packed_message(each, extra) for each, extra in pairs]
         return PackedFetchedMessages(messages=packed_messages, **positions)
     return FetchedMessages(messages=[_message(each, extra) for each, extra in pairs], **positions)
+
+
+def _extra(message: StoredMessage, *, view_log: bool) -> Mapping[str, Any]:
+    if view_log:
+        return {"visibility": message.visibility}
+    return _NOTHING if message.readable_at is None else {"readable_at": message.readable_at}
 
 
 def received(messages: Sequence[StoredMessage], *, packed: bool) -> Answer:
