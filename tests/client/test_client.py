@@ -22,6 +22,7 @@ from txnconsole.client import (
     TransactionConflict,
     TransactionNotFound,
     TransportOptions,
+    TxnConsoleError,
     Unreachable,
     partition_for_key,
 )
@@ -231,3 +232,18 @@ def test_a_subscription_is_moved_to_another_place(server: Served, admin: Client)
     assert len(consumer.receive(wait=60)) == 3
     with pytest.raises(ValueError, match="Give one of offset"):
         consumer.seek(offset=1, latest=True)
+
+
+def test_a_forced_seek_aborts_what_holds_acknowledgements(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    admin.create_subscription(topic, "s")
+    _produce(admin, topic, 1)
+    consumer = admin.consumer(topic, "s")
+    txn = admin.transaction()
+    consumer.ack(*consumer.receive(wait=60), txn=txn)
+    with pytest.raises(TxnConsoleError) as refused:
+        consumer.seek(earliest=True)
+    assert refused.value.code == "TopicInUse"
+    consumer.seek(earliest=True, force=True, reason="replay")
+    assert admin.transactions.get(txn.txn_id).status in ("ABORTING", "ABORTED")
+    assert len(consumer.receive(wait=60)) == 1

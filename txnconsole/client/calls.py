@@ -301,6 +301,7 @@ def seek(
     *,
     partition: int | None,
     force: bool,
+    reason: str = "",
 ) -> Call[Nothing]:
     """Move a subscription to the one place that is given.
 
@@ -311,7 +312,7 @@ def seek(
     if len(place) != 1:
         raise ValueError(f"Give one of {', '.join(places)}.")
     body = {name: _time(value) for name, value in place.items()}
-    body |= _given({"partition": partition}) | {"force": force}
+    body |= _given({"partition": partition}) | {"force": force, "reason": reason}
     path = f"{_subscription_path(topic, subscription)}/seek"
     return _post(path, body, Nothing, idempotency_key=new_key())
 

@@ -81,10 +81,12 @@ class AsyncConsumer:
         latest: bool = False,
         partition: int | None = None,
         force: bool = False,
+        reason: str = "",
     ) -> None:
         """Move the whole subscription to one place: the next ``receive`` delivers from there.
 
-        With ``partition`` only there; an offset needs it unless the topic has only one.
+        With ``partition`` only there; an offset needs it unless the topic has only one. ``force``,
+        an operator's, aborts the transactions that hold acknowledgements; say why.
 
         Raises:
             ValueError: not exactly one place was given.
@@ -101,6 +103,7 @@ class AsyncConsumer:
             },
             partition=partition,
             force=force,
+            reason=reason,
         )
         await self._transport.perform(call)
 
