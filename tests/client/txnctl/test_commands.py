@@ -246,6 +246,21 @@ def test_coordinators_are_listed(txnctl: Txnctl) -> None:
     assert "LOW WATER MARK" in txnctl("coordinators", "list").out
 
 
+def test_more_coordinators_than_one_page_are_listed(txnctl: Txnctl) -> None:
+    assert txnctl("coordinators", "scale", "51").code == 0
+    assert len(txnctl("-o", "json", "coordinators", "list").json) >= 51
+
+
+def test_the_output_may_also_be_chosen_after_the_command(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    (described,) = txnctl("topics", "describe", name, "--output", "json").json
+    assert described["topic"] == name
+    (listed,) = txnctl("-o", "table", "subscriptions", "create", name, "s", "-o", "json").json
+    assert listed["subscription"] == "s"
+    assert "s" in txnctl("-o", "json", "subscriptions", "list", name, "-o", "table").out.split()
+    assert txnctl("topics", "describe", name, "--output", "xml").code == 2
+
+
 def test_a_subscription_is_sent_back_to_the_start(txnctl: Txnctl, server: Served) -> None:
     name = server.topic()
     txnctl("produce", name, "-m", "a", "-m", "b")

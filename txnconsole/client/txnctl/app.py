@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from copy import copy
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,7 +28,7 @@ from txnconsole.client.txnctl import (
     topics,
     transactions,
 )
-from txnconsole.client.txnctl.session import Output, Session
+from txnconsole.client.txnctl.session import Output, Session, session_of
 
 _LOCAL = "http://127.0.0.1:8000"
 _WHO_ASKS = (
@@ -88,6 +90,27 @@ def connect(
     context.obj = Session(connected, output)
 
 
+def command() -> Any:
+    """The whole tree. ``--output`` may also come after a command, where people expect it."""
+    tree = typer.main.get_command(app)
+    [before] = [option for option in tree.params if option.name == "output"]
+    after: Any = copy(before)
+    after.default, after.expose_value, after.callback = None, False, _show_as
+    for leaf in _leaves(tree):
+        leaf.params.append(after)
+    return tree
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    for each in tree.commands.values():
+        yield from _leaves(each) if hasattr(each, "commands") else [each]
+
+
+def _show_as(context: typer.Context, _option: object, output: str | None) -> None:
+    if output is not None:
+        session_of(context).output = Output(output)
+
+
 def main() -> None:
     """Run, and turn what went wrong into a message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -95,7 +118,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     err = Console(stderr=True, highlight=False)
     try:
-        app(prog_name="txnctl")
+        command()(prog_name="txnctl")
     except TxnConsoleError as error:
         err.print(f"{error.code}: {error}", style="red", markup=False, soft_wrap=True)
         for field in error.data.get("errors") or []:

@@ -26,7 +26,7 @@ _LIST = (
 def list_them(context: typer.Context) -> None:
     """List the coordinators with their counters."""
     session = session_of(context)
-    session.show_rows(session.get("/coordinators")["items"], _LIST)
+    session.show_rows(session.pages("/coordinators", limit=None), _LIST)
 
 
 @app.command()

@@ -100,10 +100,14 @@ def describe(context: typer.Context, partition: PartitionArgument) -> None:
 
 
 @app.command()
-def blockers(context: typer.Context, partition: PartitionArgument) -> None:
+def blockers(
+    context: typer.Context,
+    partition: PartitionArgument,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+) -> None:
     """List the transactions under the stable position, and what ending each would free."""
     session = session_of(context)
-    items = session.get(f"{partition_path(partition)}/blockers")["items"]
+    items = list(session.pages(f"{partition_path(partition)}/blockers", limit=limit))
     if not items:
         session.say("Nothing holds this partition up.")
         return
