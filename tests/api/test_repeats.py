@@ -28,10 +28,7 @@ def post(caller: Caller, path: str, body: object, key: str) -> Answer:
 #: Calls that change something and always have a key of their own: a group's name, message ids, the
 #: state that they ask for.
 NATURAL = {
-    "receiveMessages",
     "acknowledgeMessages",
-    "giveBackMessages",
-    "leaveSubscription",
     "addPartitions",
     "addSubscriptions",
     "commitTransaction",
@@ -224,6 +221,51 @@ def test_calls_with_a_natural_key_ignore_the_header(program: Caller, topic: str)
         assert answer.status == 200
         assert "Idempotency-Replayed" not in answer.headers
     assert KeptAnswer.objects.count() == 0
+
+
+def test_a_receive_whose_answer_was_lost_gives_the_same_messages_under_its_key(
+    program: Caller, topic: str
+) -> None:
+    subscription = f"/topics/{topic}/subscriptions/s"
+    program.put(subscription)
+    program.produce("a")
+    program.produce("b")
+    body = {"consumer": "c", "max_messages": 1}
+    first, again = (post(program, f"{subscription}/receive", body, "k") for _ in range(2))
+    assert (first.status, len(first.json["messages"])) == (200, 1)
+    assert (again.status, again.content) == (200, first.content)
+    other = post(program, f"{subscription}/receive", body, "k-2")
+    assert [each["offset"] for each in first.json["messages"] + other.json["messages"]] == [0, 1]
+    packed = "application/msgpack"
+    raw = msgspec.msgpack.encode(body | {"consumer": "d"})
+    empty, repeated = (
+        program.send(
+            "POST",
+            f"{subscription}/receive",
+            raw,
+            content_type=packed,
+            Accept=packed,
+            Idempotency_Key="k-3",
+        )
+        for _ in range(2)
+    )
+    assert empty.msgpack == repeated.msgpack == {"messages": []}
+
+
+def test_what_was_given_back_under_a_key_is_not_given_back_again_when_it_has_come_again(
+    program: Caller, topic: str
+) -> None:
+    subscription = f"/topics/{topic}/subscriptions/s"
+    program.put(subscription)
+    program.produce("a")
+    received = program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"]
+    body = {"consumer": "c", "message_ids": [received[0]["message_id"]]}
+    for call, given in (("nack", body), ("leave", {"consumer": "c"})):
+        assert post(program, f"{subscription}/{call}", given, "k").status == 204
+        program.post(f"{subscription}/receive", {"consumer": "c"})
+        repeated = post(program, f"{subscription}/{call}", given, "k")
+        assert (repeated.status, repeated.headers["Idempotency-Replayed"]) == (204, "true")
+        assert program.post(f"{subscription}/receive", {"consumer": "d"}).json["messages"] == []
 
 
 @pytest.mark.django_db(transaction=True)

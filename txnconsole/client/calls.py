@@ -286,12 +286,13 @@ def negative_acknowledge(
     topic: str, subscription: str, message_ids: Sequence[str], *, consumer: str
 ) -> Call[Nothing]:
     body = {"consumer": consumer, "message_ids": list(message_ids)}
-    return _post(f"{_subscription_path(topic, subscription)}/nack", body, Nothing)
+    path = f"{_subscription_path(topic, subscription)}/nack"
+    return _post(path, body, Nothing, idempotency_key=new_key())
 
 
 def leave(topic: str, subscription: str, *, consumer: str) -> Call[Nothing]:
     path = f"{_subscription_path(topic, subscription)}/leave"
-    return _post(path, {"consumer": consumer}, Nothing)
+    return _post(path, {"consumer": consumer}, Nothing, idempotency_key=new_key())
 
 
 def seek(

@@ -169,6 +169,7 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
         "receiveMessages",
         Permission.MESSAGE_CONSUME,
         Shape(
+            keyed=True,
             body=Receive,
             packed_body=Receive,
             answer=ReceivedMessages,
@@ -182,6 +183,9 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
         With `wait_ms` the call waits until there is at least one. On an EXCLUSIVE subscription
         another than the active consumer gets 409 `ConsumerBusy`; on a FAILOVER one, no messages,
         until the active one leaves or has not called for `consumer_lease_ms`.
+
+        What an answer that was lost held comes again after the acknowledgement timeout; under an
+        `Idempotency-Key` the same call again gets it at once.
         """
         body = call.body
         messages = wait_until(
@@ -245,7 +249,7 @@ class NegativeAcknowledgements(SubscriptionEndpoint):
     @operation(
         "giveBackMessages",
         Permission.MESSAGE_CONSUME,
-        Shape(body=NegativeAcknowledge),
+        Shape(keyed=True, body=NegativeAcknowledge),
         summary="Give messages back",
     )
     def post(self, call: Call[NegativeAcknowledge, NoQuery]) -> None:
@@ -261,7 +265,7 @@ class Departures(SubscriptionEndpoint):
     @operation(
         "leaveSubscription",
         Permission.MESSAGE_CONSUME,
-        Shape(body=Leave),
+        Shape(keyed=True, body=Leave),
         summary="Leave a subscription",
     )
     def post(self, call: Call[Leave, NoQuery]) -> None:
