@@ -49,6 +49,22 @@ def test_the_audit_log_is_filtered(program: Caller, as_role: Callable[..., Calle
     assert newest("who=nobody") == []
 
 
+def test_a_deadline_that_was_moved_is_in_the_audit_log(
+    program: Caller, as_role: Callable[..., Caller]
+) -> None:
+    path = f"/transactions/{program.open(timeout_ms=1000)}"
+    before = program.get(path).json["deadline"]
+    after = program.post(f"{path}/extend", {"timeout_ms": 90_000}).json["deadline"]
+    program.post(f"{path}/commit")
+    assert program.post(f"{path}/extend", {"timeout_ms": 90_000}).status == 409
+    entries = as_role("operator").get("/audit?action=transaction.extend").json["items"]
+    assert [(each["who"], each["result"], each["after"]) for each in entries] == [
+        ("program", "InvalidTxnStatus", {}),
+        ("program", "done", {"timeout_ms": 90_000, "deadline": after}),
+    ]
+    assert before < after
+
+
 @pytest.fixture
 def operator(as_role: Callable[..., Caller]) -> Caller:
     return as_role("operator", user="olga")

@@ -1,6 +1,7 @@
 """What a transaction's owner does to it, and what an operator may do instead.
 
-Every end that a token or an operator makes is in the audit log, refused ones too.
+Every end that a token or an operator makes, and every deadline that it moves, is in the audit log,
+refused ones too.
 """
 
 from __future__ import annotations
@@ -141,11 +142,14 @@ class DeadlineOfTransaction(TransactionEndpoint):
     )
     def post(self, call: Call[ExtendTransaction, NoQuery]) -> Transaction:
         """To now + `timeout_ms`, up to the configured maximum, while it is OPEN."""
-        return Transaction.of(
-            engine().coordinator.extend(
-                self.txn_id, call.body.timeout_ms, owner=call.principal.name
+        timeout_ms = call.body.timeout_ms
+        change = Change(self.actor(), "transaction.extend", f"transaction:{self.txn_id}")
+        with recorded(change) as recording:
+            extended = Transaction.of(
+                engine().coordinator.extend(self.txn_id, timeout_ms, owner=call.principal.name)
             )
-        )
+            recording.after = {"timeout_ms": timeout_ms, "deadline": extended.deadline}
+        return extended
 
 
 class Groups(Endpoint):
