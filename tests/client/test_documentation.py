@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -21,3 +22,7 @@ def test_the_examples_of_the_page_run(
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), names)  # noqa: S102 - our own page
     assert "invoice for" in capsys.readouterr().out
+
+
+def test_type_checkers_of_programs_read_the_types() -> None:
+    assert (files("txnconsole") / "py.typed").is_file()
