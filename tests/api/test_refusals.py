@@ -173,7 +173,6 @@ BAD: list[tuple[str, str, Any, str]] = [
     ("POST", f"{_S}/nack", {"consumer": "c", "message_ids": ["x"]}, "message_ids[0]"),
     ("POST", f"{_S}/seek", {}, "offset"),
     ("POST", f"{_S}/seek", {"offset": 0}, "partition"),
-    ("POST", f"{_S}/seek", {"earliest": True, "force": True}, "reason"),
     ("POST", "/coordinators/scale", {"count": 1}, "count"),
     ("POST", "/coordinators/scale", {"count": 65_537}, "count"),
     ("GET", "/audit/verify?hash=x", None, "hash"),

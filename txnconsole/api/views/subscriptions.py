@@ -145,13 +145,12 @@ class Position(SubscriptionEndpoint):
         """What lies before counts as acknowledged, what lies behind comes again.
 
         409 `TopicInUse` while acknowledgements are pending. With `force`, an operator's, the
-        transactions that hold them are aborted first, each as a whole, and it needs a `reason`.
+        transactions that hold them are aborted first, each as a whole; the audit log keeps the
+        `reason`.
         """
         body = call.body
         if body.force and not call.principal.may(Permission.TRANSACTION_ABORT_ANY):
             raise PermissionDenied("force ends transactions of others: it is an operator's.")
-        if body.force and not body.reason.strip():
-            raise invalid("reason", "is required with force")
         ended = operations.seek(
             self.actor(),
             self.subscription,

@@ -133,7 +133,7 @@ def seek(
     force: Annotated[
         bool, typer.Option("--force", help="Abort the transactions that hold acknowledgements.")
     ] = False,
-    reason: Annotated[str, typer.Option(help="Why; needed with --force, and kept.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Go on from another place: what lies before counts as acknowledged, the rest comes again."""
