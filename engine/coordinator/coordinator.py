@@ -20,7 +20,6 @@ from engine.model.durations import STEPS_PER_DOUBLING, EndsOfCoordinator, EndsOf
 from engine.model.errors import (
     CoordinatorNotFound,
     InvalidRequest,
-    InvalidTxnStatus,
     TransactionNotFound,
 )
 from engine.model.page import Page
@@ -40,6 +39,7 @@ from engine.model.txn_status import (
     TxnAction,
     TxnStatus,
     is_repeated_end,
+    not_allowed,
     outcome_of,
 )
 from engine.postgres.database import Database
@@ -244,7 +244,9 @@ class Coordinator:
             )
         if not decided:
             transaction = self.get(txn_id, owner=owner)
-            is_repeated_end(transaction.status, action, txn_id=txn_id)
+            is_repeated_end(
+                transaction.status, action, txn_id=txn_id, reason=transaction.end_reason
+            )
             return transaction
         return rows.whole_transaction(WholeRow(*decided[0]))
 
@@ -291,10 +293,8 @@ class Coordinator:
             )
         if row is None:
             transaction = self.get(txn_id, owner=owner)
-            raise InvalidTxnStatus(
-                f"{txn_id} is {transaction.status}; only an OPEN transaction can be extended.",
-                current_status=str(transaction.status),
-            )
+            what = "only an OPEN transaction can be extended"
+            raise not_allowed(txn_id, transaction.status, what, transaction.end_reason)
         return self.get(txn_id)
 
     def expire(self, limit: int = 1000) -> tuple[TxnID, ...]:

@@ -129,7 +129,8 @@ def _decide(
         row = found.get(txn)
         if row is None or (owner is not None and row.owner != owner):
             raise TransactionNotFound(f"There is no transaction {txn}.")
-        is_repeated_end(TxnStatus(row.status), action, txn_id=txn)
+        reason = EndReason(row.end_reason) if row.end_reason else None
+        is_repeated_end(TxnStatus(row.status), action, txn_id=txn, reason=reason)
     session.run(
         "decide_many",
         **id_lists(wanted),

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from engine.coordinator.archive import archived
+from engine.coordinator.archive import archived, find_all
 from engine.coordinator.fence import Headers
 from engine.coordinator.statements import JOIN_PARTITIONS, JOIN_SUBSCRIPTIONS, Header
 from engine.log.topics import Topics
 from engine.model.errors import (
-    InvalidTxnStatus,
     PartitionNotFound,
     TopicNotFound,
     TransactionNotFound,
@@ -24,7 +23,7 @@ from engine.model.errors import (
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import TxnStatus, not_allowed
 from engine.postgres.database import Database
 from engine.postgres.prepared import Prepared
 
@@ -175,7 +174,6 @@ class Joining:
         if owner is not None and row.owner != owner:
             raise TransactionNotFound(f"There is no transaction {txn_id}.")
         if row.status != TxnStatus.OPEN:
-            raise InvalidTxnStatus(
-                f"{txn_id} is {row.status}; it takes no more participants.",
-                current_status=str(row.status),
-            )
+            with self._database.session() as session:
+                ended_as = find_all(session, [txn_id])[txn_id]
+            raise not_allowed(txn_id, ended_as.status, "it takes nothing more", ended_as.end_reason)

@@ -87,7 +87,7 @@ def impacts(
     """
     txn_id = transaction.txn_id
     for action in actions:
-        is_repeated_end(transaction.status, action, txn_id=txn_id)
+        is_repeated_end(transaction.status, action, txn_id=txn_id, reason=transaction.end_reason)
     parts: dict[PartitionName, dict[TxnAction, PartitionImpact]] = {}
     acks: list[_Held] = []
     unavailable: dict[str, str] = {}

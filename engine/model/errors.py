@@ -70,7 +70,8 @@ class TransactionNotFound(NotFound):
 
 
 class InvalidTxnStatus(EngineError):
-    """The transaction's status does not allow this; ``current_status`` tells it."""
+    """The transaction's status does not allow this; ``current_status`` tells it, and ``end_reason``
+    who has ended it, as far as that is known."""
 
     code = "InvalidTxnStatus"
 

@@ -59,6 +59,12 @@ _OUTCOME = {
 }
 
 
+_WHY = {
+    EndReason.TIMEOUT: " because its deadline had passed",
+    EndReason.OPERATOR: " because an operator has aborted it",
+}
+
+
 def outcome_of(status: TxnStatus) -> Outcome:
     """What a status has decided; a decision is final before it is carried out."""
     return _OUTCOME.get(status, Outcome.UNDECIDED)
@@ -72,18 +78,30 @@ def action_of(status: TxnStatus) -> TxnAction | None:
     return None
 
 
-def is_repeated_end(status: TxnStatus, action: TxnAction, *, txn_id: object) -> bool:
+def not_allowed(
+    txn_id: object, status: TxnStatus, what: str, reason: EndReason | None
+) -> InvalidTxnStatus:
+    """The error for what a transaction's status does not allow; ``reason``: who has ended it, as
+    far as that is known."""
+    data = {"end_reason": str(reason)} if reason else {}
+    return InvalidTxnStatus(
+        f"{txn_id} is {status}{_WHY.get(reason, '') if reason else ''}; {what}.",
+        current_status=str(status),
+        txn_id=str(txn_id),
+        **data,
+    )
+
+
+def is_repeated_end(
+    status: TxnStatus, action: TxnAction, *, txn_id: object, reason: EndReason | None = None
+) -> bool:
     """Tell a repetition of the same end (True) from a first end (False).
 
     Raises:
-        InvalidTxnStatus: the transaction has been ended the opposite way; names it.
+        InvalidTxnStatus: the transaction has been ended the opposite way; names it, and who did.
     """
     if status is TxnStatus.OPEN:
         return False
     if action_of(status) is action:
         return True
-    raise InvalidTxnStatus(
-        f"{txn_id} is {status}; it cannot {action.lower()} any more.",
-        current_status=str(status),
-        txn_id=str(txn_id),
-    )
+    raise not_allowed(txn_id, status, f"it cannot {action.lower()} any more", reason)

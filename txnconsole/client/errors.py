@@ -109,7 +109,8 @@ class TransactionNotFound(TxnConsoleError):
 
 
 class InvalidTxnStatus(TxnConsoleError):
-    """The transaction's status does not allow this; ``data["current_status"]`` tells it."""
+    """The transaction's status does not allow this; ``data["current_status"]`` tells it, and
+    ``data["end_reason"]`` who has ended it."""
 
 
 class TransactionEnded(InvalidTxnStatus):

@@ -228,7 +228,7 @@ FROM coordinator.decide(
 
 -- lock_headers --
 -- For a group's decision: all headers, in the order of their ids.
-SELECT tc_id, sequence, status, owner FROM coordinator.transaction
+SELECT tc_id, sequence, status, owner, end_reason FROM coordinator.transaction
 WHERE (tc_id, sequence) IN (
     SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
 )

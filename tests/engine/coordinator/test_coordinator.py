@@ -327,6 +327,37 @@ def test_what_is_past_its_deadline_expires_once_with_the_reason(engine: Engine) 
     assert engine.coordinator.end(late, ABORT).end_reason is EndReason.TIMEOUT
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"), [(EndReason.TIMEOUT, "deadline"), (EndReason.OPERATOR, "operator")]
+)
+def test_who_comes_too_late_is_told_who_has_ended_it(
+    engine: Engine, reason: EndReason, told: str
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.produce(P0, batch("x"), txn_id=txn)
+    if reason is EndReason.TIMEOUT:
+        overdue(engine, txn)
+        engine.coordinator.expire()
+    else:
+        engine.coordinator.end(txn, ABORT, reason=reason)
+    for call in (
+        lambda: engine.coordinator.end(txn, COMMIT),
+        lambda: engine.coordinator.extend(txn, 1000),
+        lambda: engine.groups.end("g", "q", commit=[txn]),
+        lambda: engine.produce(P0, batch("y"), txn_id=txn),
+        lambda: engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn),
+    ):
+        with pytest.raises(InvalidTxnStatus) as refused:
+            call()
+        assert refused.value.data["current_status"] == "ABORTING"
+        assert refused.value.data["end_reason"] == reason
+        assert told in refused.value.message
+
+
 def test_what_has_been_decided_in_time_never_expires(engine: Engine) -> None:
     decided, ended = open_txn(engine), open_txn(engine)
     engine.coordinator.end(decided, TxnAction.COMMIT)

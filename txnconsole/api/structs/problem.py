@@ -34,6 +34,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     request_id: str = ""
     errors: list[FieldError] = []
     current_status: str = ""
+    end_reason: str = ""
     conflicts: list[dict[str, Any]] = []
     differences: list[Difference] = []
     limit_bytes: int = 0
