@@ -120,14 +120,21 @@ def test_an_open_transaction_is_not_an_orphan(
     assert newest().result == "InvalidTxnStatus"
 
 
-@pytest.mark.parametrize("call", ["offline", "online", "recover", "truncate", "force-abort"])
+@pytest.mark.parametrize("call", ["offline", "online", "snapshot", "recover"])
+def test_what_loses_nothing_is_done_without_a_reason(
+    call: str, operator: Caller, topic: str
+) -> None:
+    assert operator.send("POST", f"{_PARTITION}/{call}").status == 200
+    assert (newest().action, newest().reason) == (f"partition.{call}", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "body"), [("truncate", {"offset": 0}), ("force-abort", {"txn_id": "0:1"})]
+)
 @pytest.mark.parametrize("reason", [None, "", "  "])
-def test_a_reason_is_required(call: str, reason: str | None, operator: Caller, topic: str) -> None:
-    needed: dict[str, dict[str, object]] = {
-        "truncate": {"offset": 0},
-        "force-abort": {"txn_id": "0:1"},
-    }
-    body = needed.get(call, {})
+def test_a_reason_is_required_for_what_is_lost(
+    call: str, body: dict[str, object], reason: str | None, operator: Caller, topic: str
+) -> None:
     answer = operator.post(
         f"{_PARTITION}/{call}", body if reason is None else body | {"reason": reason}
     )

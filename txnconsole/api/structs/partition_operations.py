@@ -16,10 +16,6 @@ from txnconsole.api.structs.fields import (
 
 
 class OperatePartition(Body):
-    reason: Reason
-
-
-class TakeSnapshot(Body):
     reason: Text = ""
 
 

@@ -12,7 +12,6 @@ from txnconsole.api.structs.partition_operations import (
     ForceAbort,
     OnlineAgain,
     OperatePartition,
-    TakeSnapshot,
     TruncatePartition,
     Truncation,
 )
@@ -61,10 +60,10 @@ class SnapshotOfPartition(OperationEndpoint):
     @operation(
         "snapshotPartition",
         Permission.PARTITION_OPERATE,
-        Shape(keyed=True, body=TakeSnapshot, answer=PartitionSummary),
+        Shape(keyed=True, body=OperatePartition, answer=PartitionSummary),
         summary="Snapshot a partition's buffer",
     )
-    def post(self, call: Call[TakeSnapshot, NoQuery]) -> PartitionSummary:
+    def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
         """Recovery starts from it; `GET` of the partition shows it."""
         partitions.snapshot(self.actor(), self.partition, call.body.reason)
         return self.summary()

@@ -185,19 +185,19 @@ def snapshot(context: typer.Context, partition: PartitionArgument, reason: Why =
 
 
 @app.command()
-def recover(context: typer.Context, partition: PartitionArgument, reason: Why) -> None:
+def recover(context: typer.Context, partition: PartitionArgument, reason: Why = "") -> None:
     """Rebuild what is derived from the newest good snapshot and the log."""
     _operate(context, partition, "recover", reason)
 
 
 @app.command()
-def offline(context: typer.Context, partition: PartitionArgument, reason: Why) -> None:
+def offline(context: typer.Context, partition: PartitionArgument, reason: Why = "") -> None:
     """Take it offline: it serves nothing, ends of transactions wait."""
     _operate(context, partition, "offline", reason)
 
 
 @app.command()
-def online(context: typer.Context, partition: PartitionArgument, reason: Why) -> None:
+def online(context: typer.Context, partition: PartitionArgument, reason: Why = "") -> None:
     """Bring it online; decisions on what is open in it are carried out first."""
     session = session_of(context)
     answer = session.send("POST", f"{partition_path(partition)}/online", {"reason": reason})
