@@ -16,7 +16,7 @@ from txnconsole.console.txn_id_forms import parse_txn_id
 
 _COLUMNS = (
     *("sequence", "at", "who", "token_id", "action", "object", "reason", "before", "after"),
-    *("result", "request_id", "hash"),
+    *("result", "request_id", "source", "hash"),
 )
 _TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
 _MOMENT = _TEXT | {"placeholder": "2026-11-22 14:03"}

@@ -68,6 +68,14 @@ def test_the_page_tells_reason_request_and_where_to_get_the_file(
     assert "No entry matches" in operator.get("/audit?who=nobody").content.decode()
 
 
+def test_each_entry_tells_where_it_came_from(entries: list[AuditEntry], operator: Client) -> None:
+    text = operator.get("/audit").content.decode()
+    assert "Source" in text
+    assert re.findall(r"<td>(API|Console|Server)</td>", text) == ["Server", "API", "Console"]
+    lines = operator.get("/audit/export.json").getvalue().decode().splitlines()
+    assert [json.loads(line)["source"] for line in lines] == ["Console", "API", "Server"]
+
+
 def test_a_moment_that_is_none_is_refused_with_the_form(operator: Client) -> None:
     answer = operator.get("/audit?since=yesterday")
     assert answer.status_code == 400
