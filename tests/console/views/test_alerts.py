@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -69,11 +70,34 @@ def test_what_fires_is_shown_with_its_object_value_and_course(
     assert "(1) Alerts" in text
     assert 'href="/topics/public/default/flights/partitions/0/log"' in text
     assert "<polyline" in text
-    assert "Acknowledge…" not in text
+    assert f"/alerts/{alert.pk}/acknowledge" not in text
     region = body(operator.get("/alerts", **HTMX))
     assert "<html" not in region
     assert f"/alerts/{alert.pk}/acknowledge" in region
     assert "Nobody yet" in region
+
+
+@pytest.mark.parametrize(
+    ("page", "label", "permission"),
+    [
+        ("/alerts", "Silence…", "alert.handle"),
+        ("/alerts", "Acknowledge…", "alert.handle"),
+        ("/alerts/{}", "Acknowledge…", "alert.handle"),
+        ("/alerts/silences", "Silence…", "alert.handle"),
+        ("/alerts/silences", "End now", "alert.handle"),
+        ("/alerts/rules", "New rule…", "alert.manage"),
+    ],
+)
+def test_what_a_viewer_may_not_do_is_disabled_and_names_the_permission(
+    engine: Engine, viewer: Client, page: str, label: str, permission: str
+) -> None:
+    alert = fired(engine)
+    Silence.objects.create(
+        objects_matching="topic:*", until=Now() + timedelta(hours=1), reason="work", created_by="ann"
+    )
+    text = body(viewer.get(page.format(alert.pk)))
+    assert re.search(rf"<button [^>]*disabled[^>]*>{label}<", text)
+    assert f'needs <span class="mono">{permission}</span>' in text
 
 
 def test_what_fires_later_waits_behind_a_count_and_what_is_over_keeps_its_place(
@@ -252,7 +276,7 @@ def test_a_rule_is_changed_and_deleted_by_administrators_alone(
     }
     for person in (operator, viewer):
         assert "alert.manage" in body(person.post(path, given), 403)
-        assert 'title="Needs the permission alert.manage"' in body(person.get("/alerts/rules"))
+        assert 'needs <span class="mono">alert.manage</span>' in body(person.get("/alerts/rules"))
     assert "What should the rule measure?" in body(admin.get("/alerts/rules/new"))
     refused = body(admin.post(path, given | {"remind": "0.001"}), 422)
     assert "It must be 0 (never) or a minute at least." in refused

@@ -19,7 +19,7 @@ def test_a_coordinator_shows_its_marks_and_its_oldest_transactions(
     assert "Coordinator 3 (1 open)" in text
     assert f"/transactions/{orders.open}" in text
     assert "Nothing waits for a worker" in text
-    assert "Needs the permission transaction.abort_any" in text
+    assert 'needs <span class="mono">transaction.abort_any</span>' in text
     assert viewer.get("/coordinators/9").status_code == 404
 
 
