@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from django.conf import settings
+from django.utils import timezone
 
 from engine.model.ranges import Ranges
 from txnconsole.console.templatetags.console import (
@@ -10,6 +14,7 @@ from txnconsole.console.templatetags.console import (
     duration,
     lag_bar,
     linked_object,
+    moment,
     offsets,
     size,
     stamp,
@@ -53,6 +58,25 @@ def test_times_are_utc_and_exact_to_whoever_points() -> None:
     html = stamp(datetime(2026, 11, 21, 12, 0, 1, 250, tzinfo=UTC))
     assert ">2026-11-21 12:00:01<" in html
     assert 'title="2026-11-21 12:00:01.000250 UTC"' in html
+
+
+def test_a_moment_names_the_zone_that_it_is_written_in() -> None:
+    with timezone.override("Asia/Kolkata"):
+        assert moment(datetime(2026, 11, 21, 12, tzinfo=UTC)).endswith(
+            ">2026-11-21 17:30:00</time> Asia/Kolkata"
+        )
+    assert moment(None) == "\N{EN DASH}"
+
+
+@pytest.mark.parametrize(
+    "template", sorted((settings.BASE_DIR / "templates").rglob("*.html")), ids=str
+)
+def test_only_a_tables_cell_leaves_the_zone_to_its_heading(template: Path) -> None:
+    for line in template.read_text().splitlines():
+        for found in re.finditer("{% stamp ", line):
+            cell = re.findall(r"</?(?:td|th)\b", line[: found.start()])
+            assert cell, line
+            assert not cell[-1].startswith("</"), line
 
 
 def test_a_state_has_icon_word_and_colour() -> None:

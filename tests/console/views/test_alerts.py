@@ -93,7 +93,10 @@ def test_what_a_viewer_may_not_do_is_disabled_and_names_the_permission(
 ) -> None:
     alert = fired(engine)
     Silence.objects.create(
-        objects_matching="topic:*", until=Now() + timedelta(hours=1), reason="work", created_by="ann"
+        objects_matching="topic:*",
+        until=Now() + timedelta(hours=1),
+        reason="work",
+        created_by="ann",
     )
     text = body(viewer.get(page.format(alert.pk)))
     assert re.search(rf"<button [^>]*disabled[^>]*>{label}<", text)

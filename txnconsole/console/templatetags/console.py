@@ -178,6 +178,12 @@ def zone() -> str:
 
 
 @register.simple_tag
+def moment(value: datetime | None) -> SafeString:
+    """A point in time as :func:`stamp`, with its zone: for where no heading names that."""
+    return stamp(value) if value is None else format_html("{} {}", stamp(value), zone())
+
+
+@register.simple_tag
 def icon(name: str) -> SafeString:
     """An icon of the sprite, hidden from assistive technology: the text beside it says it all."""
     return format_html(
