@@ -138,6 +138,7 @@ urlpatterns = [
     path("settings/theme", settings.theme, name="settings-theme"),
     path("settings/pace", settings.pace, name="settings-pace"),
     path("settings/limits", settings.effective, name="settings-limits"),
+    path("settings/retention", RedirectView.as_view(url="/settings/limits#h-retention")),
     path("settings/masking", masking.masking, name="settings-masking"),
     path("settings/masking/<int:rule_id>/delete", masking.delete, name="settings-masking-delete"),
     path("settings/tokens", tokens.tokens, name="settings-tokens"),

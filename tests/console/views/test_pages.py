@@ -51,6 +51,18 @@ def test_an_empty_system_has_its_pages_too(engine: Engine, viewer: Client, page:
     assert viewer.get(page).status_code == 200
 
 
+def test_an_overview_without_traffic_shows_how_to_produce(
+    engine: Engine, viewer: Client
+) -> None:
+    text = viewer.get("/").content.decode()
+    assert "curl -X POST http://testserver/api/v1/topics/" in text
+    assert "/partitions/0/messages" in text
+
+
+def test_an_overview_with_traffic_needs_no_example(orders: Orders, viewer: Client) -> None:
+    assert "curl -X POST" not in viewer.get("/").content.decode()
+
+
 def test_the_navigation_shows_only_what_the_role_may_open(
     engine: Engine, viewer: Client, operator: Client
 ) -> None:

@@ -216,6 +216,12 @@ def test_nobody_locks_itself_out(admin: Client) -> None:
         assert "Another admin must do this" in answer.content.decode()
 
 
+def test_retention_has_an_address_of_its_own(viewer: Client) -> None:
+    answer = viewer.get("/settings/retention")
+    assert (answer.status_code, answer["Location"]) == (302, "/settings/limits#h-retention")
+    assert 'id="h-retention"' in viewer.get("/settings/limits").content.decode()
+
+
 def test_limits_say_what_sets_them(admin: Client) -> None:
     text = admin.get("/settings/limits").content.decode()
     assert "TXNCONSOLE_MAX_OPEN_PER_OWNER" in text

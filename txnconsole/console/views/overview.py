@@ -15,7 +15,7 @@ from txnconsole.console.audit_log import audit_page
 from txnconsole.console.health import health
 from txnconsole.console.overview_figures import columns, figure_templates
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.summary import HELD_BACK_LIMIT, Summary, read_summary
+from txnconsole.console.summary import HELD_BACK_LIMIT, Summary, issued, read_summary
 from txnconsole.console.views.held_back import with_holders
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue import heartbeat
@@ -77,6 +77,7 @@ def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
         "unlisted": len(held) - len(listed),
         "more_held": len(held) == HELD_BACK_LIMIT,
         "sampled": summary.rates,
+        "is_unused": issued(summary.coordinators.value or ()) == 0,
     }
 
 
