@@ -16,6 +16,7 @@ from txnconsole.client import (
     Message,
     NotAuthenticated,
     PermissionDenied,
+    ProducerFenced,
     RetryPolicy,
     TopicNotFound,
     TransactionAborted,
@@ -152,6 +153,20 @@ def test_transactions_are_found_and_ended_by_their_ids(admin: Client) -> None:
     assert caught.value.data["current_status"] in {"ABORTING", "ABORTED"}
     assert admin.transactions.commit(opened[1], wait=ENDED).status == "COMMITTED"
     assert [each.txn_id for each in admin.transactions.list(client=client, status=["OPEN"])]
+
+
+def test_a_group_is_ended_once_and_tells_each_status(admin: Client) -> None:
+    group = secrets.token_hex(8)
+    winner, loser = (admin.transaction(client=group).txn_id for _ in range(2))
+    for duplicate in (False, True):
+        ended = admin.transactions.end_group(group, guard="q", commit=[winner], abort=[loser])
+        assert (ended.group, ended.duplicate) == (group, duplicate)
+        statuses = {each.txn_id: each.status for each in ended.transactions}
+        assert statuses.keys() == {winner, loser}
+        assert statuses[winner] in ("COMMITTING", "COMMITTED")
+        assert statuses[loser] in ("ABORTING", "ABORTED")
+    with pytest.raises(ProducerFenced):
+        admin.transactions.end_group(group, guard="another", commit=[winner], abort=[loser])
 
 
 def test_a_transaction_is_extended(admin: Client) -> None:

@@ -75,11 +75,19 @@ class TransactionPage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
+class EndedTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction of a group, and how it stands."""
+
+    txn_id: str
+    status: str
+
+
 class EndedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group of transactions that was decided; ``duplicate`` when it had been before."""
 
     group: str
     duplicate: bool
+    transactions: list[EndedTransaction] = []
 
 
 class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
