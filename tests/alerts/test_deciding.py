@@ -45,6 +45,16 @@ CASES = {
         True,
         Decision(step=Step.FIRE),
     ),
+    "pending since a time that a clock has left again": (
+        pending(-3600),
+        True,
+        Decision(step=Step.FIRE, tell=NoticeKind.FIRING),
+    ),
+    "clear since a time that a clock has left again": (
+        firing(clear_since=ago(-3600)),
+        False,
+        Decision(step=Step.STAY, clear_since=NOW),
+    ),
     "pending and clear is forgotten": (pending(29), False, Decision(step=Step.DROP)),
     "pending and unknown waits": (pending(99), None, Decision(step=Step.STAY)),
     "firing and above stays": (firing(), True, Decision(step=Step.STAY)),

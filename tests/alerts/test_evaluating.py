@@ -271,6 +271,29 @@ def test_channels_hear_of_what_is_severe_enough(engine: Engine) -> None:
     assert [notice.channel.name for notice in Notice.objects.all()] == ["all"]
 
 
+def test_whoever_heard_of_an_alert_hears_of_its_end_and_nobody_else(engine: Engine) -> None:
+    rule = rule_of(Kind.HELD_BACK, threshold=0, severity="critical")
+    webhook(name="worst", min_severity="critical")
+    txn_id = hold_back(engine)
+    look(engine, 2)
+    Rule.objects.filter(pk=rule.pk).update(severity="info")
+    webhook(name="late")
+    finish(engine, txn_id)
+    look(engine, 2)
+    assert only().state == AlertState.RESOLVED
+    heard = [(notice.channel.name, notice.kind) for notice in Notice.objects.all()]
+    assert heard == [("worst", NoticeKind.FIRING), ("worst", NoticeKind.RESOLVED)]
+
+
+def test_a_clock_that_goes_back_stops_no_evaluation(engine: Engine) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    evaluate(engine)
+    pass_time(-3600)
+    hold_back(engine)
+    look(engine, 2)
+    assert only().state == AlertState.FIRING
+
+
 def test_switching_a_rule_off_resolves_its_alerts(engine: Engine) -> None:
     rule = rule_of(Kind.HELD_BACK, threshold=0)
     hold_back(engine)

@@ -12,7 +12,7 @@ message: queued -> sent | dead; dead -> queued, when somebody has it sent again.
 Invariants
     A rule and an object have at most one alert that is not resolved (a unique index).
     A change of state and its notices are one SQL transaction, which also moves the rule's
-    ``measured_at`` forward by compare-and-set: two workers never fire one alert twice, and a
+    ``measured_at`` on by compare-and-set: two workers never fire one alert twice, and a
     measurement that is older than what has been decided decides nothing.
     A notice belongs to at most one message. A message is sent by who has its lease; it arrives at
     least once, and its id tells a repetition.

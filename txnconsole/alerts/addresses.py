@@ -112,7 +112,11 @@ def _is_public(text: str) -> bool:
             return _is_public(str(inner))
         if address in _NAT64:
             return _is_public(str(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)))
+        if address not in _UNICAST:  # Such as fec0::/10, which Python calls global.
+            return False
     return address.is_global and not address.is_multicast
 
 
+#: Of IPv6 all addresses of the public internet.
+_UNICAST = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")

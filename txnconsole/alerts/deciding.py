@@ -70,7 +70,8 @@ def _pending(limits: Limits, known: Known, *, above: bool | None, now: datetime)
         return Decision(step=Step.STAY)
     if not above:
         return Decision(step=Step.DROP)
-    if now - known.pending_since < limits.hold:
+    # Before it began: the clock has gone back, and nobody knows for how long it has been.
+    if timedelta() <= now - known.pending_since < limits.hold:
         return Decision(step=Step.STAY)
     return Decision(step=Step.FIRE, tell=_telling(limits, known, now))
 
@@ -81,7 +82,7 @@ def _firing(limits: Limits, known: Known, *, above: bool | None, now: datetime) 
         return Decision(step=Step.STAY, clear_since=known.clear_since, tell=tell)
     if above:
         return Decision(step=Step.STAY, tell=_telling(limits, known, now))
-    clear_since = known.clear_since or now
+    clear_since = min(known.clear_since or now, now)
     if now - clear_since >= limits.clear:
         tell = None if known.notified_at is None else NoticeKind.RESOLVED
         return Decision(step=Step.RESOLVE, clear_since=clear_since, tell=tell)

@@ -1,8 +1,8 @@
 """Going through all rules: measure, decide, write down (invariants: the package).
 
 May run at any time and on two workers at once. What one rule's evaluation changes is one SQL
-transaction, whose first statement moves the rule's ``measured_at`` forward: of two that meet, the
-one that measured earlier finds nothing to change.
+transaction, whose first statement moves the rule's ``measured_at`` on from where it was before the
+measuring: of two that meet, the second finds nothing to change, whatever the clock says.
 """
 
 from __future__ import annotations
@@ -68,9 +68,11 @@ def _known_objects() -> Mapping[Kind, set[str]]:
 def _apply(rule: Rule, measured: Measured, silences: Sequence[Silence], at: datetime) -> int:
     """Decide on one rule and write it down; how many alerts began to fire or were resolved."""
     with transaction.atomic():
-        mine = Rule.objects.filter(pk=rule.pk, changed_at=rule.changed_at, measured_at__lt=at)
+        mine = Rule.objects.filter(
+            pk=rule.pk, changed_at=rule.changed_at, measured_at=rule.measured_at
+        )
         if not mine.update(measured_at=at):
-            return 0  # Somebody has measured later, or changed the rule meanwhile.
+            return 0  # Somebody has evaluated or changed the rule meanwhile.
         alerts = {
             alert.object: alert
             for alert in Alert.objects.select_for_update()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from txnconsole.alerts.kinds import Severity
@@ -11,14 +11,29 @@ from txnconsole.alerts.states import NoticeKind
 
 
 def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
-    """Note, within the surrounding SQL transaction, what the channels that take an alert of its
-    severity are to be told."""
+    """Note, within the surrounding SQL transaction, what channels are to be told: those that take
+    an alert of its severity, or those that have heard of it when it is over."""
     if not told:
         return
     channels = list(Channel.objects.filter(enabled=True).order_by("id"))
+    heard = _heard([alert for alert, kind in told if kind is NoticeKind.RESOLVED])
     Notice.objects.bulk_create(
         Notice(channel=channel, alert=alert, kind=kind, value=alert.value, at=at)
         for alert, kind in told
         for channel in channels
-        if Severity(alert.severity).rank >= Severity(channel.min_severity).rank
+        if (
+            channel.pk in heard[alert.pk]
+            if alert.pk in heard
+            else Severity(alert.severity).rank >= Severity(channel.min_severity).rank
+        )
     )
+
+
+def _heard(alerts: Iterable[Alert]) -> dict[int, set[int]]:
+    """The channels that have heard of each of the alerts; without alerts of which none has, as of
+    silent workers, which are told when they are over."""
+    heard: dict[int, set[int]] = {}
+    notices = Notice.objects.filter(alert__in=alerts)
+    for alert_id, channel_id in notices.values_list("alert_id", "channel_id"):
+        heard.setdefault(alert_id, set()).add(channel_id)
+    return heard
