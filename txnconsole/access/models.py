@@ -1,4 +1,4 @@
-"""Tokens of programs, and what of messages is masked."""
+"""Tokens of programs, what of messages is masked, and attempts to sign in."""
 
 from __future__ import annotations
 
@@ -57,3 +57,16 @@ class MaskingRule(models.Model):
     def __str__(self) -> str:
         part = f"{self.part} {self.name}" if self.name else self.part
         return f"{self.effect} the {part} in {self.topics}"
+
+
+class SignInAttempts(models.Model):
+    """Attempts to sign in within one window of time (txnconsole/access/sign_ins.py)."""
+
+    key = models.CharField(
+        max_length=64, primary_key=True, help_text="SHA-256 of address and name, hex."
+    )
+    attempts = models.IntegerField()
+    since = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.attempts} attempts since {self.since}"

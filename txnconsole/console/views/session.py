@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from math import ceil
+from typing import Any
+
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+
+from txnconsole.access import sign_ins
+from txnconsole.access.addresses import address_of
+
+
+class SignInForm(AuthenticationForm):
+    """Takes no more attempts than :mod:`txnconsole.access.sign_ins` allows."""
+
+    request: HttpRequest
+    #: How long to wait, of who has made too many.
+    wait: timedelta | None = None
+
+    def clean(self) -> dict[str, Any]:
+        name, address = self.cleaned_data.get("username"), address_of(self.request)
+        if not name or "password" not in self.cleaned_data:
+            return self.cleaned_data
+        self.wait = sign_ins.begin(name, address)
+        if self.wait is not None:
+            minutes = ceil(self.wait / timedelta(minutes=1))
+            raise ValidationError(
+                f"Too many attempts. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
+            )
+        cleaned = super().clean()
+        sign_ins.succeeded(name, address)
+        return cleaned
 
 
 class Login(LoginView):
     """The login page; who is signed in already goes on to where they wanted."""
 
+    form_class = SignInForm
     template_name = "console/login.html"
     redirect_authenticated_user = True
     next_page = "console:overview"
+
+    def form_invalid(self, form: SignInForm) -> HttpResponse:
+        answer = super().form_invalid(form)
+        if form.wait is not None:
+            answer.status_code = 429
+            answer["Retry-After"] = str(ceil(form.wait.total_seconds()))
+        return answer
 
 
 class Logout(LogoutView):

@@ -1,0 +1,83 @@
+"""Signing in with a password, and how often it may be guessed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.http import HttpResponse
+from django.test import Client
+
+from txnconsole.access import sign_ins
+from txnconsole.access.models import SignInAttempts
+
+_PASSWORD = "correct horse staple"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def ann() -> User:
+    return User.objects.create_user("ann", password=_PASSWORD)
+
+
+def sign_in(name: str = "ann", password: str = _PASSWORD, **headers: Any) -> HttpResponse:
+    answer: Any = Client().post("/login", {"username": name, "password": password}, **headers)
+    return answer
+
+
+def test_a_password_is_guessed_so_often_and_then_not_even_looked_at() -> None:
+    guesses = [sign_in(password=f"guess {number}") for number in range(sign_ins.FOR_ONE_NAME + 2)]
+    assert [answer.status_code for answer in guesses] == [200] * sign_ins.FOR_ONE_NAME + [429] * 2
+    assert 0 < int(guesses[-1]["Retry-After"]) <= sign_ins.WINDOW.total_seconds()
+    refused = sign_in()
+    assert refused.status_code == 429
+    assert "Too many attempts" in refused.content.decode()
+    assert sign_in(REMOTE_ADDR="192.0.2.7").status_code == 302, "nobody locks another out"
+    SignInAttempts.objects.update(since=F("since") - sign_ins.WINDOW)
+    assert sign_in().status_code == 302
+
+
+def test_a_name_that_nobody_has_is_refused_in_the_same_way() -> None:
+    statuses = [sign_in("nobody").status_code for _ in range(sign_ins.FOR_ONE_NAME + 1)]
+    assert statuses == [200] * sign_ins.FOR_ONE_NAME + [429]
+
+
+def test_who_tries_many_names_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_ins, "FROM_ONE_ADDRESS", 3)
+    statuses = [sign_in(f"name-{number}").status_code for number in range(5)]
+    assert statuses == [200, 200, 200, 429, 429]
+
+
+def test_whoever_knows_the_password_signs_in_as_often_as_they_like(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sign_ins, "FOR_ONE_NAME", 2)
+    monkeypatch.setattr(sign_ins, "FROM_ONE_ADDRESS", 4)
+    for _ in range(3):
+        assert sign_in(password="mistyped").status_code == 200
+        assert sign_in().status_code == 302
+
+
+def test_neither_names_nor_addresses_are_kept() -> None:
+    sign_in("hunter2")
+    kept = str(list(SignInAttempts.objects.values()))
+    assert "hunter2" not in kept
+    assert "127.0.0.1" not in kept
+
+
+def test_what_is_over_is_forgotten() -> None:
+    sign_in("first")
+    SignInAttempts.objects.update(since=F("since") - sign_ins.WINDOW)
+    sign_in("second")
+    assert SignInAttempts.objects.count() == 2
+
+
+def test_the_address_to_go_on_to_is_ours() -> None:
+    for elsewhere in ("https://evil.example/", "//evil.example/", r"\\evil.example"):
+        answer: Any = Client().post(
+            "/login", {"username": "ann", "password": _PASSWORD, "next": elsewhere}
+        )
+        assert answer["Location"] == "/"
