@@ -46,6 +46,19 @@ def test_answers_tell_the_rate_refused_ones_too(
     assert Caller().get("/topics").status == 401
 
 
+def test_who_has_no_good_token_has_the_rate_of_an_address(
+    as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(throttling, "_rate", RequestRate(0.4, 3))
+    guesses = [Caller(), Caller("txc_" + "A" * 43), Caller(), Caller("txc_" + "B" * 43), Caller()]
+    answers = [guess.get("/topics") for guess in guesses]
+    assert [answer.status for answer in answers] == [401, 401, 401, 429, 429]
+    assert answers[-1].is_problem(429, "LimitExceeded")
+    assert "RateLimit-Limit" not in answers[0].headers
+    assert as_role("viewer").get("/topics").status == 200
+
+
 def test_a_tokens_rate_holds_over_all_processes(
     as_role: Callable[..., Caller], valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import structlog
 from django.db import connection
@@ -31,7 +32,7 @@ def begin(name: str, address: str | None) -> timedelta | None:
     for key, most in ((_key(address), FROM_ONE_ADDRESS), (_key(address, name), FOR_ONE_NAME)):
         with connection.cursor() as cursor:
             cursor.execute(_COUNT, {"key": key, "window": WINDOW.total_seconds()})
-            attempts, left = cursor.fetchone()
+            attempts, left = cast("tuple[int, timedelta]", cursor.fetchone())
         if attempts > most:
             _log.warning("too many attempts to sign in", address=address, attempts=attempts)
             return max(timedelta(seconds=1), left)

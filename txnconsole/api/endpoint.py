@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import PermissionDenied
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -54,9 +55,17 @@ class Endpoint(APIView):
     #: Without OPTIONS: the schema tells more, and ``Allow`` names what there is.
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]  # noqa: RUF012 - its base says so
 
+    def initial(self, request: Request, *args: object, **path: str) -> None:
+        try:
+            super().initial(request, *args, **path)
+        except (NotAuthenticated, AuthenticationFailed):
+            self.check_throttles(request)  # Guessing tokens has its address's rate.
+            raise
+
     def finalize_response(self, request: Request, response: Any, *args: Any, **path: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **path)
-        tell_rate(request, answer)
+        if answer.status_code != HTTPStatus.UNAUTHORIZED:
+            tell_rate(request, answer)
         return answer
 
     def allow_topic(self, topic: TopicName) -> None:

@@ -45,11 +45,12 @@ class Login(LoginView):
     redirect_authenticated_user = True
     next_page = "console:overview"
 
-    def form_invalid(self, form: SignInForm) -> HttpResponse:
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         answer = super().form_invalid(form)
-        if form.wait is not None:
+        wait = form.wait if isinstance(form, SignInForm) else None
+        if wait is not None:
             answer.status_code = 429
-            answer["Retry-After"] = str(ceil(form.wait.total_seconds()))
+            answer["Retry-After"] = str(ceil(wait.total_seconds()))
         return answer
 
 
