@@ -36,3 +36,15 @@ def test_a_beat_is_seen_until_it_is_too_old(valkey_url: str) -> None:
         client.zincrby(KEY, -4000, "worker@one")
     heartbeat.beat("worker@two")
     assert [beat.worker for beat in heartbeat.beats() or ()] == ["worker@two"]
+
+
+def test_the_last_run_of_a_task_is_the_last_that_was_carried_out(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert heartbeat.last_runs() == {}
+    heartbeat.carried_out("sweep")
+    assert heartbeat.last_runs().keys() == {"sweep"}
+    assert 0 <= heartbeat.last_runs()["sweep"] < 5_000
+    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
+    heartbeat.carried_out("expire")
+    assert heartbeat.last_runs() == {}

@@ -120,6 +120,7 @@ def test_the_heartbeat_needs_a_worker_that_carries_out_tasks(
     assert heartbeat.workers_seen() is False
     start("worker")
     assert until(lambda: heartbeat.workers_seen() is True)
+    assert until(lambda: heartbeat.last_runs().keys() == {"expire", "sweep", "take_snapshots"})
     assert beat.tend() is None
 
 

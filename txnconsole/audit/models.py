@@ -35,6 +35,9 @@ class AuditEntry(models.Model):
         db_table = "audit_entry"
         ordering: ClassVar = ["-sequence"]
 
+    def __str__(self) -> str:
+        return f"{self.sequence}: {self.who} {self.action} {self.object}"
+
     @property
     def source(self) -> str:
         """Where it came from: a program's token, a person's session, or neither, which is a worker
@@ -42,6 +45,3 @@ class AuditEntry(models.Model):
         if self.token_id is not None:
             return "API"
         return "Console" if self.request_id else "Server"
-
-    def __str__(self) -> str:
-        return f"{self.sequence}: {self.who} {self.action} {self.object}"

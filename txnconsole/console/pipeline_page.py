@@ -13,8 +13,13 @@ from django.db import connection as database
 from django.db.models import Count
 from django.db.models.functions import Now
 
+from engine.model.transaction import TransactionFilter
+from engine.model.txn_status import TxnStatus
 from txnconsole.console.live.feed import digest
 from txnconsole.console.newer import MOST
+from txnconsole.console.reads import Region, region
+from txnconsole.console.transaction_views import COUNTED
+from txnconsole.enginedb.wiring import engine
 from txnconsole.queue import connection, heartbeat
 from txnconsole.runs.kinds import KINDS, Kind, schedule_faults
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunState
@@ -23,6 +28,11 @@ PAGE_ROWS = 30
 #: A run is fresh enough to change a page that shows it for so many of the newest.
 _WATCHED = 50
 _DAY = timedelta(days=1)
+#: What expiry and finalization still have to do.
+_DUE = (
+    TransactionFilter(overdue=True),
+    TransactionFilter(statuses=(TxnStatus.COMMITTING, TxnStatus.ABORTING)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,17 @@ class Job:
     kind: Kind
     newest: PipelineRun | None
     every: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask:
+    """What workers do again and again: its last run, None when nobody knows, and what waits for
+    it, up to :data:`COUNTED`."""
+
+    name: str
+    does: str
+    last_ms: int | None
+    waiting: Region[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +67,7 @@ class Overview:
     #: None: Redis does not answer.
     tasks_waiting: int | None
     workers_seen: bool | None
+    tasks: Sequence[PeriodicTask]
     #: Kinds in the schedule that cannot be started, and why.
     schedule_faults: Mapping[str, str]
     now: datetime
@@ -71,20 +93,43 @@ def read_overview() -> Overview:
     )
     failed = PipelineRun.objects.filter(state=RunState.FAILED, ended_at__gt=Now() - _DAY)
     audits = _listed().filter(kind="audit", state=RunState.DONE)
+    newest = _newest()
     return Overview(
-        jobs=[
-            Job(kind, _listed().filter(kind=kind.name).first(), _every(kind.name))
-            for kind in KINDS.values()
-        ],
+        jobs=[Job(kind, newest.get(name), _every(name)) for name, kind in KINDS.items()],
         running=counts.get(RunState.RUNNING, 0),
         queued=counts.get(RunState.QUEUED, 0),
         failed_today=failed.count(),
         audit=audits.first(),
         tasks_waiting=connection.queued(),
         workers_seen=heartbeat.workers_seen(),
+        tasks=_tasks(),
         schedule_faults=schedule_faults(settings.PIPELINE_SCHEDULE),
         now=_now(),
     )
+
+
+def _newest() -> dict[str, PipelineRun]:
+    """The newest run of each kind, all asked for at once."""
+    first, *others = (_listed().filter(kind=kind)[:1] for kind in KINDS)
+    return {run.kind: run for run in first.union(*others, all=True)}
+
+
+def _tasks() -> list[PeriodicTask]:
+    last = heartbeat.last_runs()
+    late = region(lambda: len(engine().inspect.late_snapshots(COUNTED).late))
+    counted = region(lambda: engine().coordinator.count_each(_DUE, limit=COUNTED))
+    overdue, decided = (
+        Region(error=counted.error) if counted.value is None else Region(counted.value[place][0])
+        for place in range(len(_DUE))
+    )
+    return [
+        PeriodicTask(name, does, last.get(name), waiting)
+        for name, does, waiting in (
+            ("expire", "Aborts open transactions past their deadline", overdue),
+            ("sweep", "Carries out what is decided and was not yet", decided),
+            ("take_snapshots", "Snapshots partitions that changed since their last one", late),
+        )
+    ]
 
 
 def read_runs(*, kind: str, state: str, below: int | None, above: int | None = None) -> RunList:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from txnconsole.queue.connection import connection
 
 #: A sorted set: each worker with the second, by Redis's clock, of its last beat.
 _KEY = "txnconsole:workers:beats"
+#: A hash: tasks with the second, by Redis's clock, at which each was last carried out.
+_TASKS = "txnconsole:workers:tasks"
 #: Seconds from the last beat until workers count as silent.
 TTL_SECONDS = 10
 #: A worker that has not beaten for so many seconds is forgotten: it was taken away on purpose.
@@ -60,6 +63,24 @@ def workers_seen() -> bool | None:
     """Whether a worker carried out a task within ``TTL_SECONDS``; None when Redis is gone."""
     found = beats()
     return None if found is None else any(not beat.silent for beat in found)
+
+
+def carried_out(task: str) -> None:
+    """Note that ``task`` was carried out; never fails."""
+    with suppress(redis.RedisError):
+        client = connection()
+        client.hset(_TASKS, task, str(_now(client)))
+
+
+def last_runs() -> Mapping[str, int]:
+    """How many milliseconds ago each task was carried out; nothing when Redis is gone."""
+    try:
+        client = connection()
+        now = _now(client)
+        found: Any = client.hgetall(_TASKS)
+    except redis.RedisError:
+        return {}
+    return {task.decode(): max(0, int(1000 * (now - float(at)))) for task, at in found.items()}
 
 
 def _now(client: redis.Redis) -> float:

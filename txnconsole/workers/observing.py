@@ -15,10 +15,13 @@ from engine import tracing
 from engine.model.figures import FigureName
 from engine.tracing import Kind
 from txnconsole.enginedb import wiring
+from txnconsole.queue import heartbeat
 from txnconsole.queue.wakeup import REQUEST_ID, TRACEPARENT
 from txnconsole.tracing import flush
 
 _RUN = "txnconsole_run"
+#: Whose last run the console shows.
+_SHOWN = frozenset({"expire", "sweep", "take_snapshots"})
 
 
 @task_prerun.connect
@@ -44,9 +47,11 @@ def finish(task: Task[Any, Any], state: str | None = None, **_: object) -> None:
         return
     run, started = begun
     run.close()
+    name = task.name.removeprefix("txnconsole.")
     result = "done" if state == "SUCCESS" else "failed"
-    label = f"{task.name.removeprefix('txnconsole.')}/{result}"
-    wiring.engine().figures.observe(FigureName.TASKS, monotonic() - started, label)
+    wiring.engine().figures.observe(FigureName.TASKS, monotonic() - started, f"{name}/{result}")
+    if name in _SHOWN and result == "done":
+        heartbeat.carried_out(name)
 
 
 @worker_process_shutdown.connect

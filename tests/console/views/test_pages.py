@@ -51,9 +51,7 @@ def test_an_empty_system_has_its_pages_too(engine: Engine, viewer: Client, page:
     assert viewer.get(page).status_code == 200
 
 
-def test_an_overview_without_traffic_shows_how_to_produce(
-    engine: Engine, viewer: Client
-) -> None:
+def test_an_overview_without_traffic_shows_how_to_produce(engine: Engine, viewer: Client) -> None:
     text = viewer.get("/").content.decode()
     assert "curl -X POST http://testserver/api/v1/topics/" in text
     assert "/partitions/0/messages" in text

@@ -12,8 +12,10 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from engine import Engine
+from engine.model.txn_status import TxnAction
 from txnconsole.audit.models import AuditEntry
 from txnconsole.preferences.models import Preferences
+from txnconsole.queue import heartbeat
 from txnconsole.runs.models import Figure, PipelineRun, RunState
 
 pytestmark = pytest.mark.usefixtures("valkey_url")
@@ -54,6 +56,22 @@ def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Clien
     assert PipelineRun.objects.order_by("-id")[0].repeats == run.pk
     actions = [entry.action for entry in AuditEntry.objects.order_by("sequence")]
     assert actions == ["run.start", "run.start", "run.cancel", "run.repeat"]
+
+
+def test_what_workers_do_again_and_again_has_its_last_run_and_what_waits(
+    engine: Engine, viewer: Client
+) -> None:
+    engine.coordinator.open(owner="alice", tc_id=3, timeout_ms=1_000)
+    ended = engine.coordinator.open(owner="alice", tc_id=3).txn_id
+    engine.coordinator.end(ended, TxnAction.ABORT)
+    heartbeat.carried_out("expire")
+    page = viewer.get("/pipeline").content.decode()
+    rows = dict(re.findall(r'<tr id="task-(\w+)">(.*?)</tr>', page, re.DOTALL))
+    assert list(rows) == ["expire", "sweep", "take_snapshots"]
+    assert " ago<" in rows["expire"]
+    assert "not known" in rows["sweep"]
+    assert '<td class="right num">1</td>' in rows["sweep"]
+    assert '<td class="right num">0</td>' in rows["take_snapshots"]
 
 
 def test_a_schedule_that_cannot_be_kept_says_which_part_and_why(

@@ -23,6 +23,7 @@ from txnconsole.console.pipeline_page import (
     read_runs,
 )
 from txnconsole.console.slices import slice_of
+from txnconsole.console.transaction_views import COUNTED
 from txnconsole.runs import operating, starting
 from txnconsole.runs.kinds import KINDS, Kind, kind_named
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
@@ -59,6 +60,7 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
         "channel": "pipeline",
         "position": read_position(),
         "overview": read_overview(),
+        "most_counted": COUNTED,
         "list": runs,
         "newer": Newer(runs.newer, newest),
         "region": _region(below, runs.known, listed),
