@@ -55,7 +55,7 @@ class Endpoint(APIView):
     #: Without OPTIONS: the schema tells more, and ``Allow`` names what there is.
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]  # noqa: RUF012 - its base says so
 
-    def initial(self, request: Request, *args: object, **path: str) -> None:
+    def initial(self, request: Request, *args: Any, **path: Any) -> None:
         try:
             super().initial(request, *args, **path)
         except (NotAuthenticated, AuthenticationFailed):
