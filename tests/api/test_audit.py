@@ -65,6 +65,35 @@ def test_a_deadline_that_was_moved_is_in_the_audit_log(
     assert before < after
 
 
+def test_a_change_without_the_right_to_it_is_in_the_audit_log(
+    topic: str, as_role: Callable[..., Caller]
+) -> None:
+    """Reading is not, nor are messages, which it does not tell of when they are allowed either."""
+    viewer = as_role("viewer", user="val")
+    limited = as_role("admin", topics="public/other/*", user="lim")
+    path = f"/topics/{topic}"
+    answers = [
+        viewer.delete(path),
+        limited.put(path, {"partitions": 2}),
+        limited.put("/users/eve", {"roles": ["admin"]}),
+        viewer.get("/audit"),
+        viewer.post(f"{path}/partitions/0/messages", {"messages": [{"payload": "x"}]}),
+        Caller().delete(path),
+    ]
+    assert [answer.status for answer in answers] == [403] * 5 + [401]
+    entries = as_role("operator").get("/audit").json["items"]
+    found = [
+        (each["who"], each["action"], each["object"], each["result"])
+        for each in entries
+        if each["result"] != "done"
+    ]
+    assert found == [
+        ("lim", "access.manage", "PUT /api/v1/users/eve", "PermissionDenied"),
+        ("lim", "topic.change", f"PUT /api/v1{path}", "PermissionDenied"),
+        ("val", "topic.change", f"DELETE /api/v1{path}", "PermissionDenied"),
+    ]
+
+
 @pytest.fixture
 def operator(as_role: Callable[..., Caller]) -> Caller:
     return as_role("operator", user="olga")

@@ -59,6 +59,15 @@ def test_who_has_no_good_token_has_the_rate_of_an_address(
     assert as_role("viewer").get("/topics").status == 200
 
 
+def test_what_is_refused_has_its_rate_as_well(
+    as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(throttling, "_rate", RequestRate(0.4, 2))
+    viewer = as_role("viewer")
+    assert [viewer.get("/users").status for _ in range(3)] == [403, 403, 429]
+
+
 def test_a_tokens_rate_holds_over_all_processes(
     as_role: Callable[..., Caller], valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NoReturn
 
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
@@ -19,6 +19,7 @@ from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.authentication import ConsoleAuthentication, TokenAuthentication
 from txnconsole.access.principal import ALL_TOPICS
+from txnconsole.access.refusing import record_refusal
 from txnconsole.access.requests import principal_behind, principal_of_request
 from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation
@@ -58,9 +59,29 @@ class Endpoint(APIView):
     def initial(self, request: Request, *args: Any, **path: Any) -> None:
         try:
             super().initial(request, *args, **path)
-        except (NotAuthenticated, AuthenticationFailed):
+        except AuthenticationFailed:
             self.check_throttles(request)  # Guessing tokens has its address's rate.
             raise
+
+    def permission_denied(
+        self, request: Request, message: str | None = None, code: str | None = None
+    ) -> NoReturn:
+        self.check_throttles(request)  # What is refused has its rate as well.
+        if principal_behind(request) is None:
+            raise NotAuthenticated
+        self.refuse(message or "This is not allowed to the caller.")
+
+    def refuse(self, why: str) -> NoReturn:
+        """Refuse a call for want of a right; one that would change something is recorded.
+
+        Raises:
+            PermissionDenied: always.
+        """
+        method = self.request.method or ""
+        wanted = operation_of(self, method)
+        if wanted is not None:
+            record_refusal(self.actor(), wanted.needs, method=method, path=self.request.path)
+        raise PermissionDenied(why)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **path: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **path)
@@ -75,9 +96,7 @@ class Endpoint(APIView):
         """
         principal = principal_of_request(self.request)
         if not principal.may_use(topic):
-            raise PermissionDenied(
-                f"The token is for {', '.join(principal.topics)}; {topic} is none of them."
-            )
+            self.refuse(f"The token is for {', '.join(principal.topics)}; {topic} is none of them.")
 
     def actor(self) -> Actor:
         """The caller, as the audit log knows it."""
@@ -93,7 +112,7 @@ class AccessEndpoint(Endpoint):
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
         if principal_of_request(request).topics != ALL_TOPICS:
-            raise PermissionDenied(
+            self.refuse(
                 "A token that is limited to topics manages no tokens, users or masking rules."
             )
 

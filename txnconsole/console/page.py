@@ -18,7 +18,9 @@ from django.views.decorators.gzip import gzip_page
 from engine.model.errors import EngineError, InvalidRequest, NotFound
 from engine.postgres import absences, deadlines
 from txnconsole.access.principal import Principal, principal_of
+from txnconsole.access.refusing import record_refusal
 from txnconsole.access.roles import Permission
+from txnconsole.audit.chain import Actor
 from txnconsole.preferences.models import Preferences, preferences_of
 
 P = ParamSpec("P")
@@ -81,7 +83,11 @@ def show(
 
 
 def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:
-    """The page that names the missing permission."""
+    """The page that names the missing permission; the attempt to change something is recorded."""
+    principal = principal_of(request.user)
+    if principal is not None:
+        actor = Actor(principal.name, request_id=request.META.get("REQUEST_ID", ""))
+        record_refusal(actor, permission, method=request.method or "", path=request.path)
     if asked_by_script(request):
         return refused(request, 403, "Forbidden", f"This needs the permission {permission}.")
     return _rendered(request, "403.html", {"permission": permission}, status=403)

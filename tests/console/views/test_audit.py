@@ -41,6 +41,18 @@ def listed(client: Client, query: str) -> list[str]:
     return [name for name in ("bob", "feed", "ann") if f"<td>{name}" in text]
 
 
+def test_a_change_without_the_right_to_it_is_recorded() -> None:
+    viewer = signed_in("viewer")
+    assert viewer.get("/settings/users").status_code == 403
+    assert viewer.post("/settings/users", {"name": "eve"}).status_code == 403
+    assert viewer.post("/settings/masking", {"topics": "*"}).status_code == 403
+    found = AuditEntry.objects.order_by("sequence").values_list("who", "action", "object", "result")
+    assert list(found) == [
+        ("a-viewer", "access.manage", "POST /settings/users", "PermissionDenied"),
+        ("a-viewer", "access.manage", "POST /settings/masking", "PermissionDenied"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("query", "shown"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
 from engine.model.page import decode_cursor, encode_cursor
@@ -41,7 +40,7 @@ class AlertEndpoint(Endpoint):
     def initial(self, request: Request, *args: object, **path: int) -> None:
         super().initial(request, *args, **path)
         if principal_of_request(request).topics != ALL_TOPICS:
-            raise PermissionDenied("Alerts are of all topics; the token is limited to some.")
+            self.refuse("Alerts are of all topics; the token is limited to some.")
         self.ids = {name: min(value, INT64_MAX) for name, value in path.items()}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rest_framework.exceptions import PermissionDenied
-
 from engine.model.errors import TransactionConflict
 from engine.model.message import MessageID
 from engine.model.page import decode_cursor, encode_cursor
@@ -150,7 +148,7 @@ class Position(SubscriptionEndpoint):
         """
         body = call.body
         if body.force and not call.principal.may(Permission.TRANSACTION_ABORT_ANY):
-            raise PermissionDenied("force ends transactions of others: it is an operator's.")
+            self.refuse("force ends transactions of others: it is an operator's.")
         ended = operations.seek(
             self.actor(),
             self.subscription,

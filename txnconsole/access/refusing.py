@@ -1,0 +1,18 @@
+"""Changes that somebody has no right to: each attempt is in the audit log."""
+
+from __future__ import annotations
+
+from txnconsole.access.roles import Permission
+from txnconsole.audit.chain import Actor, Change, record
+
+_READING = frozenset({"GET", "HEAD"})
+#: What the audit log does not tell of when it is allowed either.
+_TOLD_ELSEWHERE = frozenset(
+    {Permission.MESSAGE_PRODUCE, Permission.MESSAGE_CONSUME, Permission.TRANSACTION_USE}
+)
+
+
+def record_refusal(actor: Actor, permission: Permission, *, method: str, path: str) -> None:
+    """Record that a change was refused, under the permission that it needs."""
+    if method not in _READING and permission not in _TOLD_ELSEWHERE:
+        record(Change(actor, permission, f"{method} {path}", result="PermissionDenied"))
