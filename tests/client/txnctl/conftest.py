@@ -23,6 +23,9 @@ class Ran:
 
     @property
     def json(self) -> list[Any]:
+        """What a list gives; of other commands each line."""
+        if self.out.startswith("["):
+            return list(json.loads(self.out))
         return [json.loads(line) for line in self.out.splitlines()]
 
 

@@ -324,3 +324,15 @@ def test_control_characters_of_users_do_not_reach_the_terminal(
         assert "[bold]k[/bold]\\x1b[2J\\x0a" in out
     as_json = txnctl("-o", "json", "tail", name, "--from-start", "--no-follow").out
     assert json.loads(as_json)["payload"] == "\x1b[31mred\x07"
+
+
+def test_a_list_is_one_json_array_and_an_object_one_json_object(
+    server: Served, txnctl: Txnctl
+) -> None:
+    name = f"{server.topic()}-made"
+    made = json.loads(txnctl("topics", "create", name, "-o", "json").out)
+    assert made["topic"] == name
+    listed = json.loads(txnctl("topics", "list", "-o", "json", "--limit", "500").out)
+    assert name in {each["topic"] for each in listed}
+    assert txnctl("subscriptions", "list", name, "-o", "json").out == "[]\n"
+    assert txnctl("partitions", "blockers", f"{name}:0", "-o", "json").out == "[]\n"

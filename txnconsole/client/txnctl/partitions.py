@@ -108,7 +108,7 @@ def blockers(
     """List the transactions under the stable position, and what ending each would free."""
     session = session_of(context)
     items = list(session.pages(f"{partition_path(partition)}/blockers", limit=limit))
-    if not items:
+    if not items and session.output is Output.TABLE:
         session.say("Nothing holds this partition up.")
         return
     session.show_rows(items, BLOCKERS)

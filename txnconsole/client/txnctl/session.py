@@ -84,11 +84,14 @@ class Session:
             left = None if left is None else left - len(page["items"])
 
     def show_rows(self, rows: Iterable[Json], columns: Sequence[Column]) -> None:
-        """A table for people, or where it does not fit a narrow terminal a block for each row; one
-        JSON value a line for programs, as they come."""
+        """A table for people, or where it does not fit a narrow terminal a block for each row; for
+        programs a JSON array, a row a line, as they come."""
         if self.output is Output.JSON:
+            before = "["
             for row in rows:
-                self.show_json(row)
+                typer.echo(f"{before}\n{_written(row)}", nl=False)
+                before = ","
+            typer.echo("[]" if before == "[" else "\n]")
             return
         found = list(rows)
         made = rows_table(found, columns, width=self.out.width)
@@ -103,6 +106,13 @@ class Session:
         if left_out:
             self.err.print(f"Not shown, for want of room: {', '.join(left_out)}.", style="dim")
 
+    def show_row(self, row: Json, columns: Sequence[Column]) -> None:
+        """One object, as a row."""
+        if self.output is Output.JSON:
+            self.show_json(row)
+        else:
+            self.show_rows([row], columns)
+
     def show(self, answer: Json, fields: Fields) -> None:
         """One object."""
         if self.output is Output.JSON:
@@ -111,7 +121,8 @@ class Session:
             self.out.print(fields_table(answer, fields))
 
     def show_json(self, value: Json) -> None:
-        typer.echo(json.dumps(value, ensure_ascii=False))
+        """One JSON value, on a line."""
+        typer.echo(_written(value))
 
     def _tell_missing(self, answer: Json) -> None:
         """What an answer lacks, because a database did not answer, on standard error."""
@@ -139,6 +150,10 @@ class Session:
         """Tell people something that programs do not need."""
         if self.output is Output.TABLE:
             self.out.print(text, markup=False)
+
+
+def _written(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _change(method: str, path: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> Call[Json]:

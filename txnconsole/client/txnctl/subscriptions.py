@@ -102,7 +102,7 @@ def create(
         "initial_position": initial_position,
         "ack_timeout_ms": milliseconds("--ack-timeout", ack_timeout),
     }
-    session.show_rows([session.send("PUT", subscription_path(topic, subscription), body)], _LIST)
+    session.show_row(session.send("PUT", subscription_path(topic, subscription), body), _LIST)
 
 
 @app.command()

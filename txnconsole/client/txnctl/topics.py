@@ -53,7 +53,7 @@ def describe(context: typer.Context, topic: TopicArgument) -> None:
     if session.output is Output.JSON:
         session.show_json(found | {"partition_states": partitions})
         return
-    session.show_rows([found], _LIST)
+    session.show_row(found, _LIST)
     session.show_rows(partitions, _PARTITIONS)
 
 
@@ -79,7 +79,7 @@ def create(
         "retention_ms": milliseconds("--retention", retention and retention * 3600),
         "retention_bytes": retention_bytes,
     }
-    session.show_rows([session.send("PUT", topic_path(topic), body)], _LIST)
+    session.show_row(session.send("PUT", topic_path(topic), body), _LIST)
 
 
 @app.command()

@@ -156,7 +156,9 @@ def find_hanging(
     if session.output is Output.TABLE and not found:
         session.say("Nothing hangs.")
     else:
-        session.show_rows((each | {"_where": _where(each)} for each in found[:limit]), _HANGING)
+        rows = found[:limit]
+        written = (each | {"_where": _where(each)} for each in rows)
+        session.show_rows(rows if session.output is Output.JSON else written, _HANGING)
     for name, problem in unavailable.items():
         session.err.print(
             f"{name} could not be looked at: {problem}", style="red", markup=False, soft_wrap=True
