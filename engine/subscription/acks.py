@@ -38,7 +38,7 @@ from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Session
 from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
-from engine.subscription.leases import Leases, Turn
+from engine.subscription.leases import Leases, Turn, once_more_when_fenced
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
@@ -90,6 +90,7 @@ class Acknowledgements:
         self._confirmed: dict[TxnID, set[int]] = {}
 
     @once_more_when_replaced
+    @once_more_when_fenced
     def acknowledge(
         self,
         name: SubscriptionName,

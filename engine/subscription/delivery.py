@@ -33,7 +33,7 @@ from engine.subscription.cursors import (
 )
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
-from engine.subscription.leases import Leases, Turn
+from engine.subscription.leases import Fenced, Leases, Turn, once_more_when_fenced
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.memory import Unsure
 from engine.subscription.reading import Piece, Reading
@@ -130,6 +130,7 @@ class Delivery:
 
     @once_more_when_made_anew
     @once_more_when_replaced
+    @once_more_when_fenced
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
     ) -> tuple[StoredMessage, ...]:
@@ -163,7 +164,7 @@ class Delivery:
                     self._receive_on(place, called, since, call)
                 except (PartitionUnavailable, TimeLimitExceeded) as error:
                     failures[database.name] = error
-                except SubscriptionReplaced:
+                except (SubscriptionReplaced, Fenced):
                     if not call.received:
                         raise
                 if call.is_full:
@@ -174,6 +175,7 @@ class Delivery:
 
     @once_more_when_made_anew
     @once_more_when_replaced
+    @once_more_when_fenced
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
         """Give delivered messages back; those in PENDING_ACK stay with their transaction, and an
         id of what is not there any more is passed over.
@@ -197,21 +199,21 @@ class Delivery:
     @once_more_when_made_anew
     @once_more_when_replaced
     def leave(self, name: SubscriptionName, consumer: str) -> None:
-        """A consumer goes: what it has is given back, and another may take its place at once.
+        """A consumer goes: another may take its place at once, and what it has is given back.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
             PartitionUnavailable: a broker cannot be reached; the same call again goes on.
         """
         topic = self._topics.get(name.topic)
+        home = self._cursors.place(self._brokers.get(topic.brokers[0]), topic, name)
+        passed = self._leases.leave(home, consumer)
         for database in self._brokers.of_topic(topic):
             place = self._cursors.refreshed(self._cursors.place(database, topic, name))
             with database.session() as session:
                 rows = session.all("cursors", subscription_id=place.subscription_id)
             for row in rows:
-                self._give_back(place, [row.partition_id], _everything, consumer)
-        home = self._brokers.get(topic.brokers[0])
-        self._leases.leave(self._cursors.place(home, topic, name), consumer)
+                self._give_back(place, [row.partition_id], _everything, consumer, passed=passed)
 
     def _give_back(
         self,
@@ -220,8 +222,11 @@ class Delivery:
         wanted: Callable[[Session, State], Ranges],
         consumer: str,
         turn: Turn | None = None,
+        *,
+        passed: int = 0,
     ) -> None:
-        """Give back what the consumer has of it; without a turn it goes for good."""
+        """Give back what the consumer has of it; without a turn it goes for good, and its epochs
+        below ``passed`` are over, whatever another process knows of them."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             changes = []
@@ -232,7 +237,7 @@ class Delivery:
                 back = wanted(session, state) & after.dispatch.in_flight(consumer)
                 after = after.give_back(back)
                 if turn is None:
-                    after = _without(after, consumer)
+                    after = _without(after, consumer, passed)
                 if after.dispatch != state.dispatch:
                     changes.append(Change(before=state, after=after))
             return changes, None
@@ -381,9 +386,14 @@ def _everything(session: Session, state: State) -> Ranges:
     return state.dispatch.in_flight()
 
 
-def _without(state: State, consumer: str) -> State:
+def _without(state: State, consumer: str, passed: int) -> State:
     present = {who: until for who, until in state.dispatch.present.items() if who != consumer}
-    return state.changed(dispatch=msgspec.structs.replace(state.dispatch, present=present))
+    dispatch = msgspec.structs.replace(state.dispatch, present=present)
+    if passed <= dispatch.epoch:
+        return state.changed(dispatch=dispatch)
+    # Nobody's turn goes on, so nobody has anything; who takes over need not look again.
+    dispatch = msgspec.structs.replace(dispatch, epoch=passed)
+    return state.changed(dispatch=dispatch).give_back(dispatch.in_flight())
 
 
 def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:

@@ -11,8 +11,10 @@ gives back what the earlier one had. On KEY_SHARED each partition remembers who 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import wraps
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -22,7 +24,27 @@ from engine.subscription.cursors import Cursors, Place
 from engine.subscription.records import Records
 from engine.subscription.state import State
 
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
 _KEPT_LEASES = 10_000
+
+
+class Fenced(ConsumerBusy):
+    """What this process knew of the active consumer is over; it is forgotten now."""
+
+
+def once_more_when_fenced(call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a call again from its start when a partition has refused what this process knew of the
+    active consumer: only the database knows who it is now."""
+
+    @wraps(call)
+    def repeated(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return call(*args, **kwargs)
+        except Fenced:
+            return call(*args, **kwargs)
+
+    return repeated
 
 
 class Turn(NamedTuple):
@@ -88,7 +110,7 @@ class Leases:
         """
         turn = self.hold(place, consumer)
         if turn is None:
-            raise self._busy(place)
+            raise ConsumerBusy(_busy(place))
         return turn
 
     def enter(self, place: Place, state: State, turn: Turn) -> State:
@@ -96,12 +118,12 @@ class Leases:
         is given back, and who is there is noted.
 
         Raises:
-            ConsumerBusy: a later active consumer has been here.
+            Fenced: a later active consumer has been here, or this one has left.
         """
         dispatch = state.dispatch
         if turn.epoch < dispatch.epoch:
             self.forget(place)
-            raise self._busy(place)
+            raise Fenced(_busy(place))
         if turn.epoch > dispatch.epoch:
             fenced = msgspec.structs.replace(dispatch, epoch=turn.epoch)
             return state.changed(dispatch=fenced).give_back(fenced.in_flight())
@@ -109,12 +131,15 @@ class Leases:
             return self._present(place, state, turn.consumer)
         return state
 
-    def leave(self, place: Place, consumer: str) -> None:
-        """End a consumer's lease, if it has one."""
-        if SubscriptionType(place.record.type).has_one_consumer:
-            self.forget(place)
-            with place.database.session() as session:
-                session.run("end_lease", subscription_id=place.subscription_id, consumer=consumer)
+    def leave(self, place: Place, consumer: str) -> int:
+        """End a consumer's lease, if it has one; answers the epoch that begins then, else 0.
+        ``place``: the subscription's home."""
+        if not SubscriptionType(place.record.type).has_one_consumer:
+            return 0
+        self.forget(place)
+        with place.database.session() as session:
+            row = session.one("end_lease", subscription_id=place.subscription_id, consumer=consumer)
+        return 0 if row is None else int(row.next_epoch)
 
     def forget(self, place: Place) -> None:
         """Ask the database next time."""
@@ -140,8 +165,9 @@ class Leases:
         present = {who: end for who, end in before.items() if end > now} | {consumer: until}
         return state.changed(dispatch=msgspec.structs.replace(state.dispatch, present=present))
 
-    def _busy(self, place: Place) -> ConsumerBusy:
-        return ConsumerBusy(
-            f"Another consumer is the active one of the {place.record.type} subscription"
-            f" {place.name}; it stays so until it leaves or its lease runs out."
-        )
+
+def _busy(place: Place) -> str:
+    return (
+        f"Another consumer is the active one of the {place.record.type} subscription"
+        f" {place.name}; it stays so until it leaves or its lease runs out."
+    )

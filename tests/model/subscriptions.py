@@ -202,15 +202,15 @@ class Subscription:
 
     def leave(self, consumer: str) -> None:
         """A consumer goes; what it has is given back."""
+        if self.active == consumer:
+            self.active = None
+            self.lapsed = False
         for broker in dict.fromkeys(self.brokers):
             for cursor in self.on(broker):
                 if not cursor.partition.online:
                     raise PartitionUnavailable
                 cursor.give_back([o for o, who in cursor.in_flight.items() if who == consumer])
         self.present.discard(consumer)
-        if self.active == consumer:
-            self.active = None
-            self.lapsed = False
 
     def seek(self, number: int, offset: int | None) -> None:
         """What lies before is acknowledged, what lies behind is not; None: the log's end. Dead

@@ -58,6 +58,7 @@ RETURNING consumer_epoch
 -- end_lease --
 UPDATE broker.subscription SET consumer = NULL, consumer_until = NULL
 WHERE subscription_id = %(subscription_id)s AND consumer = %(consumer)s
+RETURNING consumer_epoch + 1 AS next_epoch
 
 -- ensure_cursors --
 -- One cursor for each partition of the topic; one that came after the subscription is read from its

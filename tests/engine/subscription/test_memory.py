@@ -39,6 +39,7 @@ from tests.engine.support import (
     subscribe,
     texts,
     time_out_deliveries,
+    unreachable,
 )
 
 
@@ -279,6 +280,50 @@ def test_an_active_consumer_that_was_taken_over_from_is_fenced(
     assert received(other, "c2") == ["a", "b"]
     with pytest.raises(ConsumerBusy):
         received(engine, "c1", max_messages=1)
+
+
+def test_a_consumer_that_has_left_by_another_process_is_not_the_active_one_here(
+    engine: Engine, other: Engine
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine, type=SubscriptionType.FAILOVER)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a"))
+    ack(engine, *engine.receive(SUBSCRIPTION, "c1"))
+    other.leave(SUBSCRIPTION, "c1")
+    assert received(other, "c2") == []
+    engine.produce(P1, batch("b"))
+    assert received(engine, "c1") == []
+    assert received(other, "c2") == ["b"]
+
+
+@pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER])
+def test_a_consumer_that_has_left_by_another_process_comes_back_here(
+    engine: Engine, other: Engine, kind: SubscriptionType
+) -> None:
+    make_topic(engine)
+    subscribe(engine, type=kind)
+    engine.produce(P0, batch("a", "b"))
+    [a] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    other.leave(SUBSCRIPTION, "c1")
+    assert received(engine, "c1") == ["a", "b"]
+    other.leave(SUBSCRIPTION, "c1")
+    ack(engine, a)
+    assert received(engine, "c1") == ["b"]
+
+
+def test_who_could_not_leave_everywhere_may_go_on(engine: Engine) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine, type=SubscriptionType.EXCLUSIVE)
+    engine.produce(P0, batch("a"))
+    assert received(engine, "c1") == ["a"]
+    with (
+        unreachable(engine, engine.log.locate(P1).database.name),
+        pytest.raises(PartitionUnavailable),
+    ):
+        engine.leave(SUBSCRIPTION, "c1")
+    engine.produce(P1, batch("b"))
+    assert received(engine, "c1") == ["a", "b"]
 
 
 def test_an_acknowledgement_in_two_partitions_is_all_from_memory_or_read(

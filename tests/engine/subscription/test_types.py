@@ -109,6 +109,17 @@ def test_a_failover_subscriptions_standby_gets_nothing_until_the_active_one_goes
     assert received(engine, "c1") == []
 
 
+def test_what_somebody_before_who_leaves_still_had_is_given_back_too(engine: Engine) -> None:
+    setup(engine, FAILOVER, partitions=2)
+    engine.produce(P0, batch("a"))
+    engine.produce(P1, batch("b"))
+    messages = {each.partition: each for each in engine.receive(SUBSCRIPTION, "c1")}
+    lease_runs_out(engine)
+    ack(engine, "c2", messages[1])
+    engine.leave(SUBSCRIPTION, "c2")
+    assert received(engine, "c3") == ["a"]
+
+
 def test_every_call_keeps_the_active_consumer_active(engine: Engine) -> None:
     setup(engine, EXCLUSIVE)
     engine.produce(P0, batch("a", "b"))
