@@ -52,6 +52,21 @@ def test_a_form_of_another_site_cannot_make_a_change(browser: Client) -> None:
     assert answer.status_code == 403
 
 
+@pytest.mark.parametrize(
+    "rest", ['Content-Disposition: form-data; name="a"\r\n\r\nb\r\n--X--', "x"]
+)
+def test_a_form_is_no_body_of_a_call(browser: Client, rest: str) -> None:
+    """Django reads a form for its CSRF token, before anybody asks what the body is."""
+    browser.cookies["csrftoken"] = "x" * 32
+    answer = browser.post(
+        "/api/v1/transactions",
+        f"--X\r\n{rest}\r\n",
+        content_type="multipart/form-data; boundary=X",
+        headers={"X-CSRFToken": "x" * 32},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (415, "UnsupportedMediaType")
+
+
 def test_a_bad_token_is_not_made_good_by_a_session(browser: Client) -> None:
     answer = browser.get("/api/v1/topics", headers={"Authorization": "Bearer nonsense"})
     assert answer.status_code == 401

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
 from django.http import HttpRequest, QueryDict
+from django.http.request import RawPostDataException
 from rest_framework.exceptions import UnsupportedMediaType
 
 from engine.model.errors import InvalidRequest, PayloadTooLarge
@@ -79,7 +80,10 @@ class BodyDecoder(Generic[T]):
         declared = request.META.get("CONTENT_LENGTH") or "0"
         if declared.isdigit() and int(declared) > self._limit:
             raise self._too_large()
-        body = request.body
+        try:
+            body = request.body
+        except RawPostDataException as error:  # A form, in which a CSRF token was looked for.
+            raise UnsupportedMediaType(request.content_type or "") from error
         if len(body) > self._limit:
             raise self._too_large()
         return body

@@ -85,7 +85,7 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     """Give and take roles."""
     found = find_user(user_name(name))
     tokens = sum(token.state == "valid" for token in list_tokens(user=name, below=None, limit=100))
-    effects = ["It holds within two seconds, also for pages that are open."]
+    effects = ["It holds at once; a page that is open is told nothing new after a minute."]
     if tokens:
         effects.append(
             f"Its {tokens} valid token{'s' if tokens > 1 else ''} keep the roles that they have,"
