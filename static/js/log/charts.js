@@ -2,7 +2,7 @@
 // colours from the style sheet. Drawn at most once a frame, only in sight, one chart a task.
 
 import { colour, CONFIG, dressed, font, note, onTheme, shownTime, transparent } from "../chart.js";
-import { one, setText } from "../dom.js";
+import { all, h, one, setText } from "../dom.js";
 import { count } from "../format.js";
 import { ENDED, FIRST, LAST, STATE } from "./model.js";
 
@@ -14,6 +14,8 @@ const YOUNG_MS = 30_000;
 /** With fewer offsets than these each has its own mark on the axis; with fewer rows they are no wider. */
 const FEW = 5;
 const LANES = 6;
+const TABLE_ROWS = 60;
+const ZONE = document.documentElement.dataset.zone ?? "UTC";
 
 function positionsFigure(figure, log) {
   const history = log.history;
@@ -73,6 +75,32 @@ function spansFigure(figure, log) {
   return layout;
 }
 
+/** What the charts draw, as tables: headings, and rows whose last cells are numbers. */
+const TABLES = {
+  positions: (log) => ({
+    headings: [`At (${ZONE})`, "Stable position", "Last position", "Held back"],
+    rows: log.history.slice(-TABLE_ROWS).reverse().map(([now, last, stable]) => [
+      h("td", { class: "num" }, new Date(shownTime(now)).toISOString().slice(11, 19)),
+      ...[stable, last, last - stable].map(number),
+    ]),
+  }),
+  spans: (log) => ({
+    headings: ["Transaction", "State", "First offset", "Last offset"],
+    rows: spanRows(log).reverse().map(([id, txn]) => [
+      h("th", { scope: "row", class: "mono" }, id),
+      h("td", {}, txn[STATE][0] + txn[STATE].slice(1).toLowerCase()),
+      ...[txn[FIRST], txn[LAST]].map(number),
+    ]),
+  }),
+};
+
+const number = (value) => h("td", { class: "right num" }, count(value));
+
+function tableOf({ headings, rows }) {
+  const head = headings.map((text, place) => h("th", { scope: "col", class: rows[0]?.[place].classList.contains("right") ? "right" : null }, text));
+  return h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows.map((cells) => h("tr", {}, ...cells))));
+}
+
 export class Charts {
   #figures = null;
   #visible = true;
@@ -90,6 +118,7 @@ export class Charts {
       this.draw();
     }, { rootMargin: "120px" }).observe(this.positions);
     onTheme(() => this.draw({ now: true }));
+    for (const details of all("[data-values]")) details.addEventListener("toggle", () => this.#tabulate(details));
     this.#load();
   }
 
@@ -135,5 +164,10 @@ export class Charts {
     setText(one("#positions-text"), `Last position ${count(last)}, stable position ${count(stable)}, ${count(last - stable)} offsets held back.`);
     const rows = spanRows(this.log).map(([id, txn]) => `${id} ${txn[STATE].toLowerCase()} from ${count(txn[FIRST])} to ${count(txn[LAST])}`);
     setText(one("#spans-text"), rows.join("; "));
+    for (const details of all("[data-values]")) this.#tabulate(details);
+  }
+
+  #tabulate(details) {
+    if (details.open) one(".scroll", details).replaceChildren(tableOf(TABLES[details.dataset.values](this.log)));
   }
 }

@@ -29,7 +29,7 @@ export class PartitionLog {
     this.txns = new Map(Object.entries(window.txns));
     this.ongoing = window.txns;
     this.history = window.history;
-    if (!this.history.length) this.#remember(this.summary);
+    this.#remember(this.summary);  // Samples end before now: the charts must not show less than the figures.
   }
 
   /** The first offset that the strip has no place for. */
