@@ -86,6 +86,19 @@ def test_a_topic_that_cannot_be_is_told_so_in_the_form(
     assert told in answer.content.decode()
 
 
+def test_creating_a_topic_leaves_one_that_is_there_as_it_is(engine: Engine, admin: Client) -> None:
+    name = TopicName.parse(NEW["topic"])
+    body = {**NEW, "reason": REASON}
+    assert admin.post("/topics/new", body).status_code == 302
+    before = engine.topics.get(name, fresh=True).settings
+    for change in ({"hours": "1"}, {"hours": ""}, {"partitions": "4"}):
+        answer = admin.post("/topics/new", {**body, **change})
+        assert answer.status_code == 409
+        assert "exists with other settings" in answer.content.decode()
+        assert engine.topics.get(name, fresh=True).settings == before
+    assert admin.post("/topics/new", body).status_code == 302  # Sent twice.
+
+
 def test_a_topic_is_deleted_under_its_name_and_when_nobody_holds_it(
     orders: Orders, engine: Engine, admin: Client
 ) -> None:

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from engine.log.topics import MAX_PARTITIONS
-from engine.model.errors import InvalidRequest
+from engine.model.errors import InvalidRequest, TopicConflict, TopicNotFound
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
 from txnconsole.access.roles import Permission
@@ -20,7 +20,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import topics as operations
 
 _HOUR_MS = 3_600_000
-_INITIAL = {"topic": "public/default/", "partitions": 1, "deduplication": True}
+_INITIAL: dict[str, object] = {"topic": "public/default/", "partitions": 1, "deduplication": True}
 _NUMBER = {"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
 
 
@@ -109,15 +109,29 @@ def create(request: ConsoleRequest) -> HttpResponse:
     def change(form: CreateForm) -> Outcome:
         name: TopicName = form.cleaned_data["topic"]
         reason = form.cleaned_data["reason"]
-        operations.put(actor, name, form.settings(), reason)
+        settings = form.settings()
+        _leave_what_stands(name, settings)
+        operations.put(actor, name, settings, reason)
         return Outcome(title=f"{name} is there", goes_to=reverse("console:topic", args=[name]))
 
-    initial: dict[str, object] = {
-        "topic": "public/default/",
-        "partitions": 1,
-        "deduplication": True,
-    }
-    return ask(request, confirmation, CreateForm, change, initial=initial)
+    return ask(request, confirmation, CreateForm, change, initial=_INITIAL)
+
+
+def _leave_what_stands(name: TopicName, settings: TopicSettings) -> None:
+    """Who creates a topic does not expect to shorten the retention of one that is there.
+
+    Raises:
+        TopicConflict: one is there, with other settings.
+    """
+    try:
+        standing = engine().topics.get(name, fresh=True)
+    except TopicNotFound:
+        return
+    if standing.settings != settings:
+        raise TopicConflict(
+            f"{name} exists with other settings and stays as it is. Its partitions grow and its"
+            " retention changes by txnctl topics create or PUT /api/v1/topics."
+        )
 
 
 @require_http_methods(["GET", "POST"])
