@@ -164,7 +164,11 @@ def test_too_many_parameters_are_told_as_such(program: Caller) -> None:
 def test_every_answer_keeps_itself_out_of_caches_and_names_its_request(
     program: Caller, as_role: Callable[..., Caller]
 ) -> None:
-    for answer in (program.get("/topics"), program.get("/nothing"), Caller().get("/topics")):
+    answers = [program.get("/topics"), program.get("/nothing"), Caller().get("/topics")]
+    viewer = as_role("viewer")
+    for path in ("/metrics", "/admin/v3/transactions/coordinators", "/readyz"):
+        answers.append(viewer.send("GET", path, base=""))
+    for answer in answers:
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["X-Request-ID"]

@@ -1,4 +1,4 @@
-"""Counts requests, and keeps the API's answers out of caches."""
+"""Counts requests, and keeps what programs are answered out of caches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from txnconsole.monitoring.requests import count_request
+
+_PROGRAMS = ("/api/", "/admin/", "/metrics")
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
@@ -41,6 +43,6 @@ async def _counted_later(
 
 def _counted(request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
     count_request(request, response.status_code, monotonic() - started)
-    if request.path.startswith("/api/"):
+    if request.path.startswith(_PROGRAMS):
         response.headers.setdefault("Cache-Control", "no-store")
     return response
