@@ -57,6 +57,10 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
                 return forbidden(request, permission)
             with timezone.override(request.preferences.zone_info), absences.remembered():
                 try:
+                    if "%00" in request.META["QUERY_STRING"]:  # No database can look for it.
+                        raise InvalidRequest(
+                            "The address has a null character in it.", field="address"
+                        )
                     return view(request, *args, **kwargs)
                 except EngineError as error:
                     return failed(request, error)

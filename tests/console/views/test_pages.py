@@ -11,7 +11,7 @@ from engine.model.message import NewMessage
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
-from tests.console.conftest import SECRET, TOPIC, Orders
+from tests.console.conftest import SECRET, TOPIC, Orders, signed_in
 from txnconsole.console.csp import POLICY
 
 PAGES = [
@@ -69,6 +69,27 @@ def test_the_navigation_shows_only_what_the_role_may_open(
     refused = viewer.get("/audit")
     assert refused.status_code == 403
     assert "audit.read" in refused.content.decode()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "/alerts/history?object=%00",
+        "/alerts/history?rule=a%00b",
+        "/alerts/history/since?since=2026-01-01T00:00:00Z&rule=%00",
+        "/pipeline?kind=%00",
+        "/pipeline/figures?name=%00",
+        "/pipeline/figures/charts?name=%00",
+        "/settings/users?after=%00",
+        "/settings/tokens?user=%00",
+    ],
+)
+def test_an_address_that_no_database_can_look_for_is_refused(
+    engine: Engine, db: None, page: str
+) -> None:
+    answer = signed_in("admin").get(page)
+    assert answer.status_code == 400
+    assert "null character" in answer.content.decode()
 
 
 def test_a_script_of_a_page_whose_session_ended_gets_401(engine: Engine, db: None) -> None:
