@@ -147,6 +147,21 @@ def test_tampering_by_the_databases_owner_is_found_where_it_was_done(
     assert problem in fault.problem
 
 
+@pytest.mark.django_db
+def test_an_entry_that_was_put_before_the_first_is_found() -> None:
+    record(Change(WHO, "x", "y"))
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE audit_entry DISABLE TRIGGER USER")
+        cursor.execute(
+            "INSERT INTO audit_entry SELECT -1, at, who, token_id, action, object, reason, before,"
+            " after, result, request_id, previous_hash, hash FROM audit_entry LIMIT 1"
+        )
+        cursor.execute("ALTER TABLE audit_entry ENABLE ALWAYS TRIGGER audit_entry_no_change")
+    fault = verify_chain()
+    assert fault is not None
+    assert fault.sequence == -1
+
+
 @pytest.mark.django_db(transaction=True)
 def test_writers_at_the_same_time_leave_one_chain() -> None:
     start, _ = head()

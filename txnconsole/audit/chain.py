@@ -182,7 +182,9 @@ def verify(*, after: int = 0, known_hash: str | None = None, limit: int | None =
         previous = bytes(start.hash)
         if previous != entry_hash(start) or known_hash not in (None, previous.hex()):
             return Verified(0, after, previous.hex(), ChainFault(after, "was changed"))
-    entries = AuditEntry.objects.filter(sequence__gt=after).order_by("sequence")[:limit]
+    # From the beginning also what nobody can have written there.
+    rest = AuditEntry.objects.filter(sequence__gt=after) if after else AuditEntry.objects.all()
+    entries = rest.order_by("sequence")[:limit]
     for entry in entries.iterator(chunk_size=2000):
         problem = _problem_of(entry, sequence, previous)
         if problem:
