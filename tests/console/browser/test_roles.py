@@ -66,12 +66,20 @@ def test_a_page_is_shown_or_says_which_right_is_missing(
                 wrong[row.name] = [f"is answered {status}"]
     for row in refused[:: max(1, len(refused) // 4)]:
         wrong[row.name] = _refusal(walker, row, addresses, rights)
-    shown = [row for row in PAGES if row.name in {"overview", "log", "transactions", "alerts"}]
+    looked_at = {"overview", "log", "transactions", "alerts", "partition"}
+    shown = [row for row in PAGES if row.name in looked_at]
     for row in shown if role is not Role.CONSUMER else []:
         page.goto(row.address.format(**addresses))
         page.locator(row.ready).first.wait_for()
         page.screenshot(path=SCREENS / f"{row.name}-{role}.png", full_page=True)
         wrong[row.name] = axe(page, _AXE) + complaints(walker, row)
+    if role is not Role.CONSUMER:
+        [row] = (row for row in shown if row.name == "partition")
+        page.set_viewport_size({"width": 360, "height": 800})
+        page.goto(row.address.format(**addresses))
+        page.locator(row.ready).first.wait_for()
+        if page.evaluate("document.documentElement.scrollWidth") > 360:
+            wrong[row.name].append("scrolls sideways")
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
