@@ -271,11 +271,6 @@ class TransactionLogEntry(Answer):
         )
 
 
-class ReadLog(Query):
-    limit: Annotated[Limit | None, msgspec.Meta(description="All when it is left out.")] = None
-    cursor: Cursor | None = None
-
-
 class TransactionLog(Answer):
     items: list[TransactionLogEntry]
     next_cursor: str | None

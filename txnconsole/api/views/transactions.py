@@ -12,12 +12,12 @@ from txnconsole.access.addresses import address_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.fields import PageQuery
 from txnconsole.api.structs.transactions import (
     Impact,
     ImpactQuery,
     ListTransactions,
     OpenTransaction,
-    ReadLog,
     SlowTransactions,
     Transaction,
     TransactionHeader,
@@ -120,21 +120,19 @@ class LogOfTransaction(TransactionEndpoint):
     @operation(
         "getTransactionLog",
         Permission.TRANSACTION_READ,
-        Shape(query=ReadLog, answer=TransactionLog),
+        Shape(query=PageQuery, answer=TransactionLog),
         summary="Show a transaction's log",
     )
-    def get(self, call: Call[None, ReadLog]) -> TransactionLog:
+    def get(self, call: Call[None, PageQuery]) -> TransactionLog:
         """What its coordinator recorded about it, in order."""
         cursor, limit = call.query.cursor, call.query.limit
         after = 0 if cursor is None else _log_id(cursor)
         self.visible()
-        found = engine().coordinator.log(
-            self.txn_id, after=after, limit=None if limit is None else limit + 1
-        )
+        found = engine().coordinator.log(self.txn_id, after=after, limit=limit + 1)
         page = found[:limit]
         return TransactionLog(
             items=[TransactionLogEntry.of(entry) for entry in page],
-            next_cursor=encode_cursor(page[-1].log_id) if len(found) > len(page) else None,
+            next_cursor=encode_cursor(page[-1].log_id) if len(found) > limit else None,
         )
 
 

@@ -171,7 +171,7 @@ def describe(context: typer.Context, txn_id: TxnID) -> None:
     session = session_of(context)
     path = f"/transactions/{segments(txn_id)}"
     found = session.get(path)
-    log = session.get(f"{path}/log")["items"]
+    log = list(session.pages(f"{path}/log", limit=None))
     if session.output is Output.JSON:
         session.show_json(found | {"log": log})
         return
