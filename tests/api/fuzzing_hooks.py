@@ -50,7 +50,7 @@ _server = httpx.Client(
 @schemathesis.serializer(_MSGPACK)
 def write(_context: SerializationContext, value: Any) -> bytes:
     return msgspec.msgpack.encode(
-        _with_payloads(value, lambda text: text.encode(errors="surrogatepass"), str)
+        _writable(_with_payloads(value, lambda text: text.encode(errors="surrogatepass"), str))
     )
 
 
@@ -58,6 +58,15 @@ def write(_context: SerializationContext, value: Any) -> bytes:
 def read(_context: DeserializationContext, response: Response) -> Any:
     answer = msgspec.msgpack.decode(response.content)
     return _with_payloads(answer, lambda payload: payload.decode("latin-1"), bytes)
+
+
+def _writable(value: Any) -> Any:
+    """MessagePack has no integers beyond 64 bits: texts are as wrong where an integer belongs."""
+    if isinstance(value, dict):
+        return {name: _writable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_writable(each) for each in value]
+    return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value
 
 
 def _with_payloads(value: Any, change: Callable[[Any], Any], kind: type) -> Any:
