@@ -15,7 +15,7 @@ from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model import batch
 from engine.model.errors import PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, NewMessage
-from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import Page, decode_number, encode_cursor
 from engine.model.partition import (
     Appended,
     IndexedTxn,
@@ -173,9 +173,7 @@ class PartitionLogs(LogReader):
         Raises:
             InvalidRequest: the cursor is not one of this list.
         """
-        [from_offset] = decode_cursor(cursor, 1) if cursor else [0]
-        if type(from_offset) is not int or not 0 <= from_offset <= MAX_OFFSET:
-            raise foreign_cursor()
+        from_offset = decode_number(cursor) if cursor else 0
         rows = self._rows(
             partition,
             "aborted_index",

@@ -42,6 +42,18 @@ def decode_cursor(cursor: str, length: int) -> list[str | int]:
     return key
 
 
+def decode_number(cursor: str, *, least: int = 0) -> int:
+    """Read back a cursor of one number.
+
+    Raises:
+        InvalidRequest: it is another list's, or the number is below ``least``.
+    """
+    [number] = decode_cursor(cursor, 1)
+    if not isinstance(number, int) or number < least:
+        raise foreign_cursor()
+    return number
+
+
 def _is_part(value: object) -> bool:
     """Whether it can be a part of a key: a text or a number that PostgreSQL can keep."""
     if type(value) is str:

@@ -37,8 +37,8 @@ from engine.model.subscription import (
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Session
-from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
-from engine.subscription.leases import Leases, Turn, once_more_when_fenced
+from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced, once_more_when
+from engine.subscription.leases import Fenced, Leases, Turn
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
@@ -89,8 +89,8 @@ class Acknowledgements:
         # What a process does not know of is settled by the transaction's end.
         self._confirmed: dict[TxnID, set[int]] = {}
 
-    @once_more_when_replaced
-    @once_more_when_fenced
+    @once_more_when(SubscriptionReplaced)
+    @once_more_when(Fenced)
     def acknowledge(
         self,
         name: SubscriptionName,

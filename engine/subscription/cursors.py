@@ -33,18 +33,23 @@ class SubscriptionReplaced(SubscriptionNotFound):
     """The subscription that this call had begun on was deleted, and one made anew in its name."""
 
 
-def once_more_when_replaced(call: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Make a call again from its start when the subscription that a process remembered has been
-    replaced by one of the same name: nothing that was known of the old one fits the new."""
+def once_more_when(
+    outdated: type[EngineError],
+) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Make a call again from its start when what a process remembered was found to be outdated, and
+    forgotten."""
 
-    @wraps(call)
-    def repeated(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return call(*args, **kwargs)
-        except SubscriptionReplaced:
-            return call(*args, **kwargs)
+    def decorate(call: Callable[_P, _T]) -> Callable[_P, _T]:
+        @wraps(call)
+        def repeated(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            try:
+                return call(*args, **kwargs)
+            except outdated:
+                return call(*args, **kwargs)
 
-    return repeated
+        return repeated
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)

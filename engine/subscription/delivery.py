@@ -29,11 +29,11 @@ from engine.subscription.cursors import (
     Cursors,
     Place,
     SubscriptionReplaced,
-    once_more_when_replaced,
+    once_more_when,
 )
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
-from engine.subscription.leases import Fenced, Leases, Turn, once_more_when_fenced
+from engine.subscription.leases import Fenced, Leases, Turn
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.memory import Unsure
 from engine.subscription.reading import Piece, Reading
@@ -129,8 +129,8 @@ class Delivery:
         self._entered: dict[tuple[str, int], Turn] = {}
 
     @once_more_when_made_anew
-    @once_more_when_replaced
-    @once_more_when_fenced
+    @once_more_when(SubscriptionReplaced)
+    @once_more_when(Fenced)
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
     ) -> tuple[StoredMessage, ...]:
@@ -174,8 +174,8 @@ class Delivery:
         return tuple(call.received)
 
     @once_more_when_made_anew
-    @once_more_when_replaced
-    @once_more_when_fenced
+    @once_more_when(SubscriptionReplaced)
+    @once_more_when(Fenced)
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
         """Give delivered messages back; those in PENDING_ACK stay with their transaction, and an
         id of what is not there any more is passed over.
@@ -197,7 +197,7 @@ class Delivery:
             self._give_back(place, list(share.offsets), named, consumer, turn)
 
     @once_more_when_made_anew
-    @once_more_when_replaced
+    @once_more_when(SubscriptionReplaced)
     def leave(self, name: SubscriptionName, consumer: str) -> None:
         """A consumer goes: another may take its place at once, and what it has is given back.
 

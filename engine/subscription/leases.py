@@ -11,10 +11,8 @@ gives back what the earlier one had. On KEY_SHARED each partition remembers who 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,27 +22,12 @@ from engine.subscription.cursors import Cursors, Place
 from engine.subscription.records import Records
 from engine.subscription.state import State
 
-_T = TypeVar("_T")
-_P = ParamSpec("_P")
 _KEPT_LEASES = 10_000
 
 
 class Fenced(ConsumerBusy):
-    """What this process knew of the active consumer is over; it is forgotten now."""
-
-
-def once_more_when_fenced(call: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Make a call again from its start when a partition has refused what this process knew of the
-    active consumer: only the database knows who it is now."""
-
-    @wraps(call)
-    def repeated(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return call(*args, **kwargs)
-        except Fenced:
-            return call(*args, **kwargs)
-
-    return repeated
+    """What this process knew of the active consumer is over; it is forgotten now, and only the
+    database knows who it is."""
 
 
 class Turn(NamedTuple):

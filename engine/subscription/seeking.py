@@ -21,7 +21,7 @@ from engine.model.errors import (
 from engine.model.subscription import InitialPosition
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Row, Session
-from engine.subscription.cursors import Cursors, Place, once_more_when_replaced
+from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced, once_more_when
 from engine.subscription.state import Change, State
 
 #: Where to go on: an offset, what was published first at or after a moment, or an end of the log.
@@ -36,7 +36,7 @@ class Seeking:
         self._brokers = brokers
         self._cursors = cursors
 
-    @once_more_when_replaced
+    @once_more_when(SubscriptionReplaced)
     def seek(self, name: SubscriptionName, target: Target, *, partition: int | None = None) -> None:
         """Let a subscription go on from ``target``: in one partition, or in all of its topic.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -257,45 +257,36 @@ def test_a_process_that_knew_the_old_topic_of_a_name_serves_the_new_one(
         other.close()
 
 
-@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
-def test_who_does_not_wait_gets_those_of_the_one_made_anew_too(
-    engine: Engine, kind: SubscriptionType
-) -> None:
-    make_topic(engine)
-    subscribe(engine, type=kind)
+@pytest.fixture
+def knew_the_old_one(engine: Engine, kind: SubscriptionType) -> Iterator[Engine]:
+    """A process that has received of a topic which was then made anew, with "new" in it."""
     other = another(engine)
-    try:
-        other.produce(P0, batch("old"))
-        assert texts(other.receive(SUBSCRIPTION, "c1")) == ["old"]
-        engine.topics.delete(TOPIC)
+    for text in ("old", "new"):
         make_topic(engine)
         subscribe(engine, type=kind)
-        engine.produce(P0, batch("new"))
-        other._delivery._due.clear()  # as after a moment
-        assert texts(other.receive(SUBSCRIPTION, "c1")) == ["new"]
-    finally:
-        other.close()
+        engine.produce(P0, batch(text))
+        if text == "old":
+            assert texts(other.receive(SUBSCRIPTION, "c1")) == ["old"]
+            engine.topics.delete(TOPIC)
+    yield other
+    other.close()
 
 
-def test_who_waits_for_messages_of_a_topic_gets_those_of_the_one_made_anew(engine: Engine) -> None:
-    make_topic(engine)
-    subscribe(engine, type=SubscriptionType.SHARED)
-    other = another(engine)
-    try:
-        other.produce(P0, batch("old"))
-        assert texts(other.receive(SUBSCRIPTION, "c1")) == ["old"]
-        engine.topics.delete(TOPIC)
-        make_topic(engine)
-        subscribe(engine, type=SubscriptionType.SHARED)
-        engine.produce(P0, batch("new"))
-        other._delivery._due.clear()  # as after a moment
-        found = texts(other.receive(SUBSCRIPTION, "c1"))
-        if not found:
-            other.arrivals.in_subscription(SUBSCRIPTION, "c1", seconds=10)
-            found = texts(other.receive(SUBSCRIPTION, "c1"))
-        assert found == ["new"]
-    finally:
-        other.close()
+_KINDS = pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
+
+
+@_KINDS
+def test_who_does_not_wait_gets_those_of_the_one_made_anew_too(knew_the_old_one: Engine) -> None:
+    knew_the_old_one._delivery._due.clear()  # as after a moment
+    assert texts(knew_the_old_one.receive(SUBSCRIPTION, "c1")) == ["new"]
+
+
+@_KINDS
+def test_who_waits_for_messages_of_a_topic_gets_those_of_the_one_made_anew(
+    knew_the_old_one: Engine,
+) -> None:
+    knew_the_old_one.arrivals.in_subscription(SUBSCRIPTION, "c1", seconds=10)
+    assert texts(knew_the_old_one.receive(SUBSCRIPTION, "c1")) == ["new"]
 
 
 @pytest.mark.parametrize("noticed", ["by the acknowledgement", "by another call before it"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.page import encode_cursor
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import channels
 from txnconsole.alerts.models import Channel as StoredChannel
@@ -18,7 +18,7 @@ from txnconsole.api.structs.alert_channels import (
     PutAlertChannel,
 )
 from txnconsole.api.structs.fields import PageQuery
-from txnconsole.api.views.alerts import AlertEndpoint, position
+from txnconsole.api.views.alerts import AlertEndpoint
 
 
 class AlertChannels(AlertEndpoint):
@@ -31,7 +31,7 @@ class AlertChannels(AlertEndpoint):
     def get(self, call: Call[None, PageQuery]) -> AlertChannelPage:
         """In the order in which they were made; no secret is among it."""
         query = call.query
-        after = position(query.cursor) if query.cursor else 0
+        after = decode_number(query.cursor, least=1) if query.cursor else 0
         stored = StoredChannel.objects.filter(id__gt=after).order_by("id")
         found = list(stored[: query.limit + 1])
         page = found[: query.limit]
@@ -138,7 +138,7 @@ class MessagesOfAlertChannel(AlertEndpoint):
         if query.state is not None:
             messages = messages.filter(state=query.state)
         if query.cursor is not None:
-            messages = messages.filter(id__lt=position(query.cursor))
+            messages = messages.filter(id__lt=decode_number(query.cursor, least=1))
         found = list(messages[: query.limit + 1])
         page = found[: query.limit]
         return AlertMessagePage(

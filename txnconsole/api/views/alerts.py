@@ -6,7 +6,7 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 from rest_framework.request import Request
 
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.requests import principal_of_request
 from txnconsole.access.roles import Permission
@@ -15,7 +15,6 @@ from txnconsole.alerts.models import Alert as StoredAlert
 from txnconsole.alerts.models import Rule as StoredRule
 from txnconsole.alerts.models import Silence as StoredSilence
 from txnconsole.alerts.states import AlertState
-from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
 from txnconsole.api.structs.alerts import (
@@ -66,7 +65,7 @@ class Alerts(AlertEndpoint):
         if query.object is not None:
             alerts = alerts.filter(object=query.object)
         if query.cursor is not None:
-            alerts = alerts.filter(id__lt=position(query.cursor))
+            alerts = alerts.filter(id__lt=decode_number(query.cursor, least=1))
         found = list(alerts[: query.limit + 1])
         page = found[: query.limit]
         return AlertPage(
@@ -118,7 +117,9 @@ class AlertRules(AlertEndpoint):
         """In the order in which they were made, with how many alerts each has that fire."""
         query = call.query
         found = list(
-            _rules().filter(id__gt=position(query.cursor) if query.cursor else 0)[: query.limit + 1]
+            _rules().filter(id__gt=decode_number(query.cursor, least=1) if query.cursor else 0)[
+                : query.limit + 1
+            ]
         )
         page = found[: query.limit]
         return AlertRulePage(
@@ -189,7 +190,7 @@ class AlertSilences(AlertEndpoint):
         if query.open:
             silences = silences.filter(ended_at=None, until__gt=Now())
         if query.cursor is not None:
-            silences = silences.filter(id__lt=position(query.cursor))
+            silences = silences.filter(id__lt=decode_number(query.cursor, least=1))
         found = list(silences[: query.limit + 1])
         page = found[: query.limit]
         return AlertSilencePage(
@@ -236,11 +237,3 @@ def _rules() -> QuerySet[StoredRule]:
 
 def _shown(rule: StoredRule) -> AlertRule:
     return AlertRule.of(rule, int(getattr(rule, "firing", 0)))
-
-
-def position(cursor: str) -> int:
-    """The number that a cursor of these lists stands for."""
-    (number,) = decode_cursor(cursor, 1)
-    if not isinstance(number, int) or not 0 < number <= INT64_MAX:
-        raise invalid("cursor", "is not one that this list has given")
-    return number

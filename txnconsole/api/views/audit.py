@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.json_lines import Lines
 from txnconsole.api.operation import Call, Shape, operation
@@ -17,7 +16,6 @@ from txnconsole.api.structs.audit import (
     ListAudit,
     VerifyAudit,
 )
-from txnconsole.api.structs.fields import INT64_MAX
 from txnconsole.audit import reading
 from txnconsole.audit.chain import head, verify
 
@@ -38,7 +36,7 @@ class AuditLog(Endpoint):
         cursor = call.query.cursor
         page = reading.newest(
             call.query.filter(),
-            below=None if cursor is None else _sequence(cursor),
+            below=None if cursor is None else decode_number(cursor, least=1),
             limit=call.query.limit,
         )
         return AuditPage(
@@ -89,10 +87,3 @@ class AuditProof(Endpoint):
         newest, _ = head()
         verified = verify(after=query.after_sequence, known_hash=query.hash, limit=query.limit)
         return AuditVerification.of(verified, head=newest)
-
-
-def _sequence(cursor: str) -> int:
-    (sequence,) = decode_cursor(cursor, 1)
-    if not isinstance(sequence, int) or not 0 < sequence <= INT64_MAX:
-        raise invalid("cursor", "is not one that this list has given")
-    return sequence

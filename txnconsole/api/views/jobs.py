@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 from rest_framework.request import Request
 
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_cursor, decode_number, encode_cursor
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
@@ -204,7 +204,7 @@ def _items(job_id: int, query: ListJobItems) -> JobItemPage:
     if query.state is not None:
         items = items.filter(state=query.state)
     if query.cursor is not None:
-        items = items.filter(number__gt=_number(query.cursor))
+        items = items.filter(number__gt=decode_number(query.cursor, least=1))
     found = list(items[: query.limit + 1])
     page = found[: query.limit]
     return JobItemPage(
@@ -219,11 +219,6 @@ def _before(cursor: str | None) -> tuple[int, int]:
         return INT64_MAX, INT64_MAX
     job_id, run_id = decode_cursor(cursor, 2)
     return _given(job_id), _given(run_id)
-
-
-def _number(cursor: str) -> int:
-    (number,) = decode_cursor(cursor, 1)
-    return _given(number)
 
 
 def _given(number: object) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.page import encode_cursor
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.administration import add_masking_rule, delete_masking_rule
 from txnconsole.access.models import MaskingRule as StoredRule
 from txnconsole.access.roles import Permission
@@ -10,7 +10,6 @@ from txnconsole.api.endpoint import AccessEndpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
 from txnconsole.api.structs.fields import INT64_MAX, PageQuery
 from txnconsole.api.structs.masking import CreateMaskingRule, MaskingRule, MaskingRulePage
-from txnconsole.api.views.alerts import position
 
 
 class MaskingRules(AccessEndpoint):
@@ -25,7 +24,7 @@ class MaskingRules(AccessEndpoint):
         query = call.query
         rules = StoredRule.objects.order_by("id")
         if query.cursor is not None:
-            rules = rules.filter(id__gt=position(query.cursor))
+            rules = rules.filter(id__gt=decode_number(query.cursor, least=1))
         found = list(rules[: query.limit + 1])
         page = found[: query.limit]
         return MaskingRulePage(

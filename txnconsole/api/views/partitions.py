@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import PartitionEndpoint, TopicEndpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
@@ -88,7 +88,7 @@ class BlockersOfPartition(PartitionEndpoint):
         with what ending it, and those before it, would free."""
         cursor, limit = call.query.cursor, call.query.limit
         found = engine().inspect.blockers(
-            self.partition, limit + 1, above=-1 if cursor is None else _offset(cursor)
+            self.partition, limit + 1, above=-1 if cursor is None else decode_number(cursor)
         )
         page = found[:limit]
         return Blockers(
@@ -97,10 +97,3 @@ class BlockersOfPartition(PartitionEndpoint):
             if len(found) > limit
             else None,
         )
-
-
-def _offset(cursor: str) -> int:
-    [offset] = decode_cursor(cursor, 1)
-    if not isinstance(offset, int):
-        raise foreign_cursor()
-    return offset

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
 from txnconsole.api.structs.fields import INT64_MAX
@@ -66,7 +65,7 @@ class Runs(Endpoint):
             if getattr(query, name) is not None:
                 runs = runs.filter(**{name: getattr(query, name)})
         if query.cursor is not None:
-            runs = runs.filter(id__lt=_number(query.cursor))
+            runs = runs.filter(id__lt=decode_number(query.cursor, least=1))
         found = list(runs[: query.limit + 1])
         page = found[: query.limit]
         return RunPage(
@@ -147,10 +146,3 @@ class CancellationOfRun(RunEndpoint):
         success; a run that is done or failed answers 409 `InvalidRunState`."""
         run = operating.cancel(self.run_id, actor=self.actor(), reason=call.body.reason.strip())
         return Run.of(run)
-
-
-def _number(cursor: str) -> int:
-    (number,) = decode_cursor(cursor, 1)
-    if not isinstance(number, int) or not 0 < number <= INT64_MAX:
-        raise invalid("cursor", "is not one that this list has given")
-    return number

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from rest_framework.request import Request
 
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.administration import create_token, revoke_token
 from txnconsole.access.roles import Permission
 from txnconsole.access.tokens import find_token, list_tokens
@@ -48,7 +48,7 @@ class Tokens(AccessEndpoint):
     def get(self, call: Call[None, ListTokens]) -> TokenPage:
         """Newest first, revoked and expired ones too; of one `user` or of all."""
         query = call.query
-        below = None if query.cursor is None else _position(query.cursor)
+        below = None if query.cursor is None else decode_number(query.cursor, least=1)
         found = list_tokens(user=query.user, below=below, limit=query.limit + 1)
         page = found[: query.limit]
         return TokenPage(
@@ -106,10 +106,3 @@ class OneToken(AccessEndpoint):
 
 def _token(token_id: int) -> Token:
     return Token.of(find_token(token_id))
-
-
-def _position(cursor: str) -> int:
-    (token_id,) = decode_cursor(cursor, 1)
-    if not isinstance(token_id, int) or not 0 < token_id <= INT64_MAX:
-        raise invalid("cursor", "is not one that this list has given")
-    return token_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import Page, decode_number, encode_cursor
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -126,7 +126,7 @@ class LogOfTransaction(TransactionEndpoint):
     def get(self, call: Call[None, PageQuery]) -> TransactionLog:
         """What its coordinator recorded about it, in order."""
         cursor, limit = call.query.cursor, call.query.limit
-        after = 0 if cursor is None else _log_id(cursor)
+        after = 0 if cursor is None else decode_number(cursor, least=1)
         self.visible()
         found = engine().coordinator.log(self.txn_id, after=after, limit=limit + 1)
         page = found[:limit]
@@ -169,13 +169,6 @@ class ImpactOfTransaction(TransactionEndpoint):
         if action == "expire":
             return Impact.of(inspect.expiry(self.txn_id), action)
         return Impact.of(inspect.impact(self.txn_id, TxnAction(action.upper())), action)
-
-
-def _log_id(cursor: str) -> int:
-    [log_id] = decode_cursor(cursor, 1)
-    if not isinstance(log_id, int) or log_id <= 0:
-        raise foreign_cursor()
-    return log_id
 
 
 def _page(page: Page[EngineTransaction]) -> TransactionPage:
