@@ -42,10 +42,16 @@ def recover(location: Location, partition: PartitionName) -> None:
     """
     with deadlines.lifted():
         _rebuild(location, partition)
-        with location.database.session() as session:
-            log = session.one("sidecar_log", partition_id=location.partition_id)
+        log = sidecar_log(location)
         if log is not None:
-            _rebuild(Location(location.database, log.partition_id), partition.sidecar())
+            _rebuild(log, partition.sidecar())
+
+
+def sidecar_log(location: Location) -> Location | None:
+    """Where a partition's sidecar log is; None when it has none."""
+    with location.database.session() as session:
+        log = session.one("sidecar_log", partition_id=location.partition_id)
+    return None if log is None else Location(location.database, log.partition_id)
 
 
 def _rebuild(location: Location, partition: PartitionName) -> None:

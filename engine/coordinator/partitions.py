@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
+from engine.buffer.recovery import sidecar_log
 from engine.buffer.snapshots import Snapshots
 from engine.coordinator.coordinator import Coordinator
 from engine.log.brokers import Location
@@ -131,10 +132,14 @@ class PartitionOperations:
         return Truncated(next_offset=next_offset, entries=entries, reopened=tuple(sorted(reopened)))
 
     def snapshot(self, partition: PartitionName) -> SnapshotInfo | None:
-        """Snapshot a partition's buffer now; None when another has made it impossible meanwhile."""
+        """Snapshot a partition's buffer now, its sidecar log with it; None when another has made it
+        impossible meanwhile."""
         location = self._locate(partition)
         self._recover(location, partition)
         self._snapshots.take(location, partition)
+        log = sidecar_log(location)
+        if log is not None:
+            self._snapshots.take(log, partition.sidecar())
         return self._log.status(partition).snapshot
 
     def recover(self, partition: PartitionName) -> None:

@@ -42,6 +42,7 @@ def test_a_viewer_reads_every_page_under_the_policy(
     answer = viewer.get(page)
     assert answer.status_code == 200
     assert answer["Content-Security-Policy"] == POLICY
+    assert answer["Cache-Control"] in ("private, no-cache", "no-store")
     assert "style=" not in answer.content.decode()
     assert "<script>" not in answer.content.decode()
 

@@ -20,6 +20,7 @@ from engine.model.errors import (
 )
 from engine.model.message import EntryKind
 from engine.model.partition import PartitionState, Truncated
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -310,6 +311,17 @@ def test_recover_rebuilds_what_was_wrong_and_snapshot_takes_one(engine: Engine) 
     info = engine.partitions.snapshot(P0)
     assert info is not None
     assert (info.position, info.entries_after) == (1, 0)
+
+
+def test_a_snapshot_of_a_sidecar_buffered_partition_takes_in_its_sidecar_log(
+    engine: Engine,
+) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn_id)
+    engine.produce(P0, batch("b"), txn_id=txn_id)
+    engine.partitions.snapshot(P0)
+    assert engine.inspect.rehearse(P0).entries == 0
 
 
 def orphan(engine: Engine, txn_id: TxnID = UNKNOWN, text: str = "orphan") -> None:
