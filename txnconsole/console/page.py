@@ -40,11 +40,13 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
     """Let in who holds the permission; turn the engine's errors into pages.
 
     Anonymous requests go to the login, except those of a page's own script, which get a 401 that
-    the script understands.
+    the script understands. What is answered is for its sender alone: no cache that others share
+    keeps it.
     """
 
     def decorate(view: View[P]) -> Callable[..., HttpResponse]:
         @gzip_page
+        @_for_its_sender
         @wraps(view)
         def wrapped(request: ConsoleRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             user = request.user
@@ -68,6 +70,16 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
         return wrapped
 
     return decorate
+
+
+def _for_its_sender(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    @wraps(view)
+    def wrapped(*args: Any, **kwargs: Any) -> HttpResponse:
+        response = view(*args, **kwargs)
+        response.headers.setdefault("Cache-Control", "private, no-cache")
+        return response
+
+    return wrapped
 
 
 def show(

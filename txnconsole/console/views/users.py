@@ -120,7 +120,10 @@ def activity(request: ConsoleRequest, name: str) -> HttpResponse:
     active = not found.is_active
     if active:
         title, verb = f"Let {name} in again?", "Activate"
-        effects = ["It can sign in, and its tokens that were not revoked hold again."]
+        effects = [
+            "It can sign in.",
+            "Its tokens that were not revoked and its sessions that have not ended hold again.",
+        ]
     else:
         title, verb = f"Disable {name}?", "Disable"
         effects = [
