@@ -5,6 +5,7 @@ Low water marks: the brokers' first, then the coordinator's. What a mark covers 
 was handed out, and stays ended.
 Outcomes: the coordinator's first, then the participants'. What it records as ended they had carried
 out before. What looks wrong is asked for again.
+Ids: the coordinators' database alone, in one statement.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database
 
 _ENDED = (TxnStatus.COMMITTED, TxnStatus.ABORTED)
+#: Chunks of the archive that one step looks at.
+_CHUNKS = 16
+_CHUNK = 1 << 14
 
 
 def subject_of(tc_id: int) -> str:
@@ -65,6 +69,25 @@ def check_marks(marks: Marks, database: Database, tc_id: int) -> Check:
             if lowest is not None and mark >= lowest
         ),
         skipped=f"{', '.join(unavailable)} cannot be asked" if unavailable else None,
+    )
+
+
+def check_ids(database: Database, tc_id: int, position: int) -> Check:
+    """Every id that was issued, from a sequence on that begins a chunk of the archive, can be
+    answered for: by its header or by its bit in the archive, and by one of them alone (semantics
+    §2)."""
+    first = position // _CHUNK
+    beyond = first + _CHUNKS
+    with database.session() as session:
+        issued = session.one("lowest_live", tc_id=tc_id)
+        astray = session.all("ids_astray", tc_id=tc_id, first=first, last=beyond - 1)
+    more = issued is not None and issued.next_sequence > beyond * _CHUNK
+    return Check(
+        invariant=5,
+        name="ids_answer",
+        subject=subject_of(tc_id),
+        counter_examples=tuple(map(evidence, astray)),
+        position=beyond * _CHUNK if more else None,
     )
 
 

@@ -246,6 +246,15 @@ class Inspector:
         """
         return self._invariants.of_coordinator(tc_id, position=position, budget=budget)
 
+    def id_invariants(self, tc_id: int, *, position: int = 0) -> Report:
+        """As :meth:`coordinator_invariants`, of the ids that a coordinator has issued alone: each
+        can be answered for.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        return self._invariants.of_ids(tc_id, position=position)
+
     def check_invariants(self, *, seconds: float = math.inf) -> int:
         """One bounded step over everything, from where the last one stopped; the workers call
         this every few seconds.

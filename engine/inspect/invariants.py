@@ -20,6 +20,7 @@ from engine.inspect.ack_checks import check_acks
 from engine.inspect.checks import Check
 from engine.inspect.coordinator_checks import (
     Marks,
+    check_ids,
     check_marks,
     check_transactions,
     highest_marks,
@@ -128,6 +129,15 @@ class Invariants:
         )
         return Report((check_marks(marks, self._database, tc_id), *checks), resume)
 
+    def of_ids(self, tc_id: int, *, position: int = 0) -> Report:
+        """Check that every id of a coordinator can be answered for, from a sequence on.
+
+        Raises:
+            CoordinatorUnavailable: its database cannot be reached.
+        """
+        check = check_ids(self._database, tc_id, position)
+        return Report((check,), check.position)
+
     def step(self, coordinators: int, *, seconds: float = math.inf) -> int:
         """One round: the next coordinators, and the next partitions of each broker, from where the
         last round stopped. A broker that cannot be reached is left out.
@@ -180,9 +190,12 @@ class Invariants:
         marks = highest_marks(self._reading)
         broken = reached = 0
         for tc_id in due:
-            position = self._positions(subject_of(tc_id)).get("one_outcome", 0)
+            positions = self._positions(subject_of(tc_id))
+            position = positions.get("one_outcome", 0)
             report = self.of_coordinator(tc_id, position=position, marks=marks)
             broken += self._keep(report, begins=position == 0)
+            position = positions.get("ids_answer", 0)
+            broken += self._keep(self.of_ids(tc_id, position=position), begins=position == 0)
             reached = tc_id + 1
             if time.monotonic() >= until:
                 break

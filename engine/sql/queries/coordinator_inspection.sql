@@ -79,6 +79,37 @@ SELECT sequence, log_id, log_id_before FROM (
     AND l.sequence BETWEEN %(first)s::bigint - 1 AND %(last)s AND l.metadata_op = 'NEW'
 ) l WHERE log_id < log_id_before ORDER BY sequence LIMIT 20
 
+-- ids_astray --
+-- Issued ids that have neither a header nor a bit in the archive, or more than one of them, and
+-- others that have any, within a range of the archive's chunks. They are counted by the chunk; in the
+-- first whose counts differ each id is looked at.
+WITH wrong AS MATERIALIZED (
+    SELECT c.tc_id, c.next_sequence, chunk, chunk << 14 AS first
+    FROM coordinator.coordinator c
+    CROSS JOIN generate_series(%(first)s::bigint, %(last)s::bigint) AS chunk
+    WHERE c.tc_id = %(tc_id)s AND greatest(0, least(c.next_sequence - (chunk << 14), 16384)) <> (
+        SELECT count(*) FROM coordinator.transaction t
+        WHERE t.tc_id = c.tc_id AND t.sequence >= chunk << 14 AND t.sequence < (chunk + 1) << 14
+    ) + (
+        SELECT coalesce(sum(bit_count(a.ended)), 0) FROM coordinator.archive a
+        WHERE a.tc_id = c.tc_id AND a.chunk = chunk.chunk
+    )
+    ORDER BY chunk LIMIT 1
+), archived AS MATERIALIZED (
+    SELECT a.ended || ''::bytea AS ended  -- decompressed once, not for each id
+    FROM wrong JOIN coordinator.archive a USING (tc_id, chunk)
+)
+SELECT * FROM (
+    SELECT tc_id, sequence, sequence < next_sequence AS issued, (
+        SELECT count(*) FROM coordinator.transaction t
+        WHERE t.tc_id = wrong.tc_id AND t.sequence = n.sequence
+    ) AS headers, (
+        SELECT coalesce(sum(get_bit(ended, sequence & 16383)), 0) FROM archived
+    ) AS archived
+    FROM wrong CROSS JOIN generate_series(first, first + 16383) AS n (sequence)
+) n
+WHERE headers + archived <> issued::integer ORDER BY sequence LIMIT 20
+
 -- write_check --
 -- A step of a pass: counter-examples add up until the pass is whole, and then stand for it.
 INSERT INTO coordinator.invariant_check AS c

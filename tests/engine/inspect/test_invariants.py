@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine
+from engine.coordinator.archive import Archive
 from engine.inspect import invariants
 from engine.inspect.checks import Check
+from engine.inspect.invariants import Report
 from engine.model.errors import InvalidRequest, PartitionUnavailable
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind
@@ -71,7 +74,7 @@ def checks(engine: Engine, budget: int = 5000) -> list[Check]:
         report = engine.inspect.coordinator_invariants(0, position=position, budget=budget)
         found += report.checks
         position = report.position
-    return found
+    return [*found, *engine.inspect.id_invariants(0).checks]
 
 
 def broken(engine: Engine, budget: int = 5000) -> set[tuple[int, str]]:
@@ -285,7 +288,19 @@ DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
     ),
     "an id that was never issued": (
         on_coordinator("UPDATE coordinator.coordinator SET next_sequence = 2"),
-        {(5, "ids_increase")},
+        {(5, "ids_increase"), (5, "ids_answer")},
+    ),
+    "an id that has lost its header": (
+        on_coordinator("DELETE FROM coordinator.transaction WHERE status = 'COMMITTED'"),
+        {(5, "ids_answer")},
+    ),
+    "an id in the archive beside its header": (
+        on_coordinator(
+            "INSERT INTO coordinator.archive SELECT tc_id, 0, owner, b, b"
+            " FROM coordinator.transaction, set_bit(decode(repeat('00', 2048), 'hex'), sequence, 1)"
+            " AS b WHERE status = 'ABORTED'"
+        ),
+        {(5, "ids_answer")},
     ),
     "an outcome that the coordinator recorded otherwise": (
         on_coordinator("UPDATE coordinator.txn_partition SET state = 'aborted'"),
@@ -307,6 +322,27 @@ def test_damage_is_found_and_named(engine: Engine, damage: str) -> None:
     assert found == expected, damage
     examples = [e for one in checks(engine) for e in one.counter_examples]
     assert all(isinstance(e, dict) and e for e in examples)
+
+
+def test_archived_ids_are_accounted_for_chunk_by_chunk(engine: Engine) -> None:
+    for _ in range(3):
+        commit(engine, open_txn(engine))
+    archive = Archive(engine._database, replace(engine.settings, archive_after_ms=0))
+    assert archive.move(limit=2) == 2
+    assert engine.inspect.id_invariants(0) == Report(
+        (Check(invariant=5, name="ids_answer", subject="coordinator:0"),), None
+    )
+    coordinator_sql(engine, "UPDATE coordinator.archive SET ended = set_bit(ended, 1, 0)")
+    [check] = engine.inspect.id_invariants(0).checks
+    assert check.counter_examples == (
+        {"txn_id": "0:1", "issued": True, "headers": 0, "archived": 0},
+    )
+    coordinator_sql(engine, "UPDATE coordinator.coordinator SET next_sequence = 16 * 16384 + 1")
+    report = engine.inspect.id_invariants(0)
+    assert report.position == 16 * 16384
+    report = engine.inspect.id_invariants(0, position=report.position)
+    assert report.position is None
+    assert [one["txn_id"] for one in report.checks[0].counter_examples] == ["0:262144"]
 
 
 def test_steps_take_turns_and_what_they_find_can_be_read(engine: Engine) -> None:

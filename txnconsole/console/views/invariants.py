@@ -28,6 +28,7 @@ PROMISES: Mapping[str, str] = {
     "pending_ack_log": "What transactions hold is what the pending-ack log says",
     "low_water_mark": "No broker knows a low water mark that its coordinator has not reached",
     "ids_increase": "A coordinator issues its ids in order, each once",
+    "ids_answer": "Every id that was issued has its outcome, in a header or in the archive",
     "one_outcome": "All participants of a transaction have the same outcome",
     "snapshot_and_log": "Snapshot and log together give the live state",
 }
