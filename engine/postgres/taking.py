@@ -10,6 +10,9 @@ connection that there is, and from then on nobody is refused.
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import psycopg
@@ -17,6 +20,18 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 #: Longer than making a connection takes, so that few are refused when the server is there again.
 _MOMENT = 0.1
+
+_hurried: ContextVar[bool] = ContextVar("hurried", default=False)
+
+
+@contextmanager
+def hurried() -> Generator[None]:
+    """Within the block nobody waits for a server that is known to be away."""
+    token = _hurried.set(True)
+    try:
+        yield
+    finally:
+        _hurried.reset(token)
 
 
 class Taking:
@@ -35,6 +50,8 @@ class Taking:
         """
         if not self._away:
             return self._wait(pool)
+        if _hurried.get():
+            return self._wait(pool, timeout=_MOMENT)
         if not self._waits.acquire(timeout=_MOMENT):
             raise PoolTimeout("no connection could be made, and another caller is trying again")
         try:
@@ -42,10 +59,12 @@ class Taking:
         finally:
             self._waits.release()
 
-    def _wait(self, pool: ConnectionPool[Any]) -> psycopg.Connection[Any]:
+    def _wait(
+        self, pool: ConnectionPool[Any], timeout: float | None = None
+    ) -> psycopg.Connection[Any]:
         given = self._given
         try:
-            connection: psycopg.Connection[Any] = pool.getconn()
+            connection: psycopg.Connection[Any] = pool.getconn(timeout)
         except PoolTimeout:
             self._away = self._given == given  # Else there are connections, and all are in use.
             raise

@@ -17,12 +17,13 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from engine.postgres import taking
 from txnconsole.celery import app
 from txnconsole.idempotency.answers import Claim, Question, claim
 from txnconsole.idempotency.models import KeptAnswer
 from txnconsole.queue import heartbeat, wakeup
 from txnconsole.queue.wakeup import wake_finalizer
-from txnconsole.workers import tasks
+from txnconsole.workers import observing, tasks
 from txnconsole.workers.schedule import SCHEDULE
 
 TOPIC = TopicName.parse("public/default/orders")
@@ -289,6 +290,13 @@ def test_invariants_are_checked_by_a_task_of_the_schedule(engine: Engine) -> Non
 def test_a_beat_that_ran_shows_the_worker(engine: Engine) -> None:
     tasks.beat.apply()
     assert heartbeat.workers_seen() is True
+
+
+def test_a_task_waits_for_no_database_that_is_known_to_be_away(engine: Engine) -> None:
+    observing.begin("1", tasks.expire)
+    assert taking._hurried.get()
+    observing.finish(tasks.expire)
+    assert not taking._hurried.get()
 
 
 @pytest.mark.django_db

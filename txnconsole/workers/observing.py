@@ -1,5 +1,5 @@
 """What every task does beside its work: its log lines and spans name it and the request that woke
-it, and it is counted and timed."""
+it, it is counted and timed, and waits for no database that is known to be away."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from celery.signals import task_postrun, task_prerun, worker_process_shutdown
 
 from engine import tracing
 from engine.model.figures import FigureName
+from engine.postgres.taking import hurried
 from engine.tracing import Kind
 from txnconsole.enginedb import wiring
 from txnconsole.queue import heartbeat
@@ -30,6 +31,7 @@ def begin(task_id: str, task: Task[Any, Any], **_: object) -> None:
     sends has none, and begins none: there are five of it a second."""
     headers: dict[str, str] = task.request.headers or {}
     run = ExitStack()
+    run.enter_context(hurried())
     names = {"task": task.name, "task_id": task_id}
     if request_id := headers.get(REQUEST_ID):
         names["request_id"] = request_id

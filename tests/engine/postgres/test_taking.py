@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from psycopg_pool import PoolTimeout
 
-from engine.postgres.taking import Taking
+from engine.postgres.taking import Taking, hurried
 
 PATIENCE = 30.0
 
@@ -22,8 +22,10 @@ class Pool:
         self.answers: list[threading.Event] = []
         self.there = False
 
-    def getconn(self) -> object:
+    def getconn(self, timeout: float | None = None) -> object:
         self.asked += 1
+        if timeout is not None and not self.there:
+            raise PoolTimeout(f"none within {timeout}")
         answered = threading.Event()
         self.answers.append(answered)
         self.waiting.release()
@@ -98,3 +100,30 @@ def test_a_pool_whose_connections_are_all_in_use_is_not_away(callers: ThreadPool
     for answer in pool.answers:
         answer.set()
     assert [each.result(PATIENCE) for each in both] == [pool, pool]
+
+
+def test_who_is_in_a_hurry_waits_for_no_server_that_is_known_to_be_away(
+    callers: ThreadPoolExecutor,
+) -> None:
+    pool, taking = Pool(), Taking()
+
+    def take() -> object:
+        return taking.connection(pool)  # type: ignore[arg-type]
+
+    def take_in_a_hurry() -> object:
+        with hurried():
+            return take()
+
+    first = callers.submit(take_in_a_hurry)
+    assert pool.waiting.acquire(timeout=PATIENCE)
+    pool.answers[0].set()
+    with pytest.raises(PoolTimeout, match="none$"):  # Nobody knew yet.
+        first.result(PATIENCE)
+
+    probe = callers.submit(take)
+    assert pool.waiting.acquire(timeout=PATIENCE)
+    with pytest.raises(PoolTimeout, match=r"within 0\.1"):
+        take_in_a_hurry()
+    pool.there = True
+    pool.answers[-1].set()
+    assert probe.result(PATIENCE) is pool
