@@ -117,7 +117,7 @@ def test_who_is_in_a_hurry_waits_for_no_server_that_is_known_to_be_away(
     first = callers.submit(take_in_a_hurry)
     assert pool.waiting.acquire(timeout=PATIENCE)
     pool.answers[0].set()
-    with pytest.raises(PoolTimeout, match="none$"):  # Nobody knew yet.
+    with pytest.raises(PoolTimeout, match=r"none$"):  # Nobody knew yet.
         first.result(PATIENCE)
 
     probe = callers.submit(take)
