@@ -3,6 +3,7 @@ missing is named; only what that broker alone can tell is refused."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,6 +72,26 @@ def test_a_request_waits_once_for_the_broker_whatever_parts_its_answer_has(
         request(world, name, own)
     assert {name: waits.count(name) for name in waits} == dict.fromkeys(waits, 1)
     assert {"getTransactionParticipants", "getTransactionDocument"} <= set(waits)
+
+
+def test_a_request_that_waits_on_purpose_asks_again_and_waits_for_the_broker_once(
+    world: Caller, engine: Engine, down: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = engine._brokers.get(down)._pool
+    connect = pool.getconn
+    mine = threading.get_ident()
+    patience: list[float | None] = []
+
+    def counted(timeout: float | None = None) -> Any:
+        if threading.get_ident() == mine:
+            patience.append(timeout)
+        return connect(timeout)
+
+    monkeypatch.setattr(pool, "getconn", counted)
+    body = {"consumer": "d", "wait_ms": 50}
+    assert world.post(f"{_SUBSCRIPTION}/receive", body).json == {"messages": []}
+    assert len(patience) > 1
+    assert patience[1:] == [0.1] * len(patience[1:])
 
 
 def test_a_partition_of_the_broker_is_refused_as_unavailable(world: Caller, down: str) -> None:

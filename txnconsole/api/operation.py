@@ -8,7 +8,7 @@ and with them the operation's part of the OpenAPI schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Generic, TypeVar
@@ -20,6 +20,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schem
 from rest_framework.request import Request
 
 from engine.postgres import absences
+from engine.postgres.taking import hurried
 from txnconsole.access.principal import Principal
 from txnconsole.access.requests import django_request, principal_of_request
 from txnconsole.access.roles import Permission
@@ -146,9 +147,9 @@ def operation(
 
 def _absences_of(call: Call[Any, Any]) -> AbstractContextManager[None]:
     """A request waits for a database that is away once, whatever parts its answer has; one that
-    waits on purpose asks again."""
+    waits on purpose asks again, and does not wait for it then."""
     waits = getattr(call.query, "wait_ms", 0) or getattr(call.body, "wait_ms", 0)
-    return nullcontext() if waits else absences.remembered()
+    return hurried() if waits else absences.remembered()
 
 
 def _answer(result: Result, *, packed: bool) -> HttpResponseBase:
