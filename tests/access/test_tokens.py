@@ -134,6 +134,16 @@ def test_create_token_takes_several_roles_and_refuses_an_unknown_one() -> None:
         _run("create_token", "--user", "x", "--role", "king")
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("--user", ""), ("--user", "a/b"), ("--days", "0"), ("--days", "1e9")]
+)
+def test_create_token_refuses_what_the_rest_api_refuses(option: str, value: str) -> None:
+    """Of a user without a name the console has no page, and its list of users failed."""
+    with pytest.raises(CommandError, match=option):
+        _run("create_token", "--user", "x", "--role", "viewer", option, value)
+    assert not Token.objects.exists()
+
+
 def test_revoke_token_ends_all_tokens_of_a_user(user: User) -> None:
     secrets = [tokens.issue(user, [Role.VIEWER])[1] for _ in range(2)]
     _run("revoke_token", "--user", "billing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
@@ -10,10 +10,14 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
+from engine.model.errors import InvalidRequest
 from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.roles import Role
 from txnconsole.access.tokens import issue
+from txnconsole.access.users import user_name
 from txnconsole.audit.chain import Actor, Change, record
+
+_MOST_DAYS = 100 * 365
 
 
 class Command(BaseCommand):
@@ -22,7 +26,9 @@ class Command(BaseCommand):
     help = "Prints a new token for a program, and nothing else. It is shown this once."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, help="owner of the token's transactions")
+        parser.add_argument(
+            "--user", required=True, type=_user, help="owner of the token's transactions"
+        )
         parser.add_argument(
             "--role",
             required=True,
@@ -39,11 +45,10 @@ class Command(BaseCommand):
             help="tenant/namespace/topic with * and ?; may be given more than once (default: all)",
         )
         parser.add_argument(
-            "--days", type=int, help="days until the token expires (default: never)"
+            "--days", type=_lifetime, help="days until the token expires (default: never)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        days: int | None = options["days"]
         with transaction.atomic():
             user, created = User.objects.get_or_create(username=options["user"])
             if created:
@@ -53,7 +58,7 @@ class Command(BaseCommand):
                 user,
                 options["role"],
                 topics=options["topics"] or ALL_TOPICS,
-                lifetime=None if days is None else timedelta(days=days),
+                lifetime=options["days"],
             )
             record(
                 Change(
@@ -64,3 +69,16 @@ class Command(BaseCommand):
                 )
             )
         self.stdout.write(secret)
+
+
+def _user(text: str) -> str:
+    try:
+        return user_name(text)
+    except InvalidRequest as error:
+        raise ArgumentTypeError(error.message) from error
+
+
+def _lifetime(text: str) -> timedelta:
+    if not text.isdecimal() or not 0 < int(text) <= _MOST_DAYS:
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_DAYS}.")
+    return timedelta(days=int(text))
