@@ -9,9 +9,12 @@ import pytest
 from engine.model.partition import OngoingTxn, PartitionState, PartitionStatus
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from txnconsole.console.health import Level, health
+from txnconsole.console.health import Hands, Level, health
+from txnconsole.queue.heartbeat import Beat
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+#: The liveliest first.
+AT_WORK = [Beat("w", 1.0), Beat("gone", 60.0)]
 
 
 def held(number: int, seconds: float) -> PartitionStatus:
@@ -39,27 +42,39 @@ def held(number: int, seconds: float) -> PartitionStatus:
 
 
 def test_nothing_held_back_is_clear() -> None:
-    found = health([], {}, None)
+    found = health([], {}, AT_WORK)
     assert (found.level, found.word, found.longest) == (Level.CLEAR, "Clear", None)
 
 
 def test_a_short_wait_is_no_news() -> None:
-    found = health([held(1, 3), held(2, 8)], {}, None)
+    found = health([held(1, 3), held(2, 8)], {}, AT_WORK)
     assert (found.level, found.held, found.stuck) == (Level.WAITING, 2, 0)
     assert found.longest is not None
     assert (found.longest.txn_id, found.longest.for_ms) == (TxnID(0, 2), 8_000)
 
 
 def test_more_than_a_minute_is_stuck() -> None:
-    found = health([held(1, 61), held(2, 60)], {}, None)
+    found = health([held(1, 61), held(2, 60)], {}, AT_WORK)
     assert (found.level, found.stuck) == (Level.STUCK, 1)
 
 
 @pytest.mark.parametrize(
-    ("unreachable", "silent_ms"), [({"broker-2": "refused"}, None), ({}, 20_000)]
+    ("unreachable", "beats"),
+    [({"broker-2": "refused"}, AT_WORK), ({}, [Beat("w", 20.0)]), ({}, []), ({}, None)],
+    ids=["broker away", "worker silent", "no worker", "queue away"],
 )
 def test_what_cannot_be_reached_or_heard_is_worse_than_waiting(
-    unreachable: dict[str, str], silent_ms: int | None
+    unreachable: dict[str, str], beats: list[Beat] | None
 ) -> None:
-    found = health([held(1, 1)], unreachable, silent_ms)
+    found = health([held(1, 1)], unreachable, beats)
     assert (found.level, found.word) == (Level.STUCK, "Stuck")
+
+
+def test_who_carries_nothing_out_is_told_apart() -> None:
+    told = [health([], {}, beats) for beats in (AT_WORK, [Beat("w", 20.0)], [], None)]
+    assert [(one.hands, one.silent_ms) for one in told] == [
+        (Hands.AT_WORK, None),
+        (Hands.SILENT, 20_000),
+        (Hands.NONE, None),
+        (Hands.QUEUE_AWAY, None),
+    ]

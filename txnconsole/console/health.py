@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from engine.model.partition import PartitionStatus
 from engine.model.txn_id import TxnID
+from txnconsole.queue.heartbeat import Beat
 
 #: An open transaction holds its partitions back for as long as it is open; beyond this it is news.
 PATIENCE = timedelta(seconds=60)
@@ -20,6 +21,15 @@ class Level(StrEnum):
     CLEAR = "COMMITTED"
     WAITING = "OPEN"
     STUCK = "ABORTED"
+
+
+class Hands(StrEnum):
+    """Whether anybody carries decisions out."""
+
+    AT_WORK = "at work"
+    SILENT = "silent"
+    NONE = "none"
+    QUEUE_AWAY = "queue away"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +48,12 @@ class Health:
     Attributes:
         held: partitions that are held back.
         stuck: those of them that have been for longer than :data:`PATIENCE`.
-        silent_ms: how long no worker has been heard of, None when one has, or none is known.
+        silent_ms: how long no worker has been heard of, when they are silent.
     """
 
     level: Level
     unreachable: Sequence[str]
+    hands: Hands
     silent_ms: int | None
     held: int
     stuck: int
@@ -55,23 +66,37 @@ class Health:
 
 
 def health(
-    held: Sequence[PartitionStatus], unreachable: Mapping[str, str], silent_ms: int | None
+    held: Sequence[PartitionStatus], unreachable: Mapping[str, str], beats: Sequence[Beat] | None
 ) -> Health:
-    """Judge what was read. Nothing held back, every database there and workers at work is clear."""
+    """Judge what was read. Nothing held back, every database there and workers at work is clear.
+
+    Args:
+        beats: of workers, the liveliest first; None when the queue is away.
+    """
     holdings = sorted(map(_holding, held), key=lambda one: one.for_ms, reverse=True)
     stuck = sum(one.for_ms > PATIENCE / timedelta(milliseconds=1) for one in holdings)
-    if unreachable or silent_ms is not None or stuck:
+    hands = _hands(beats)
+    if unreachable or hands is not Hands.AT_WORK or stuck:
         level = Level.STUCK
     else:
         level = Level.WAITING if holdings else Level.CLEAR
     return Health(
         level=level,
         unreachable=sorted(unreachable),
-        silent_ms=silent_ms,
+        hands=hands,
+        silent_ms=beats[0].age_ms if beats and hands is Hands.SILENT else None,
         held=len(holdings),
         stuck=stuck,
         longest=holdings[0] if holdings else None,
     )
+
+
+def _hands(beats: Sequence[Beat] | None) -> Hands:
+    if beats is None:
+        return Hands.QUEUE_AWAY
+    if not beats:
+        return Hands.NONE
+    return Hands.SILENT if beats[0].silent else Hands.AT_WORK
 
 
 def _holding(status: PartitionStatus) -> Holding:

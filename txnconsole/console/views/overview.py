@@ -69,10 +69,8 @@ def figures(request: ConsoleRequest) -> HttpResponse:
 def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
     held = summary.held_back.value.partitions if summary.held_back.value else ()
     listed = held[:_HELD]
-    beats = heartbeat.beats()
-    last = None if not beats else beats[0]
     return {
-        "health": health(held, summary.unreachable, last.age_ms if last and last.silent else None),
+        "health": health(held, summary.unreachable, heartbeat.beats()),
         "held": with_holders(listed),
         "unlisted": len(held) - len(listed),
         "more_held": len(held) == HELD_BACK_LIMIT,
