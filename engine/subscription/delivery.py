@@ -40,7 +40,7 @@ from engine.subscription.reading import Piece, Reading
 from engine.subscription.records import Recover
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
-from engine.subscription.statements import DELIVERABLE, Due
+from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, Due
 
 _T = TypeVar("_T")
 #: How long a process goes on with what it has found deliverable while that gives it enough: so much
@@ -143,7 +143,8 @@ class Delivery:
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
             ConsumerBusy: another consumer is the active one of an EXCLUSIVE subscription.
-            PartitionUnavailable: no broker of the topic can be reached.
+            PartitionUnavailable: no broker of the topic can be reached, or all of its partitions
+                are offline.
             TimeLimitExceeded: none has answered in time.
             SegmentUnreadable: there is nothing but what a missing or damaged file should hold.
         """
@@ -286,11 +287,16 @@ class Delivery:
 
         Raises:
             SubscriptionNotFound: it is gone by now, or its topic.
+            PartitionUnavailable: they are all offline.
         """
         rows = self._ask(place, taken_over=taken_over)
         if any(row.needs_cursor for row in rows):
             place = self._cursors.refreshed(place)
-            rows = [row for row in self._ask(place, taken_over=taken_over) if row.number >= 0]
+            rows = [row for row in self._ask(place, taken_over=taken_over) if row.number != -1]
+        if any(row.number == ALL_OFFLINE for row in rows):
+            raise PartitionUnavailable(
+                f"The partitions of {place.topic.name} on {place.database.name} are offline."
+            )
         for row in rows:
             if row.needs_recovery:
                 partition = PartitionName(place.topic.name, row.number)

@@ -68,8 +68,13 @@ class ReadRow(NamedTuple):
     aborted_lasts: Sequence[int]
 
 
+#: Stands for the number of a partition.
+ALL_OFFLINE = -2
+
+
 class Due(NamedTuple):
-    """A row of ``deliverable``; the one of a topic without partitions has no number (-1)."""
+    """A row of ``deliverable``; that of a topic without partitions has no number (-1), nor has that
+    of one whose partitions are all offline (``ALL_OFFLINE``)."""
 
     partition_id: int
     number: int

@@ -16,6 +16,7 @@ from engine.model.errors import (
     InvalidPartitionState,
     InvalidTxnStatus,
     PartitionNotFound,
+    PartitionUnavailable,
     SubscriptionConflict,
     SubscriptionNotFound,
     TopicInUse,
@@ -214,6 +215,8 @@ class Reference:
         """None: another consumer is the active one, and this one has to wait."""
         subscription = self.subscription(name)
         if subscription.may_call(consumer):
+            if not any(partition.online for partition in self.topics[name.topic].partitions):
+                raise PartitionUnavailable
             return subscription
         if subscription.kind is SubscriptionType.EXCLUSIVE:
             raise ConsumerBusy

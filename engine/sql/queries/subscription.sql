@@ -98,6 +98,10 @@ WHERE p.topic_id = %(topic_id)s AND p.online AND (
 UNION ALL
 SELECT 0, -1, true, false
 WHERE NOT EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s)
+UNION ALL
+SELECT 0, -2, false, false
+WHERE NOT EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s AND online)
+    AND EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s)
 ORDER BY number
 
 -- awaited_subscriptions --

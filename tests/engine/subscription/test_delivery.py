@@ -367,6 +367,20 @@ def test_a_partition_that_goes_offline_withholds_nothing_that_another_has_given(
     assert given in (["0"], ["2"])
 
 
+def test_a_receive_of_partitions_that_are_all_offline_is_refused(engine: Engine) -> None:
+    setup(engine, partitions=2)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    engine.partitions.take_offline(P0, reason="test")
+    assert received(engine) == ["1"]
+    assert received(engine) == []
+    engine.partitions.take_offline(P1, reason="test")
+    with pytest.raises(PartitionUnavailable):
+        received(engine)
+    engine.partitions.bring_online(P0)
+    assert received(engine) == ["0"]
+
+
 def test_after_a_crash_a_consumer_alone_brings_its_partitions_back(engine: Engine) -> None:
     setup(engine, partitions=2)
     for partition in (P0, P1):

@@ -179,7 +179,8 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
 
         With `wait_ms` the call waits until there is at least one. On an EXCLUSIVE subscription
         another than the active consumer gets 409 `ConsumerBusy`; on a FAILOVER one, no messages,
-        until the active one leaves or has not called for `consumer_lease_ms`.
+        until the active one leaves or has not called for `consumer_lease_ms`. While all partitions
+        are offline: 503 `PartitionUnavailable`.
 
         What an answer that was lost held comes again after the acknowledgement timeout; under an
         `Idempotency-Key` the same call again gets it at once.
