@@ -50,6 +50,13 @@ def test_a_path_too_long_for_a_socket_gets_a_short_one(tmp_path: Path) -> None:
         data.sockets.rmdir()
 
 
+@pytest.mark.parametrize("name", ["50%20", "C#", "why?", "1,2", 'a"b'])
+def test_a_path_that_an_address_would_misread_gets_another(tmp_path: Path, name: str) -> None:
+    with DataDirectory.held(tmp_path / name) as data:
+        assert name not in str(data.sockets)
+        data.sockets.rmdir()
+
+
 def test_a_file_in_the_way_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CannotStart) as raised, DataDirectory.held(tmp_path / "file" / "data"):

@@ -24,6 +24,8 @@ from txnconsole.local.errors import CannotStart, disk_full, explain
 _NEEDED_BYTES = 256 * 1024 * 1024
 #: The longest path of a Unix socket is 107 bytes; the servers' file names need some of it.
 _LONGEST_SOCKET_DIRECTORY = 80
+#: What means something in the servers' addresses and in lists of directories.
+_MISREAD = frozenset('%#?,"')
 
 
 class DataDirectory:
@@ -105,7 +107,7 @@ def _take(lock: int, path: Path) -> None:
 
 def _socket_directory(path: Path) -> Path:
     inside = path / "run"
-    if len(os.fsencode(inside)) <= _LONGEST_SOCKET_DIRECTORY:
+    if len(os.fsencode(inside)) <= _LONGEST_SOCKET_DIRECTORY and not _MISREAD & set(str(inside)):
         return inside
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"txnconsole-{os.getuid()}-{digest}"
