@@ -1,7 +1,8 @@
 """``txnctl``: the command line of operators and programs, over the REST contract.
 
 ``TXNCONSOLE_URL`` and ``TXNCONSOLE_TOKEN`` (or ``--url``, ``--token``) say where and who. Tables
-for people; ``--output json`` prints the contract's answers, one JSON value a line.
+for people; ``--output json`` prints the contract's answers as one JSON value, of ``tail`` and
+``consume`` one a line.
 
 Exit codes
     0 done · 1 the server failed · 2 the command or the request is malformed · 3 no such thing ·
