@@ -18,6 +18,9 @@ unexport PYTHONDONTWRITEBYTECODE
 FAST := not (served or programs or browser or spark or acceptance or crash or plans or deep or checker)
 # They have both processors for themselves.
 WHOLE := spark or acceptance
+# A module's tests stay together, which share what it starts; who has none left takes from another.
+# Three on two processors: much of a test is waiting for servers.
+SHARED := -n 3 --dist worksteal
 
 .PHONY: help setup lock audit-dependencies run serve test test-fast soak kills chromium lint types imports format bench \
 	bench-engine bench-http bench-archive bench-console bench-browser bench-live bench-pipeline docs screenshots clean
@@ -60,11 +63,11 @@ serve: setup ## Run the console without the demo
 	@exec $(PY) -m txnconsole.local serve
 
 test: setup chromium lint types imports ## Run all checks and all tests
-	@$(PY) -m pytest -q -n 2 -m "not ($(WHOLE))"; others=$$?; \
+	@$(PY) -m pytest -q $(SHARED) -m "not ($(WHOLE))"; others=$$?; \
 	$(PY) -m pytest -q -m "$(WHOLE)" && exit $$others
 
 test-fast: setup ## Run the tests that start no program and fill no large table, but tests/pipeline
-	@exec $(PY) -m pytest -q -n 2 -m "$(FAST)" --ignore=tests/pipeline
+	@exec $(PY) -m pytest -q $(SHARED) -m "$(FAST)" --ignore=tests/pipeline
 
 # Browser tests drive Debian's Chromium. Outside CI they are skipped where it cannot be installed.
 chromium:
@@ -93,7 +96,7 @@ soak: setup ## Run clients and faults for MINUTES (10), and check every answer
 	@$(PY) -m tests.checker.soak $(or $(MINUTES),10) $(SEED)
 
 kills: setup ## Kill PostgreSQL KILLS (200) times under load; what is rebuilt is what the log says
-	@TXNCONSOLE_KILLS=$(or $(KILLS),200) $(PY) -m pytest -q -n 2 -rA -o faulthandler_timeout=0 tests/engine/crash/test_kill.py
+	@TXNCONSOLE_KILLS=$(or $(KILLS),200) $(PY) -m pytest -q $(SHARED) -rA -o faulthandler_timeout=0 tests/engine/crash/test_kill.py
 
 bench: bench-engine bench-http bench-archive bench-console bench-browser bench-live bench-pipeline ## Run all benchmarks (minutes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import shutil
@@ -52,6 +53,7 @@ def pytest_configure() -> None:
     settings.SECURE_SSL_REDIRECT = False
     settings.UNSAFE_DATABASES = True  # see FAST
     settings.STATIC_ROOT = settings.BASE_DIR / "static"
+    settings.WHITENOISE_AUTOREFRESH = True  # else each test's client looks at every static file
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.STORAGES = settings.STORAGES | {
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
@@ -69,6 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often, and not among what was imported: a twelfth of the time."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

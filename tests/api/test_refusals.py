@@ -205,13 +205,14 @@ def admin(engine: Engine, topic: str, as_role: Callable[..., Caller]) -> Caller:
     return caller
 
 
-@pytest.mark.parametrize(("method", "path", "body", "field"), BAD)
-def test_a_refusal_names_the_field(
-    method: str, path: str, body: Any, field: str, admin: Caller
-) -> None:
-    own = admin.open()
-    text = b"" if body is None else json.dumps(body).replace("{own}", own).encode()
-    assert _named(admin.send(method, path.replace("{own}", own), text)) == [field]
+def test_a_refusal_names_the_field(admin: Caller) -> None:
+    own, wrong = admin.open(), []
+    for method, path, body, field in BAD:
+        text = b"" if body is None else json.dumps(body).replace("{own}", own).encode()
+        found = _named(admin.send(method, path.replace("{own}", own), text))
+        if found != [field]:
+            wrong.append((method, path, body, found))
+    assert wrong == []
 
 
 def test_the_log_that_was_cut_below_a_cursor_is_the_cursors_fault(

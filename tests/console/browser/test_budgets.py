@@ -243,9 +243,9 @@ def test_a_page_that_lives_for_long_does_not_grow(
         answer = client.send("Performance.getMetrics")
         return {each["name"]: each["value"] for each in answer["metrics"]}
 
-    page.evaluate(_FRAMES, [1, 100])
+    page.evaluate(_FRAMES, [1, 60])
     before = metrics()
-    page.evaluate(_FRAMES, [101, 300])
+    page.evaluate(_FRAMES, [61, 180])
     after = metrics()
     for name in ("Nodes", "JSHeapUsedSize"):
         record_property(name, f"{before[name]:.0f} to {after[name]:.0f}")

@@ -28,6 +28,7 @@ from engine.postgres.migrations import migrate
 from engine.sql import scripts
 from tests.engine.support import batch, due_now, finalize, lose_derived_state, open_txn, texts
 
+pytestmark = pytest.mark.deep
 COMMIT, ABORT = TxnAction
 _ANY = datetime(2020, 1, 1, tzinfo=UTC)
 _KINDS = ("coordinator", "broker", "broker")
