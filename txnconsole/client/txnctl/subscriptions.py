@@ -156,3 +156,18 @@ def seek(
     session.show_rows(answer["partitions"], _CURSORS)
     if answer["ended_transactions"]:
         session.say(f"Aborted: {', '.join(answer['ended_transactions'])}.")
+
+
+@app.command("force-abort")
+def force_abort(
+    context: typer.Context,
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    txn_id: Annotated[str, typer.Argument(metavar="TXN_ID")],
+    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")],
+) -> None:
+    """Give back what an orphan holds that its coordinator does not know."""
+    session = session_of(context)
+    path = f"{subscription_path(topic, subscription)}/force-abort"
+    answer = session.send("POST", path, {"txn_id": txn_id, "reason": reason})
+    session.show(answer, (("messages given back", "messages", plain),))

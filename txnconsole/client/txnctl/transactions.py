@@ -85,6 +85,12 @@ _HANGING = (
     Column("REMEDY", "remedy.action"),
     Column("BECAUSE", "remedy.why", prose=True),
 )
+_RETRIED = (
+    ("transaction", "txn_id", exact),
+    ("status", "status", plain),
+    ("replayed at", "replayed", plain),
+    ("registered", "registered", plain),
+)
 _ACK_IMPACT = (
     Column("TOPIC", "topic"),
     Column("SUBSCRIPTION", "subscription"),
@@ -238,6 +244,20 @@ def commit(
 ) -> None:
     """Commit a transaction of one's own."""
     _end(context, txn_id, "commit", {}, wait)
+
+
+@app.command()
+def retry(
+    context: typer.Context,
+    txn_id: TxnID,
+    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")] = "",
+) -> None:
+    """Carry a decision out wherever it was missed; of an open one, register who holds it unlisted.
+
+    What find-hanging names as replay, retry or register."""
+    session = session_of(context)
+    path = f"/transactions/{segments(txn_id)}/retry"
+    session.show(session.send("POST", path, {"reason": reason}), _RETRIED)
 
 
 def _where(found: dict[str, Any]) -> str | None:

@@ -1,0 +1,134 @@
+"""Copies of the databases that were taken one after the other, brokers first, under traffic, and
+restored together (docs/operations.md, Backups)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from engine import Engine, EngineSettings
+from engine.model.hanging import HangingClass
+from engine.model.topic_name import PartitionName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    abort,
+    batch,
+    commit,
+    fetched,
+    make_topic,
+    open_txn,
+    subscribe,
+)
+from tests.support.databases import NAMES
+from txnconsole.local.postgres import EmbeddedPostgres, program
+
+pytestmark = pytest.mark.crash
+
+COORDINATOR, *BROKERS = NAMES
+
+
+@pytest.fixture
+def copy(postgres: EmbeddedPostgres, tmp_path: Path) -> Callable[[str], None]:
+    """Writes one database to a file, as `pg_dump` sees it now."""
+
+    def dump(name: str) -> None:
+        target = tmp_path / name
+        subprocess.run(
+            [program("pg_dump"), "--format=custom", f"--file={target}", postgres.url(name)],
+            check=True,
+        )
+
+    return dump
+
+
+@pytest.fixture
+def restore(postgres: EmbeddedPostgres, tmp_path: Path) -> Iterator[Callable[[], Engine]]:
+    """An engine on new databases that hold the copies."""
+    engines = []
+
+    def made() -> Engine:
+        with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+            for name in NAMES:
+                database = sql.Identifier(f"restored_{name}")
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
+                url = postgres.url(f"restored_{name}")
+                subprocess.run(
+                    [program("pg_restore"), "--exit-on-error", f"--dbname={url}", tmp_path / name],
+                    check=True,
+                )
+        coordinator, *brokers = (postgres.url(f"restored_{name}") for name in NAMES)
+        urls = {f"broker-{n}": url for n, url in enumerate(brokers, 1)}
+        engines.append(Engine(coordinator, urls, EngineSettings(unsafe_databases=True)))
+        return engines[0]
+
+    yield made
+    for engine in engines:
+        engine.close()
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        for name in NAMES:
+            database = sql.Identifier(f"restored_{name}")
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(database))
+
+
+def opened_with(engine: Engine, **payloads: str) -> TxnID:
+    txn_id = open_txn(engine)
+    for partition, payload in payloads.items():
+        engine.produce(PartitionName(P0.topic, int(partition[1:])), batch(payload), txn_id=txn_id)
+    return txn_id
+
+
+def broken(engine: Engine) -> list[object]:
+    reports = [engine.inspect.invariants(partition) for partition in (P0, P1)]
+    reports += [engine.inspect.coordinator_invariants(0), engine.inspect.id_invariants(0)]
+    return [check for report in reports for check in report.checks if check.passed is False]
+
+
+def test_decisions_that_the_brokers_copies_lack_are_found_and_replayed(
+    engine: Engine, copy: Callable[[str], None], restore: Callable[[], Engine]
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    commit(engine, opened_with(engine, p0="a0", p1="a1"))
+    first, *_ = engine.receive(SUBSCRIPTION, "c", max_messages=10)
+    committed = opened_with(engine, p0="b0", p1="b1")
+    engine.acknowledge(SUBSCRIPTION, "c", [first.message_id], txn_id=committed)
+    aborted = opened_with(engine, p0="c0")
+    still_open = opened_with(engine, p0="d0")
+    for broker in BROKERS:
+        copy(broker)
+    commit(engine, committed)
+    abort(engine, aborted)
+    unknown_to_brokers = opened_with(engine, p0="e0", p1="e1")
+    commit(engine, unknown_to_brokers)
+    copy(COORDINATOR)
+
+    restored = restore()
+    assert (fetched(restored), fetched(restored, P1)) == (["a0"], ["a1"])
+    found = restored.inspect.hanging().items
+    assert {(item.txn_id, item.verdict.kind) for item in found} == {
+        (committed, HangingClass.MISSED_COMMIT),
+        (aborted, HangingClass.MISSED_ABORT),
+    }
+    for txn_id in {item.txn_id for item in found}:
+        restored.remedies.retry(txn_id)
+    assert restored.inspect.hanging().items == ()
+    assert (fetched(restored), fetched(restored, P1)) == (["a0", "b0"], ["a1", "b1"])
+    given = restored.receive(SUBSCRIPTION, "other", max_messages=10)
+    assert first.message_id not in [message.message_id for message in given]
+    assert broken(restored) == []
+
+    # What was under way goes on, and nothing that is opened now meets an id of before.
+    commit(restored, still_open)
+    commit(restored, opened_with(restored, p0="f0"))
+    assert fetched(restored) == ["a0", "b0", "d0", "f0"]
+    assert restored.coordinator.get(unknown_to_brokers).status is TxnStatus.COMMITTED
+    assert broken(restored) == []
