@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,7 @@ from tests.client.txnctl.conftest import Txnctl
         (("transactions", "list", "--min-age", "inf"), "viewer", 2, "--min-age"),
         (("transactions", "slow", "--min-age", "inf"), "viewer", 2, "--min-age"),
         (("topics", "create", "public/default/x", "--retention", "inf"), "admin", 2, "--retention"),
+        (("alerts", "list", "--state", "nope"), "viewer", 2, "'all'"),
         (("subscriptions", "delete", "public/default/x", "..", "--yes"), "admin", 2, "'..' cannot"),
     ],
 )
@@ -57,3 +61,10 @@ def test_without_a_token_it_says_how_to_get_one_in_a_line_for_logs(txnctl: Txnct
 def test_help_needs_neither_token_nor_server(txnctl: Txnctl) -> None:
     ran = txnctl("--token", "", "transactions", "abort", "--help")
     assert (ran.code, "--reason" in ran.out) == (0, True)
+
+
+def test_output_that_has_no_room_is_a_failure_and_not_the_callers_mistake() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "txnconsole.client.txnctl", "--help"]
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, "No space left" in ran.stderr) == (1, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -45,10 +46,17 @@ _SILENCE = (
 )
 
 
+class State(StrEnum):
+    FIRING = "firing"
+    PENDING = "pending"
+    RESOLVED = "resolved"
+    ALL = "all"
+
+
 @app.command("list")
 def list_them(
     context: typer.Context,
-    state: Annotated[str, typer.Option(help="firing, pending, resolved, or all")] = "firing",
+    state: Annotated[State, typer.Option(help="Of which to list.")] = State.FIRING,
     rule: Annotated[str | None, typer.Option(help="Of the rule of this name.")] = None,
     about: Annotated[
         str | None, typer.Option("--object", help="e.g. partition:public/default/flights:0")
@@ -57,7 +65,7 @@ def list_them(
 ) -> None:
     """List alerts, the newest first; what fires, unless asked otherwise."""
     session = session_of(context)
-    wanted = None if state == "all" else state
+    wanted = None if state is State.ALL else state
     rows = session.pages("/alerts", limit=limit, state=wanted, rule=rule, object=about)
     session.show_rows(rows if session.output is Output.JSON else _written(rows), _LIST)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,8 @@ _WHO_ASKS = (
     " --role operator' prints one."
 )
 _EXIT_OF_STATUS = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 413: 6, 429: 6, 502: 7, 503: 7, 504: 7}
+_FAILED = 1
+_MALFORMED = 2
 _UNAVAILABLE = 7
 _INTERRUPTED = 130
 
@@ -131,7 +134,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         err.print(str(error), style="red", markup=False, soft_wrap=True)
-        sys.exit(2)
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        sys.exit(_FAILED if full else _MALFORMED)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
 
@@ -140,4 +144,4 @@ def exit_code(error: TxnConsoleError) -> int:
     """The exit code for a refusal or a failure."""
     if isinstance(error, Unreachable):
         return _UNAVAILABLE
-    return _EXIT_OF_STATUS.get(error.status or 0, 1)
+    return _EXIT_OF_STATUS.get(error.status or 0, _FAILED)
