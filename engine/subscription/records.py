@@ -8,7 +8,6 @@ there: after a crash in the middle of creating it, or when the topic has grown o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from engine.log.brokers import Brokers, Location
 from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
@@ -62,7 +61,7 @@ class Records:
                     topic,
                     name,
                     settings_of(known),
-                    since=known.created_at,
+                    partitions_at_creation=known.partitions_at_creation,
                     fenced=_fenced(home, known),
                 )
         if row is None:
@@ -84,14 +83,14 @@ def make(
     name: SubscriptionName,
     settings: SubscriptionSettings,
     *,
-    since: datetime | None = None,
+    partitions_at_creation: int,
     afresh: bool = False,
     fenced: Sequence[TxnID] = (),
 ) -> tuple[Row, bool]:
     """Make a subscription's record and cursors on one broker; answers whether it was new there.
 
     Args:
-        since: when the subscription was created at its home; None: now, here.
+        partitions_at_creation: of the topic, when the subscription was created at its home.
         afresh: what an interrupted deletion may have left here goes first.
         fenced: transactions whose part in a subscription of this name has been aborted with it: a
             new record takes no acknowledgement of theirs, since no end would reach it.
@@ -115,7 +114,7 @@ def make(
             dead_letter_topic=str(settings.dead_letter_topic)
             if settings.dead_letter_topic
             else None,
-            created_at=since,
+            partitions_at_creation=partitions_at_creation,
         )
         row = session.one("get_subscription", **key)
         if row is None:
@@ -131,12 +130,12 @@ def make(
 def ensure_cursors(session: Session, row: Row) -> None:
     """Give a subscription a cursor in each partition of its topic on this broker. A partition that
     came after the subscription is read from its start, whatever the initial position."""
+    latest = row.initial_position == InitialPosition.LATEST
     session.run(
         "ensure_cursors",
         subscription_id=row.subscription_id,
         topic_id=row.topic_id,
-        latest=row.initial_position == InitialPosition.LATEST,
-        since=row.created_at,
+        latest_below=row.partitions_at_creation if latest else 0,
     )
 
 

@@ -63,7 +63,14 @@ class Subscriptions:
         topic = self._topics.get(name.topic, fresh=True)
         home = self._records.home(topic)
         fenced = self._topics.abandoned(topic, name.name)
-        row, created = make(home, topic, name, settings, fenced=fenced)
+        row, created = make(
+            home,
+            topic,
+            name,
+            settings,
+            partitions_at_creation=topic.settings.partitions,
+            fenced=fenced,
+        )
         if differing := differences(settings_of(row), settings, held_to):
             message, data = conflict(name, differing)
             raise SubscriptionConflict(message, differences=data)
@@ -76,7 +83,7 @@ class Subscriptions:
                     topic,
                     name,
                     settings_of(row),
-                    since=row.created_at,
+                    partitions_at_creation=row.partitions_at_creation,
                     afresh=created,
                     fenced=fenced,
                 )

@@ -2,11 +2,10 @@
 -- Does nothing to one that exists.
 INSERT INTO broker.subscription
     (topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
-    max_redeliveries, dead_letter_topic, created_at)
+    max_redeliveries, dead_letter_topic, partitions_at_creation)
 VALUES (
     %(topic_id)s, %(topic)s, %(name)s, %(type)s, %(initial_position)s, %(ack_timeout_ms)s,
-    %(consumer_lease_ms)s, %(max_redeliveries)s, %(dead_letter_topic)s,
-    coalesce(%(created_at)s::timestamptz, clock_timestamp())
+    %(consumer_lease_ms)s, %(max_redeliveries)s, %(dead_letter_topic)s, %(partitions_at_creation)s
 )
 ON CONFLICT (topic_id, name) DO NOTHING
 RETURNING subscription_id
@@ -20,7 +19,7 @@ SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY topic, 
 -- every_subscription --
 -- What their records on other brokers are made of.
 SELECT topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
-    max_redeliveries, dead_letter_topic, created_at
+    max_redeliveries, dead_letter_topic, partitions_at_creation
 FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY name
 
 -- subscriptions_named --
@@ -65,7 +64,7 @@ RETURNING consumer_epoch + 1 AS next_epoch
 -- start. The log's end is looked up in the log: the head may be gone.
 INSERT INTO broker.cursor (subscription_id, partition_id, mark_delete)
 SELECT %(subscription_id)s, p.partition_id,
-    CASE WHEN %(latest)s AND p.created_at <= %(since)s THEN coalesce((
+    CASE WHEN p.number < %(latest_below)s THEN coalesce((
         SELECT max(e.last_offset) FROM broker.entry e WHERE e.partition_id = p.partition_id
     ), p.log_start_offset - 1) ELSE p.log_start_offset - 1 END
 FROM broker.partition p

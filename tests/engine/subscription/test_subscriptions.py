@@ -16,7 +16,7 @@ from engine.model.errors import (
 )
 from engine.model.subscription import InitialPosition, SubscriptionSettings
 from engine.model.topic import TopicSettings
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription import ending, subscriptions
 from tests.engine.support import (
@@ -77,6 +77,26 @@ def test_latest_is_behind_the_last_also_while_a_partition_waits_to_be_rebuilt(
     subscribe(engine, initial_position=InitialPosition.LATEST)
     engine.produce(P0, batch("new"))
     assert received(engine) == ["new"]
+
+
+@pytest.mark.parametrize("clock", ["epoch", "infinity"])
+def test_a_partition_is_newer_by_its_number_whatever_its_brokers_clock_says(
+    engine: Engine, clock: str
+) -> None:
+    make_topic(engine, partitions=2)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("old"))
+    for partition in (P0, P1):
+        database = engine.log.locate(partition).database
+        sql(database, "UPDATE broker.partition SET created_at = %s", clock)
+    subscribe(engine, initial_position=InitialPosition.LATEST)
+    make_topic(engine, partitions=3)
+    newest = PartitionName(TOPIC, 2)
+    database = engine.log.locate(newest).database
+    sql(database, "UPDATE broker.partition SET created_at = %s WHERE number = 2", clock)
+    for partition in (P0, P1, newest):
+        engine.produce(partition, batch(f"new {partition.number}"))
+    assert sorted(received(engine)) == ["new 0", "new 1", "new 2"]
 
 
 def test_creation_that_a_crash_interrupted_goes_on(engine: Engine) -> None:
