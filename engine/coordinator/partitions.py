@@ -290,7 +290,7 @@ def _in_use(txn_ids: Sequence[TxnID]) -> TopicInUse:
     named = [str(txn_id) for txn_id in txn_ids[:_NAMED]]
     return TopicInUse(
         f"{', '.join(named)} would lose messages or acknowledgements; end them first.",
-        transactions=named,
+        holders=named,
     )
 
 

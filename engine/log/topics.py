@@ -413,8 +413,8 @@ def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row
     """
     if holders:
         # A subscription is held once for each broker of its topic.
-        ids = ", ".join(dict.fromkeys(f"{row.tc_id}:{row.sequence}" for row in holders[:5]))
-        raise TopicInUse(f"{name} is held by {ids}; end them first.")
+        ids = list(dict.fromkeys(f"{row.tc_id}:{row.sequence}" for row in holders))
+        raise TopicInUse(f"{name} is held by {', '.join(ids[:5])}; end them first.", holders=ids)
 
 
 def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:

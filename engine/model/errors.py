@@ -110,6 +110,7 @@ class TopicConflict(EngineError):
 class TopicInUse(EngineError):
     """A transaction holds the topic or subscription; end it first, or force."""
 
+    # ``data["holders"]``: the ids of transactions that do, some of them where they are many.
     code = "TopicInUse"
 
 

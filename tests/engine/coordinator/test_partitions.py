@@ -215,7 +215,7 @@ def test_truncation_is_refused_where_an_open_transaction_has_messages(engine: En
     engine.produce(P0, batch("b"), txn_id=txn_id)
     with pytest.raises(TopicInUse) as refused:
         truncate(engine, 1)
-    assert refused.value.data == {"transactions": [str(txn_id)]}
+    assert refused.value.data == {"holders": [str(txn_id)]}
     assert engine.partitions.truncate(P0, 2).entries == 0
     engine.partitions.bring_online(P0)
     commit(engine, txn_id)

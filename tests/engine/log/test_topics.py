@@ -436,7 +436,7 @@ def test_a_topic_that_a_transaction_holds_is_not_deleted(engine: Engine) -> None
     engine.produce(P0, batch("a"), txn_id=txn)
     with pytest.raises(TopicInUse) as refused:
         engine.topics.delete(TOPIC)
-    assert str(txn) in refused.value.message
+    assert refused.value.data == {"holders": [str(txn)]}
     assert engine.log.status(P0).last_offset == 0
     commit(engine, txn)
     engine.topics.delete(TOPIC)
