@@ -154,6 +154,8 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "txnconsole.api.time_limit.time_limit",
 ]
+#: No page has a slash at its end, and /api/v1 without one is not there, as a problem document says.
+APPEND_SLASH = False
 ROOT_URLCONF = "txnconsole.urls"
 WSGI_APPLICATION = "txnconsole.wsgi.application"
 ASGI_APPLICATION = "txnconsole.asgi.application"

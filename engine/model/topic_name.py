@@ -14,6 +14,7 @@ import msgspec
 from engine.model.errors import InvalidRequest
 
 _SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+_IN_WORDS = "1 to 128 letters, digits, dots, dashes and underscores with a letter or digit in front"
 _TOPIC = re.compile(rf"({_SEGMENT})/({_SEGMENT})/((?:__)?{_SEGMENT})", re.ASCII)
 _PARTITION = re.compile(r"(.+):(\d{1,6})", re.ASCII)
 _SUBSCRIPTION = re.compile(_SEGMENT, re.ASCII)
@@ -41,8 +42,8 @@ class TopicName(msgspec.Struct, frozen=True, order=True, gc=False):
         found = _TOPIC.fullmatch(text)
         if found is None:
             raise InvalidRequest(
-                f"{text[:80]!r} is not a topic; write tenant/namespace/topic from letters, digits,"
-                " dots, dashes and underscores, e.g. public/default/flights.",
+                f"{text[:80]!r} is not a topic; write tenant/namespace/topic, each of {_IN_WORDS},"
+                " e.g. public/default/flights.",
                 field="topic",
             )
         return cls(found[1], found[2], found[3])
@@ -110,7 +111,8 @@ class SubscriptionName(msgspec.Struct, frozen=True, order=True, gc=False):
     def __post_init__(self) -> None:
         if _SUBSCRIPTION.fullmatch(self.name) is None:
             raise InvalidRequest(
-                f"{self.name[:80]!r} is not a subscription name.", field="subscription"
+                f"{self.name[:80]!r} is not a subscription; write {_IN_WORDS}, e.g. billing.",
+                field="subscription",
             )
 
     def __str__(self) -> str:

@@ -108,6 +108,44 @@ def test_every_field_that_is_wrong_is_named(program: Caller, topic: str) -> None
     assert _named(answer) == {"sequence_id", "messages[0].payload"}
 
 
+def test_a_name_that_is_wrong_is_told_with_the_field_that_has_it(
+    program: Caller, topic: str
+) -> None:
+    answer = program.post("/transactions", {"properties": {"": "b"}})
+    assert _named(answer) == {"properties"}
+    assert "$" not in answer.json["detail"]
+    packed: list[tuple[object, str]] = [
+        ({"messages": [{"payload": b"x", "properties": {1: "b"}}]}, "messages[0].properties"),
+        ({"messages": [{b"payload": b"x"}]}, "messages[0]"),
+        ({1: 2, "messages": [{"payload": b"x"}]}, ""),
+    ]
+    for body, field in packed:
+        answer = program.send(
+            "POST", MESSAGES, msgspec.msgpack.encode(body), content_type="application/msgpack"
+        )
+        assert _named(answer) == {field}
+        assert "$" not in answer.json["detail"]
+
+
+def test_a_text_of_another_form_is_told_which_in_words(
+    as_role: Callable[..., Caller], topic: str
+) -> None:
+    root = as_role("admin", "producer")
+    orphan = f"/topics/{TOPIC}/partitions/0/force-abort"
+    refused = [
+        (root.post("/transactions/bulk-abort", {"reason": " ", "filter": {}, "expected_count": 0}),
+         "reason", "must not be blank"),
+        (root.post("/transactions", {"client": "a\0"}), "client", "client: must not hold NUL"),
+        (root.post("/transactions", {"properties": {"a\0": "b"}}), "properties",
+         "a name in it: must not hold NUL"),
+        (root.post(orphan, {"txn_id": "7", "reason": "r"}), "txn_id", "<coordinator>:<sequence>"),
+    ]  # fmt: skip
+    for answer, field, words in refused:
+        assert field in _named(answer)
+        assert words in answer.json["detail"], answer.content
+        assert "regex" not in answer.json["detail"]
+
+
 def test_of_very_many_fields_that_are_wrong_some_are_named(program: Caller, topic: str) -> None:
     answer = program.post("/transactions", {f"f{number}": 1 for number in range(10_000)})
     assert len(_named(answer)) == 20

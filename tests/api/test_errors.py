@@ -60,17 +60,50 @@ def test_a_method_that_the_address_does_not_know_is_405_with_those_that_it_does(
     assert set(answer.headers["Allow"].split(", ")) == {"GET", "POST", "HEAD"}
 
 
-def test_no_acceptable_form_is_406(program: Caller, topic: str) -> None:
-    assert program.get("/topics", Accept="text/csv").is_problem(406, "NotAcceptable")
+def test_the_base_path_itself_is_one_too(db: None) -> None:
+    for path in ("", "/"):
+        assert Caller().send("GET", path).is_problem(404, "NotFound")
+
+
+def test_no_acceptable_form_is_406_and_told_which_there_are(program: Caller, topic: str) -> None:
+    answer = program.get("/topics", Accept="text/csv")
+    assert answer.is_problem(406, "NotAcceptable")
+    assert "application/json" in answer.json["detail"]
+    answer = program.get(MESSAGES, Accept="application/json;q=0, text/csv")
+    assert answer.is_problem(406, "NotAcceptable")
+    assert "application/json or application/msgpack" in answer.json["detail"]
     assert program.get("/topics", Accept="application/msgpack").is_problem(406, "NotAcceptable")
     assert program.get(MESSAGES, Accept="application/msgpack").status == 200
     assert program.get("/topics", Accept="text/html,*/*;q=0.8").status == 200
 
 
+@pytest.mark.parametrize(
+    ("accept", "given"),
+    [
+        ("application/json;q=0.1, application/msgpack;q=0.9", "application/msgpack"),
+        ("application/msgpack;q=0.1, application/json", "application/json"),
+        ("application/msgpack, */*;q=0.1", "application/msgpack"),
+        ("application/*", "application/json"),
+        ("", "application/json"),
+    ],
+)
+def test_of_two_forms_the_caller_gets_the_one_it_gives_more_weight(
+    accept: str, given: str, program: Caller, topic: str
+) -> None:
+    answer = program.get(MESSAGES, Accept=accept)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, given)
+
+
 @pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "multipart/form-data"])
-def test_another_form_of_body_is_415(content_type: str, program: Caller) -> None:
+def test_another_form_of_body_is_415_and_told_which_it_takes(
+    content_type: str, program: Caller, topic: str
+) -> None:
     answer = program.send("POST", "/transactions", b"{}", content_type=content_type)
     assert answer.is_problem(415, "UnsupportedMediaType")
+    assert "as application/json, not " in answer.json["detail"]
+    answer = program.send("POST", MESSAGES, b"{}", content_type=content_type)
+    assert answer.is_problem(415, "UnsupportedMediaType")
+    assert "as application/json or application/msgpack, not" in answer.json["detail"]
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "identity, gzip"])

@@ -57,11 +57,9 @@ class BodyDecoder(Generic[T]):
             UnsupportedMediaType: it is neither of the media types that the call takes.
         """
         body = self._read(request)
-        media_type = request.content_type
+        media_type = request.content_type or ""
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-            raise UnsupportedMediaType(
-                media_type or "", "Send the body without a Content-Encoding."
-            )
+            raise UnsupportedMediaType(media_type, "Send the body without a Content-Encoding.")
         if not body:
             body, media_type = b"{}", JSON
         if media_type == MSGPACK and self._msgpack is not None:
@@ -69,7 +67,7 @@ class BodyDecoder(Generic[T]):
             packed: T = _checked(lambda: decode(body), self._msgpack.type, lambda: plain(body))
             return packed
         if media_type != JSON:
-            raise UnsupportedMediaType(media_type or "without Content-Type")
+            raise self._other_form(media_type)
         decoded = _checked(
             lambda: self._json.decode(body), self._kind, lambda: _ANYTHING.decode(body)
         )
@@ -83,10 +81,15 @@ class BodyDecoder(Generic[T]):
         try:
             body = request.body
         except RawPostDataException as error:  # A form, in which a CSRF token was looked for.
-            raise UnsupportedMediaType(request.content_type or "") from error
+            raise self._other_form(request.content_type or "") from error
         if len(body) > self._limit:
             raise self._too_large()
         return body
+
+    def _other_form(self, media_type: str) -> UnsupportedMediaType:
+        takes = JSON if self._msgpack is None else f"{JSON} or {MSGPACK}"
+        given = media_type or "without a Content-Type"
+        return UnsupportedMediaType(media_type, f"Send the body as {takes}, not {given}.")
 
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(

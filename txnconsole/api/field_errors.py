@@ -13,9 +13,13 @@ from typing import Any
 import msgspec
 
 from txnconsole.api.choices import choices
+from txnconsole.api.structs.fields import IN_WORDS
 
-#: How msgspec ends a message: where in the body it went wrong.
-_WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
+_WORDS = {repr(pattern): words for pattern, words in IN_WORDS.items()}
+#: How msgspec ends a message: where in the body it went wrong, or whose name of something did.
+_WHERE = re.compile(r" - at (`key` in )?`\$\.?(.*?)`$")
+_NAME = "a name in it: "
+_PATTERN = re.compile(rf"({_NAME})?Expected `str` matching regex (.*)")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
 _MISSING = re.compile(r"missing required field `(.*?)`")
 _LONGEST_TOLD = 100
@@ -60,7 +64,8 @@ def _each_field(
             path = f"{name}{'.' if place and not place.startswith('[') else ''}{place}"
             yield _told(path, problem, kind)
     for name in values:
-        if name not in fields and kind.__struct_config__.forbid_unknown_fields:
+        known = name in fields or not isinstance(name, str)  # MessagePack has names of any type.
+        if not known and kind.__struct_config__.forbid_unknown_fields:
             yield name, "is unknown"
 
 
@@ -71,8 +76,10 @@ def _located(text: str, kind: object) -> tuple[str, str]:
 def _place(text: str) -> tuple[str, str]:
     """Take msgspec's message apart: the place it is about, and what is wrong there."""
     found = _WHERE.search(text)
-    path = "" if found is None else found[1]
+    path = "" if found is None else found[2]
     message = text if found is None else text[: found.start()]
+    if found is not None and found[1]:
+        return path, f"{_NAME}{message}"
     for pattern, problem in ((_UNKNOWN, "is unknown"), (_MISSING, "is missing")):
         named = pattern.search(message)
         if named is not None:
@@ -81,7 +88,10 @@ def _place(text: str) -> tuple[str, str]:
 
 
 def _told(path: str, problem: str, kind: object) -> tuple[str, str]:
-    """A field that takes certain values only is told them."""
+    """A field that takes certain values only is told them, a text's form in words."""
+    pattern = _PATTERN.fullmatch(problem)
+    if pattern is not None and pattern[2] in _WORDS:
+        return path, f"{pattern[1] or ''}{_WORDS[pattern[2]]}"
     possible = choices(kind, path)
     if possible and problem not in ("is unknown", "is missing"):
         return path, f"{_shortened(problem)}; it takes {', '.join(possible)}"

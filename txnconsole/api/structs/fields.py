@@ -12,23 +12,27 @@ from txnconsole.api.limits import PAGE_ITEMS, WAIT_MS
 
 #: PostgreSQL's text cannot hold NUL.
 NO_NUL = r"^[^\x00]*$"
+_NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
+_TXN_ID = r"^\d{1,5}:\d{1,19}$"
+#: What is told of a text of another form than these patterns'.
+IN_WORDS = {
+    NO_NUL: "must not hold NUL",
+    _NOT_BLANK: "must not be blank, nor hold NUL",
+    _TXN_ID: "is not a transaction id; write <coordinator>:<sequence>, e.g. 3:42",
+}
 INT64_MAX = 2**63 - 1
 
 #: Free text of a user, e.g. a reason.
 Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=NO_NUL)]
 #: Why an operator does something; the audit log keeps it.
-Reason = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=1000, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")
-]
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, pattern=_NOT_BLANK)]
 #: The name of a client, consumer, producer, group.
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=NO_NUL)]
 Properties = Annotated[dict[Name, Text], msgspec.Meta(max_length=64)]
 
 TxnIDText = Annotated[
     str,
-    msgspec.Meta(
-        pattern=r"^\d{1,5}:\d{1,19}$", description="`<coordinator>:<sequence>`", examples=["3:42"]
-    ),
+    msgspec.Meta(pattern=_TXN_ID, description="`<coordinator>:<sequence>`", examples=["3:42"]),
 ]
 TopicText = Annotated[
     str, msgspec.Meta(max_length=400, pattern=NO_NUL, examples=["public/default/orders"])
