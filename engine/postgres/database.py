@@ -278,7 +278,7 @@ class Database:
             raise self._unavailable(f"{self.name} has been migrated; try again.") from error
         except _OUT_OF_TIME as error:
             raise TimeLimitExceeded(
-                f"{self.name} was not done in time: {_first_line(error)}"
+                f"{self.name} was not done in time: {_first_line(error)}."
             ) from error
         except (pg.DatabaseError, PoolTimeout) as error:
             if not _is_lost(error):
@@ -286,7 +286,7 @@ class Database:
             # After a server restart every pooled connection is dead: find out now, once.
             with contextlib.suppress(PoolTimeout, pg.DatabaseError):
                 self._pool.check()
-            reason = f"{self.name} cannot serve this now: {_first_line(error)}"
+            reason = f"{self.name} cannot serve this now: {_first_line(error)}."
             if isinstance(error, PoolTimeout):
                 absences.note(self.name, reason)
             raise self._unavailable(reason) from error
@@ -310,4 +310,5 @@ def _is_lost(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["no answer"])[0][:_SHOWN]
+    """To be put into a sentence: without a full stop."""
+    return (str(error).strip().splitlines() or ["no answer"])[0][:_SHOWN].rstrip(".")

@@ -7,7 +7,8 @@ export const count = (value) => (value === null || value === undefined ? "–" :
 export function size(bytes) {
   if (bytes < 1000) return `${bytes} B`;
   if (bytes < 1e6) return `${(bytes / 1000).toFixed(1)} kB`;
-  return `${(bytes / 1e6).toFixed(1)} MB`;
+  if (bytes < 1e9) return `${(bytes / 1e6).toFixed(1)} MB`;
+  return `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
 /** A duration in one unit, to two digits or so: "840 ms", "3.4 s", "12 min". */

@@ -81,7 +81,7 @@ class Freshness extends EventTarget {
 export const freshness = new Freshness();
 
 /** What an answer that is no success says of itself. */
-async function failureOf(answer) {
+export async function failureOf(answer) {
   const request = answer.headers.get("X-Request-ID") ?? "";
   const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
   const said = isJson ? (await answer.json().catch(() => ({}))).message : "";

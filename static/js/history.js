@@ -3,11 +3,13 @@
 import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { count } from "./format.js";
+import { failureOf } from "./freshness.js";
 import "./shell.js";
 
 const [AT, LAST, STABLE, EXACT, HOLDER, ENDED] = [0, 1, 2, 3, 4, 5];
 const REPLAY_MS = 12000;
 const MIN_FRAME_MS = 80;
+const AGAIN_MS = 10000;
 
 const chart = one("#history");
 const slider = one("#moment");
@@ -123,15 +125,18 @@ function at(ms) {
 async function load() {
   try {
     const answer = await fetch(links.points, { headers: { Accept: "application/json" } });
-    if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+    if (!answer.ok) throw new Error((await failureOf(answer)).message);
     ({ points, figure } = await answer.json());
   } catch (error) {
     chart.classList.add("failed");
     chart.removeAttribute("aria-busy");
     setText(chart, `The history cannot be read now. ${error.message}`);
     setText(one("#points-count"), "Not read");
+    setTimeout(load, AGAIN_MS);
     return;
   }
+  if (chart.classList.contains("failed")) chart.replaceChildren();
+  chart.classList.remove("failed");
   slider.max = points.length - 1;
   const wanted = new URLSearchParams(location.search).get("at");
   slider.value = wanted ? at(Number(wanted)) : points.length - 1;

@@ -214,6 +214,21 @@ function refused({ detail: { ctx } }) {
   }
 }
 
+/* What could not be read when the page was: where there is no channel nobody else asks for it again. */
+
+const AGAIN_MS = 10000;
+const again = (root) => one(".fault [data-again]", root);
+
+/** Asks for the page until it has no such fault any more, and makes it anew then. */
+async function askAgain() {
+  const isInUse = document.hidden || document.activeElement.matches("input, textarea, select");
+  const answer = isInUse ? null : await fetch(location.href).catch(() => null);
+  const page = document.createElement("template");
+  page.innerHTML = (await answer?.text().catch(() => "")) ?? "";
+  if (!answer || answer.status >= 500 || again(page.content)) setTimeout(askAgain, AGAIN_MS);
+  else startAgain();
+}
+
 /* Search box and command palette */
 
 const COMMANDS = [
@@ -333,6 +348,10 @@ document.addEventListener("click", closeFrom);
 document.addEventListener("click", copy);
 document.addEventListener("click", (event) => event.target.closest("[data-retry]") && retry());
 document.addEventListener("keydown", onKey);
+if (!live && again(document)) {
+  again(document).after(" This page asks again by itself every ten seconds.");
+  setTimeout(askAgain, AGAIN_MS);
+}
 const box = one("#q");
 box?.addEventListener("focus", async () => {
   const found = await finder("#q", "#finds");

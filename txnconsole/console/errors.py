@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+import sys
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from psycopg.errors import LockNotAvailable, QueryCanceled
 
-from txnconsole.console.page import sought
+from engine.model.errors import CoordinatorUnavailable
+from txnconsole.console.page import asked_by_script, sought, wants_json
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -26,4 +31,18 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     Rendered without the context processors: the database may be what has failed.
     """
-    return HttpResponse(render_to_string("500.html", {"request": request}), status=500)
+    if not _is_away(sys.exception()):
+        return HttpResponse(render_to_string("500.html", {"request": request}), status=500)
+    error = CoordinatorUnavailable()
+    if wants_json(request):
+        return JsonResponse({"code": error.code, "message": error.message}, status=503)
+    template = "console/partials/fault.html" if asked_by_script(request) else "503.html"
+    return HttpResponse(
+        render_to_string(template, {"request": request, "error": error}), status=503
+    )
+
+
+def _is_away(error: BaseException | None) -> bool:
+    """Whether Django could not reach its tables, which stand in the coordinators' database."""
+    late = isinstance(getattr(error, "__cause__", None), (QueryCanceled, LockNotAvailable))
+    return isinstance(error, (OperationalError, InterfaceError)) and not late

@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.console.browser.conftest import Producer, Watched
 from tests.console.browser.test_budgets import axe
-from tests.server import Served, eventually
+from tests.server import Served
 from txnconsole.local.postgres import EmbeddedPostgres
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
@@ -246,16 +246,16 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
             away_or_late = re.compile("broker-2|given up")
             expect(page.locator("main")).to_contain_text(away_or_late)
             keep(watched, f"error-{address.strip('/').split('/')[0] or 'overview'}")
+        history = page.context.new_page()
+        history.goto(f"{here}/history")
+        expect(history.locator("#history")).to_contain_text("broker-2 cannot serve this now")
         answer = page.goto(here)
         assert answer is not None
         assert answer.status == 503
         expect(page.locator("main")).to_contain_text("Try again")
         keep(watched, "error-partition")
-
-    def is_back() -> bool:
-        answer = page.goto(f"{here}/log")
-        return answer is not None and answer.ok
-
-    assert eventually(is_back)
+    # Nobody does anything: both pages ask again by themselves.
+    expect(page.locator("h1")).to_contain_text(f"partition {away}")
     expect_state(page, "live")
+    expect(history.locator("#history .main-svg").first).to_be_visible()
     only_the_network_complained(watched)

@@ -19,6 +19,7 @@ from txnconsole.console.templatetags.console import (
     size,
     stamp,
     state,
+    words,
 )
 
 
@@ -45,7 +46,12 @@ def test_counts_are_grouped_and_unknown_is_a_dash() -> None:
 
 
 def test_sizes_are_decimal() -> None:
-    assert (size(999), size(1_500), size(2_340_000)) == ("999 B", "1.5 kB", "2.3 MB")
+    found = [size(999), size(1_500), size(2_340_000), size(2_500_000_000)]
+    assert found == ["999 B", "1.5 kB", "2.3 MB", "2.5 GB"]
+
+
+def test_a_code_of_the_contract_is_read_as_words() -> None:
+    assert words("PartitionUnavailable") == "Partition unavailable"
 
 
 def test_offsets_are_inclusive_ranges_and_long_lists_are_cut() -> None:

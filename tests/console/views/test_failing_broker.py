@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import OperationalError
 from django.test import Client
 from psycopg_pool import ConnectionPool
 
@@ -64,6 +66,40 @@ def test_a_script_is_told_the_reason_and_gets_no_page(broken: Orders, viewer: Cl
     window = viewer.get(f"{address}/log/window", headers={"Accept": "application/json"})
     assert window.status_code == 503
     assert window.json() == {"code": "PartitionUnavailable", "message": DOWN}
+
+
+@pytest.mark.parametrize("address", ["/", "/login", "/topics"])
+def test_without_the_coordinators_database_the_console_says_so(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Nobody's session can be looked up then, so that there is no page around it."""
+    viewer.raise_request_exception = False
+
+    def no_session(*_: object) -> None:
+        raise OperationalError("the database system is shutting down")
+
+    monkeypatch.setattr(SessionStore, "load", no_session)
+    answer = viewer.get(address)
+    assert answer.status_code == 503
+    assert "The coordinators' database cannot be reached" in answer.content.decode()
+    window = viewer.get(address, headers={"Accept": "application/json"})
+    assert window.status_code == 503
+    assert window.json()["message"] == "The coordinators' database cannot be reached; try again."
+    region = viewer.get(address, headers={"HX-Request": "true"})
+    assert region.status_code == 503
+    assert "database cannot be reached; try again.</span>" in region.content.decode()
+
+
+def test_a_defect_is_no_absence(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    viewer.raise_request_exception = False
+
+    def defect(*_: object) -> None:
+        raise LookupError("of ours")
+
+    monkeypatch.setattr(SessionStore, "load", defect)
+    answer = viewer.get("/")
+    assert answer.status_code == 500
+    assert "Something failed here" in answer.content.decode()
 
 
 def test_a_script_is_told_which_permission_is_missing(db: None) -> None:

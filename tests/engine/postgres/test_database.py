@@ -205,6 +205,7 @@ def test_an_unreachable_server_is_unavailable_without_its_password() -> None:
     nowhere.close()
     assert "hush" not in refused.value.message
     assert refused.value.message.startswith("test cannot serve this now")
+    assert refused.value.message.endswith(".")
 
 
 def test_a_closed_database_is_unavailable(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
@@ -95,7 +96,15 @@ def size(value: int) -> str:
         return f"{value} B"
     if value < 1_000_000:
         return f"{value / 1_000:.1f} kB"
-    return f"{value / 1_000_000:.1f} MB"
+    if value < 1_000_000_000:
+        return f"{value / 1_000_000:.1f} MB"
+    return f"{value / 1_000_000_000:.1f} GB"
+
+
+@register.filter
+def words(code: str) -> str:
+    """A code of the contract: ``PartitionUnavailable`` as ``Partition unavailable``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", code).capitalize()
 
 
 @register.filter
