@@ -18,6 +18,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 
 _AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
+#: Whether all of an element can be seen, and nothing lies above it.
+_IS_WHOLE = """
+(element) => {
+  element.scrollIntoView({ block: "center" });
+  const isAbove = (x, y) => element === document.elementFromPoint(x, y);
+  return [...element.getClientRects()].every(({ left, right, top, bottom }) =>
+    isAbove(left + 1, (top + bottom) / 2) && isAbove(right - 1, (top + bottom) / 2));
+}
+"""
+
 
 @pytest.fixture
 def others_silenced(server: Served) -> Iterator[None]:
@@ -77,6 +87,12 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     expect(page).to_have_title(re.compile(r"^\(\d+\) Alerts · txnconsole$"))
     page.evaluate("document.documentElement.dataset.theme = 'light'")
     keep(watched, "alerts-firing")
+    wide = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert row.get_by_role("link", name=producer.topic).first.evaluate(_IS_WHOLE)
+    keep(watched, "alerts-firing-narrow")
+    assert wide is not None
+    page.set_viewport_size(wide)
     row.get_by_role("link", name="Acknowledge…").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Note")).to_be_focused()

@@ -22,6 +22,10 @@ def test_without_a_script_an_operator_can_still_abort(
     producer.produce("hidden", txn_id=txn_id)
     page = context.new_page()
     page.goto(f"/transactions/{txn_id}")
+    expect(page.locator("noscript p")).to_be_visible()
+    expect(page.locator("[data-live]")).to_be_hidden()
+    for waiting in page.get_by_text("Reading…").all():
+        expect(waiting).to_be_hidden()
     page.get_by_role("button", name="Abort").click()
     page.get_by_label("Reason").fill("left hanging by a dead producer")
     page.get_by_role("button", name="Abort transaction").click()
