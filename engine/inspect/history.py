@@ -75,6 +75,8 @@ def at_offset(reading: Reading, partition: PartitionName, offset: int) -> Positi
     """
     with reading.view(partition) as view:
         start = view.head.log_start_offset
+        if start > view.last_offset:
+            raise MessageNotFound(f"{partition} has no offsets, its log is empty.")
         if not start <= offset <= view.last_offset:
             raise MessageNotFound(
                 f"{partition} has offsets {start} to {view.last_offset}, not {offset}."

@@ -116,7 +116,7 @@ def _offset(session: Session, place: Place, state: State, target: Target) -> int
         return max(int(row.log_start_offset), int(row.last_before) + 1)
     if not row.log_start_offset <= target <= row.next_offset:
         raise MessageNotFound(
-            f"{partition} keeps offsets {row.log_start_offset} to {row.next_offset - 1};"
-            f" {target} is not among them."
+            f"{partition} can be read from offsets {row.log_start_offset} to {row.next_offset}, its"
+            f" end, not {target}."
         )
     return target

@@ -6,6 +6,7 @@ from msgspec import UNSET
 from rest_framework.request import Request
 
 from engine.inspect.places import Place, Places
+from engine.model.topic import MAX_RETENTION_MS
 from engine.model.transaction import (
     ParticipantState,
     Transaction,
@@ -54,7 +55,7 @@ class SlowTransactions(PulsarEndpoint):
 
     def initial(self, request: Request, *args: object, **path: int) -> None:
         super().initial(request, *args, **path)
-        self.older_than_ms = path["timeout"]
+        self.older_than_ms = min(path["timeout"], MAX_RETENTION_MS)  # None is a century old.
 
     @operation(
         "pulsarSlowTransactions",

@@ -112,7 +112,7 @@ def test_before_the_logs_start_the_samples_stand_in_and_say_so(engine: Engine) -
 
 def test_what_cannot_be_asked_is_refused(engine: Engine) -> None:
     make_topic(engine)
-    with pytest.raises(MessageNotFound):
+    with pytest.raises(MessageNotFound, match="has no offsets, its log is empty"):
         engine.inspect.position_at_offset(P0, 0)
     late = now(engine) + timedelta(days=1)
     with pytest.raises(InvalidRequest):

@@ -102,7 +102,7 @@ def test_one_partition_or_all_are_moved(engine: Engine) -> None:
 def test_what_is_not_there_is_not_sought(engine: Engine) -> None:
     ready(engine, "a")
     for offset in (-1, 2):
-        with pytest.raises(MessageNotFound):
+        with pytest.raises(MessageNotFound, match=f"from offsets 0 to 1, its end, not {offset}"):
             seek(engine, offset)
     with pytest.raises(PartitionNotFound):
         seek(engine, EARLIEST, partition=1)
