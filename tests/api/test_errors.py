@@ -83,7 +83,12 @@ def test_no_acceptable_form_is_406_and_told_which_there_are(program: Caller, top
         ("application/json;q=0.1, application/msgpack;q=0.9", "application/msgpack"),
         ("application/msgpack;q=0.1, application/json", "application/json"),
         ("application/msgpack, */*;q=0.1", "application/msgpack"),
+        ("application/json;q=0, */*", "application/msgpack"),
+        ("*/*;q=0.5, application/msgpack; Q=0.4", "application/json"),
         ("application/*", "application/json"),
+        ("Application/JSON; charset=utf-8", "application/json"),
+        ("application/json; x*=none'x'y", "application/json"),
+        ("application/msgpack;q=high", "application/msgpack"),
         ("", "application/json"),
     ],
 )

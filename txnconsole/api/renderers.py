@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -10,14 +11,15 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from txnconsole.access.requests import django_request
 from txnconsole.api.decoding import JSON, MSGPACK
 from txnconsole.api.json_lines import JSON_LINES
 
+_WEIGHT = re.compile(r";\s*q=([01](?:\.\d{0,3})?)\s*(?:;|$)", re.IGNORECASE)
+
 
 class Negotiation(DefaultContentNegotiation):
-    """Django's, which knows weights, behind what nearly all requests say: nothing, or one media
-    type and no more. DRF's own takes what the server names first."""
+    """By weight, behind what nearly all requests say: nothing, or one media type and no more. DRF's
+    own knows no weights; Django's refuses who names a charset."""
 
     def select_renderer(
         self,
@@ -29,11 +31,29 @@ class Negotiation(DefaultContentNegotiation):
         for renderer in renderers:
             if accepted in (renderer.media_type, "*/*"):
                 return renderer, renderer.media_type
-        by_type = {renderer.media_type: renderer for renderer in renderers}
-        chosen = django_request(request).get_preferred_type(list(by_type))
-        if chosen is None:
-            raise NotAcceptable(f"The answer is {' or '.join(by_type)}; name that in Accept.")
-        return by_type[chosen], chosen
+        weights = _weights(accepted)
+        chosen = max(renderers, key=lambda each: _weight(each.media_type, weights))
+        if _weight(chosen.media_type, weights)[0] == 0:
+            types = " or ".join(renderer.media_type for renderer in renderers)
+            raise NotAcceptable(f"The answer is {types}; name that in Accept.")
+        return chosen, chosen.media_type
+
+
+def _weights(accepted: str) -> Mapping[str, float]:
+    """What an ``Accept`` header says of media types and ranges; of parameters the weight counts."""
+    weights = {}
+    for each in accepted.split(","):
+        form, separator, parameters = each.partition(";")
+        found = _WEIGHT.search(separator + parameters)
+        weights[form.strip().lower()] = 1.0 if found is None else float(found[1])
+    return weights
+
+
+def _weight(media_type: str, weights: Mapping[str, float]) -> tuple[float, int]:
+    """How much a media type is wanted, and how closely it is named: by itself, its kind or any."""
+    ranges = ("*/*", f"{media_type.partition('/')[0]}/*", media_type)
+    named = [(weights[each], place) for place, each in enumerate(ranges) if each in weights]
+    return named[-1] if named else (0.0, 0)
 
 
 class JSONRenderer(BaseRenderer):
