@@ -24,11 +24,12 @@ class SubscriptionSummary:
     """A subscription over the brokers that answer.
 
     ``unacknowledged`` counts offsets up to the stable position, markers and aborted messages
-    included, ``blocked`` those above it; ``delivering`` partitions with something in flight,
-    ``overdue`` when the time of some of it has run out; ``holders`` are the transactions with
-    pending acknowledgements of ``held`` messages. ``offline`` partitions serve nothing; ``held_ms``
-    tells for how long one has been held back, the longest, and ``starved_ms`` the longest of those
-    where all that can be read is acknowledged; None: none is.
+    included, ``blocked`` those above it and above its mark-delete position; ``delivering``
+    partitions with something in flight, ``overdue`` when the time of some of it has run out;
+    ``holders`` are the transactions with pending acknowledgements of ``held`` messages. ``offline``
+    partitions serve nothing; ``held_ms`` tells for how long one has been held back, the longest,
+    and ``starved_ms`` the longest of those where all that can be read is acknowledged; None: none
+    is.
     """
 
     subscription: Subscription

@@ -102,7 +102,7 @@ class CursorStatus:
 
     ``acked`` lies above ``mark_delete_offset``; ``delivered`` is in flight, by consumer;
     ``backlog`` counts visible, unacknowledged messages up to the stable position, ``blocked``
-    the offsets above it.
+    the offsets above that and above ``mark_delete_offset``.
     """
 
     partition: int

@@ -379,5 +379,5 @@ def _cursor_status(row: Row, pending: list[Row], unacknowledged: int) -> CursorS
             for consumer in sorted({sent.consumer for sent in deliveries})
         },
         backlog=unacknowledged,
-        blocked=last - stable,
+        blocked=max(0, last - max(stable, row.mark_delete)),
     )

@@ -72,7 +72,8 @@ FROM page s
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(greatest(0, f.stable - greatest(c.mark_delete, p.log_start_offset - 1))
             - acked.offsets), 0)::bigint AS unacknowledged,
-        coalesce(sum(f.last_offset - f.stable), 0)::bigint AS blocked,
+        coalesce(sum(greatest(0, f.last_offset - greatest(f.stable, c.mark_delete))), 0)::bigint
+            AS blocked,
         count(*) FILTER (WHERE d.next_deadline IS NOT NULL) AS delivering,
         min(d.next_deadline) < statement_timestamp() AS overdue,
         count(*) FILTER (WHERE NOT p.online) AS offline,

@@ -286,6 +286,21 @@ def test_a_subscription_that_a_transaction_holds_is_not_deleted(engine: Engine) 
     engine.subscriptions.delete(SUBSCRIPTION)
 
 
+def test_what_a_subscription_lies_behind_is_not_blocked_for_it(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("open"), txn_id=txn)
+    engine.produce(P0, batch("before", "it"))
+    engine.subscriptions.create(
+        SUBSCRIPTION, SubscriptionSettings(initial_position=InitialPosition.LATEST)
+    )
+    for blocked in (0, 1):
+        [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+        [summary] = engine.inspect.lists.subscriptions()[0].items
+        assert (cursor.backlog, cursor.blocked, summary.blocked) == (0, blocked, blocked)
+        engine.produce(P0, batch("for it"))
+
+
 def test_a_description_counts_what_readers_may_see(engine: Engine) -> None:
     make_topic(engine)
     subscribe(engine)

@@ -178,7 +178,9 @@ class Cursor(Answer):
         dict[str, list[OffsetRange]], msgspec.Meta(description="In flight, by consumer.")
     ]
     backlog: int
-    blocked: int
+    blocked: Annotated[
+        int, msgspec.Meta(description="Above the stable position and `mark_delete_offset`.")
+    ]
 
     @classmethod
     def of(cls, status: CursorStatus) -> Cursor:
