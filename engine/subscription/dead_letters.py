@@ -84,18 +84,12 @@ class DeadLetters:
     def move(self, place: Place, partition_id: int) -> int:
         """Move what a receive has just found; answers how many have arrived. What fails is left to
         the sweep."""
-        with place.database.session() as session:
-            rows = session.all(
-                "dead_letters_of",
-                subscription_id=place.subscription_id,
-                partition_id=partition_id,
-                limit=_AT_ONCE,
-            )
         try:
-            return self._move(place, rows, set()) if rows else 0
+            rows = _letters(place, partition_id)
         except EngineError as error:
             logger.warning("dead letters wait", subscription=str(place.name), code=error.code)
             return 0
+        return self._move(place, rows, set())
 
     def sweep(self) -> int:
         """Go on with every move that was interrupted; the workers call this every few seconds. One
@@ -116,14 +110,7 @@ class DeadLetters:
         for row in waiting:
             place = self._place(database, row)
             if place is not None:
-                with database.session() as session:
-                    rows = session.all(
-                        "dead_letters_of",
-                        subscription_id=place.subscription_id,
-                        partition_id=row.partition_id,
-                        limit=_AT_ONCE,
-                    )
-                moved += self._move(place, rows, away)
+                moved += self._move(place, _letters(place, row.partition_id), away)
         for row in parked:
             place = self._place(database, row)
             if place is not None:
@@ -247,6 +234,17 @@ class DeadLetters:
             ], None
 
         self._cursors.change(place, [partition_id], decide)
+
+
+def _letters(place: Place, partition_id: int) -> list[Row]:
+    """The next letters of one partition, in the order of their sequence ids."""
+    with place.database.session() as session:
+        return session.all(
+            "dead_letters_of",
+            subscription_id=place.subscription_id,
+            partition_id=partition_id,
+            limit=_AT_ONCE,
+        )
 
 
 def _read(session: Session, row: Row, files: OffloadedFiles) -> StoredMessage | None:

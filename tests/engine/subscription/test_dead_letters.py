@@ -10,12 +10,14 @@ from engine import Engine
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
+    TimeLimitExceeded,
     TopicNotFound,
     TransactionConflict,
 )
 from engine.model.message import StoredMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.postgres.database import Row, Session
 from engine.subscription import dead_letters
 from tests.engine.support import (
     P0,
@@ -69,6 +71,29 @@ def test_what_was_given_back_too_often_goes_to_the_dead_letter_topic(engine: Eng
     [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
     assert (list(cursor.acked), cursor.backlog) == ([1], 1)
     assert engine.move_dead_letters() == 0
+
+
+def test_what_a_receive_has_delivered_is_answered_though_the_letters_cannot_be_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "good", "bad")
+    for _ in range(2):
+        give_back(engine, "bad")
+    engine.subscriptions.describe(SUBSCRIPTION)
+    read = Session.all
+
+    def refuse(session: Session, name: str, /, **params: object) -> list[Row]:
+        if name == "dead_letters_of":
+            raise TimeLimitExceeded
+        return read(session, name, **params)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "all", refuse)
+        engine.produce(P0, batch("next"))
+        assert received(engine) == ["next"]
+    assert letters(engine) == []
+    assert engine.move_dead_letters() == 1
+    assert [letter.payload for letter in letters(engine)] == [b"bad"]
 
 
 def test_without_a_limit_a_message_comes_for_ever(engine: Engine) -> None:
