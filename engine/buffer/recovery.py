@@ -92,9 +92,7 @@ def newest_good(rows: list[Row], partition: PartitionName) -> tuple[BufferState,
     """The newest snapshot that can be read, with its row; the empty state when there is none."""
     for row in rows:
         try:
-            if row.body is None:
-                raise CorruptSnapshot("Its entry is gone from the system topic.")
-            return load(batch.decode(row.body)[0].payload), row
+            return kept_in(row), row
         except (CorruptSnapshot, CorruptBatch) as error:
             logger.warning(
                 "snapshot unusable, falling back to the one before",
@@ -103,6 +101,17 @@ def newest_good(rows: list[Row], partition: PartitionName) -> tuple[BufferState,
                 reason=error.message,
             )
     return EMPTY, None
+
+
+def kept_in(row: Row) -> BufferState:
+    """The state in a row of ``snapshots``.
+
+    Raises:
+        CorruptSnapshot, CorruptBatch: it cannot be read.
+    """
+    if row.body is None:
+        raise CorruptSnapshot("Its entry is gone from the system topic.")
+    return load(batch.decode(row.body)[0].payload)
 
 
 def rebuilt(session: Session, partition_id: int, snapshot: BufferState) -> tuple[BufferState, Row]:

@@ -13,7 +13,7 @@ Invariants
     The number of coordinators only grows (scaling.py).
 
 Lock order
-    coordinator row, transaction headers ascending by id, group, figures ascending by name and
+    coordinator row, group, transaction headers ascending by id, figures ascending by name and
     label. Never held while a broker is asked.
 
 What a crash leaves behind

@@ -31,7 +31,7 @@ from engine.model.transaction import (
     TransactionLogEntry,
     TransactionOrder,
 )
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import (
     DECISION,
     EndReason,
@@ -202,6 +202,7 @@ class Coordinator:
         Raises:
             TransactionNotFound, InvalidTxnStatus: not there, not the owner's, or not OPEN.
             TopicNotFound, PartitionNotFound: a partition does not exist.
+            InvalidRequest: one is a system topic's.
         """
         self._joining.partitions(txn_id, partitions, owner=owner)
         return self.get(txn_id)
@@ -268,12 +269,8 @@ class Coordinator:
 
     def _statuses(self, txn_ids: Collection[TxnID]) -> dict[TxnID, str | None]:
         with self._database.session() as session:
-            rows = session.all(
-                "txn_statuses",
-                tc_ids=[txn_id.tc_id for txn_id in txn_ids],
-                sequences=[txn_id.sequence for txn_id in txn_ids],
-            )
-        return {txn_id: row.status for txn_id, row in zip(txn_ids, rows, strict=True)}
+            found = session.all("txn_statuses", **id_lists(txn_ids))
+        return {txn_id: row.status for txn_id, row in zip(txn_ids, found, strict=True)}
 
     def extend(self, txn_id: TxnID, timeout_ms: int, *, owner: str | None = None) -> Transaction:
         """Move the deadline of an OPEN transaction to now + ``timeout_ms``.

@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -35,8 +36,9 @@ from engine.coordinator.statements import (
     DueSubscription,
 )
 from engine.log.brokers import Brokers, Location
+from engine.log.rows import txn_of
 from engine.log.topics import Topics
-from engine.model.errors import EngineError, TopicNotFound
+from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID, id_lists
@@ -81,12 +83,55 @@ class _Orders:
 
     def of(self, rows: Iterable[Row]) -> list[_Member]:
         """The participants' commands, in the order of decision."""
-        members = {_txn(row): row for row in rows}
+        members = {txn_of(row): row for row in rows}
         return [
             (members[txn_id], command)
             for txn_id, command in self.commands.items()
             if txn_id in members
         ]
+
+
+class _Together:
+    """Records what the brokers of one run have done. Who has finished waits a moment for the
+    others, and one of them records for all. Thread-safe.
+
+    Args:
+        members: the brokers that each transaction has still to be ended on.
+        record: writes answers down, and ends transactions that have nobody left to ask; answers how
+            many have ended.
+    """
+
+    def __init__(
+        self,
+        members: dict[TxnID, set[str]],
+        record: Callable[[Sequence[Answers], list[TxnID]], int],
+    ) -> None:
+        self._members = members
+        self._record = record
+        self._asked_still = set().union(*members.values())
+        self._to_record: dict[str, Answers] = {}
+        self._changed = threading.Condition()
+
+    def record(self, broker: str, answers: Answers) -> int:
+        """Answers how many transactions this call has ended."""
+        with self._changed:
+            self._asked_still.remove(broker)
+            self._to_record[broker] = answers
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: not self._asked_still or broker not in self._to_record, _TOGETHER_SECONDS
+            )
+            if broker not in self._to_record:
+                return 0  # Another has recorded it with its own.
+            told = set(self._to_record)
+            # In one order, whoever answered first: another finalizer may record the same rows.
+            together = [self._to_record.pop(each) for each in sorted(told)]
+            theirs = [txn_id for txn_id, brokers in self._members.items() if brokers & told]
+            for txn_id in theirs:
+                self._members[txn_id] -= told
+            # With those for which no other broker is still being asked.
+            concluded = [txn_id for txn_id in theirs if not self._members[txn_id]]
+            return self._record(together, concluded)
 
 
 class Finalizer:
@@ -134,15 +179,15 @@ class Finalizer:
                 return Finalized(ended=0, waiting=0)
             found = sorted({row.tc_id for row in due})
             self._note(session, found, worker)
-            of_due = id_lists(map(_txn, due)).values()
+            of_due = id_lists(map(txn_of, due)).values()
             partitions = list(map(DuePartition._make, session.ask(DUE_PARTITIONS, *of_due)))
             shares = list(map(DueSubscription._make, session.ask(DUE_SUBSCRIPTIONS, *of_due)))
-            confirmed = confirmed_acks(session, *map(_txn, due))
+            confirmed = confirmed_acks(session, *map(txn_of, due))
             marks = dict(session.ask(LOW_WATER_MARKS, found))
-        commands = {_txn(row): _command(row, confirmed) for row in due}
+        commands = {txn_of(row): _command(row, confirmed) for row in due}
         orders = _Orders(
             commands=commands,
-            decided_at={_txn(row): row.decided_at for row in due},
+            decided_at={txn_of(row): row.decided_at for row in due},
             low_water_marks=marks,
             traces=EndTraces(due, commands),
         )
@@ -175,14 +220,13 @@ class Finalizer:
         members: dict[TxnID, set[str]] = {txn_id: set() for txn_id in orders.commands}
         participants: list[DuePartition | DueSubscription] = [*partitions, *subscriptions]
         for row in participants:
-            members[_txn(row)].add(row.broker)
+            members[txn_of(row)].add(row.broker)
         late = self._late.copy()
         for brokers in members.values():
             brokers.difference_update(late)
         names = sorted(set().union(*members.values()))
-        asked_still = set(names)
-        to_record: dict[str, Answers] = {}
-        recording = threading.Condition()
+        alone = [txn_id for txn_id, brokers in members.items() if not brokers]
+        together = _Together(members, partial(self._record, orders))
 
         def end_on(name: str) -> int:
             answers = self._end_on_broker(
@@ -191,26 +235,8 @@ class Finalizer:
                 [row for row in subscriptions if row.broker == name],
                 orders,
             )
-            with recording:
-                asked_still.remove(name)
-                to_record[name] = answers
-                recording.notify_all()
-                recording.wait_for(
-                    lambda: not asked_still or name not in to_record, _TOGETHER_SECONDS
-                )
-                if name not in to_record:
-                    return 0  # Another has recorded it with its own.
-                told = set(to_record)
-                # In one order, whoever answered first: another finalizer may record the same rows.
-                together = [to_record.pop(broker) for broker in sorted(told)]
-                theirs = [txn_id for txn_id, brokers in members.items() if brokers & told]
-                for txn_id in theirs:
-                    members[txn_id] -= told
-                # With those for which no other broker is still being asked.
-                concluded = [txn_id for txn_id in theirs if not members[txn_id]]
-                return self._record(orders, together, concluded)
+            return together.record(name, answers)
 
-        alone = [txn_id for txn_id, brokers in members.items() if not brokers]
         ended = self._record(orders, [], alone) if alone else 0
         # Their log lines name what this run does.
         asked = {self._askers.submit(copy_context().run, end_on, name): name for name in names}
@@ -299,12 +325,7 @@ class Finalizer:
 
     def _missing(self, row: Row, command: EndCommand) -> Answer:
         """A partition that is not there: done when its topic was deleted, else tried again."""
-        try:
-            exists = (
-                self._topics.get(TopicName.parse(row.topic), fresh=True).topic_id == row.topic_id
-            )
-        except TopicNotFound:
-            exists = False
+        exists = self._topics.has(TopicName.parse(row.topic), row.topic_id)
         error = "not there yet" if exists else GONE
         return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
 
@@ -350,15 +371,11 @@ def confirmed_acks(session: Session, *txn_ids: TxnID) -> dict[TxnID, frozenset[i
     return {txn_id: frozenset(found) for txn_id, found in calls.items()}
 
 
-def _txn(row: Row) -> TxnID:
-    return TxnID(row.tc_id, row.sequence)
-
-
 def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
     return EndCommand(
-        txn_id=_txn(row),
+        txn_id=txn_of(row),
         action=TxnAction.COMMIT if row.status == TxnStatus.COMMITTING else TxnAction.ABORT,
-        confirmed=confirmed.get(_txn(row), frozenset()),
+        confirmed=confirmed.get(txn_of(row), frozenset()),
     )
 
 

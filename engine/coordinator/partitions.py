@@ -7,6 +7,7 @@ Lock order: the partition's record, then its head.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -41,7 +42,8 @@ _ACTIONS = {Outcome.COMMITTED: TxnAction.COMMIT, Outcome.ABORTED: TxnAction.ABOR
 
 
 class PartitionOperations:
-    """Operator calls on single partitions.
+    """Operator calls on single partitions. All refuse the engine's own (InvalidRequest), and a
+    partition whose broker cannot be reached (PartitionUnavailable).
 
     Args:
         recover: rebuilds a partition that is found without its derived state.
@@ -244,12 +246,11 @@ class PartitionOperations:
         }
 
 
-class _Held:
+class _Held(NamedTuple):
     """A partition's record and head, locked; the head of its sidecar log too."""
 
-    def __init__(self, record: Row, head: Row | None) -> None:
-        self.record = record
-        self.head = head
+    record: Row
+    head: Row | None
 
 
 def _hold(session: Session, location: Location, partition: PartitionName) -> _Held:

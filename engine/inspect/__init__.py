@@ -1,11 +1,12 @@
 """Questions about the whole engine, for operators; nothing here changes what it looks at.
 
-Two facades: :class:`engine.inspect.inspector.Inspector` for questions,
-:class:`engine.inspect.lists.Lists` for many things at once. A module for each question: what blocks
-a partition (blockers), what an end would do (impact), where positions stood and who held them
-(history), why a message is not given (visibility), whether participants agree (participants), what
-hangs and what helps (hanging), whether the invariants hold (invariants and the ``*_checks``), what
-a restart would cost (rehearsal).
+Three facades: :class:`engine.inspect.inspector.Inspector` for questions, and as parts of it
+:class:`engine.inspect.transactions.TransactionQuestions` for those about transactions themselves
+and :class:`engine.inspect.lists.Lists` for many things at once. A module for each question: what
+blocks a partition (blockers), what an end would do (impact), where positions stood and who held
+them (history), why a message is not given (visibility), whether participants agree (participants),
+what hangs and what helps (hanging), whether the invariants hold (invariants and the ``*_checks``),
+what a restart would cost (rehearsal).
 
 Invariants
     Everything about one partition is answered from one snapshot of its broker. Databases have no

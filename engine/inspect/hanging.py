@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from engine.coordinator import rows
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect.reading import Reading
+from engine.log.rows import txn_of
 from engine.model.errors import EngineError, TransactionNotFound
 from engine.model.hanging import Patience, Verdict, judge_header, judge_holder
 from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
@@ -163,7 +164,7 @@ class CrossCheck:
                 transaction=one,
                 outcome=outcome_of(one.status),
                 age_ms=one.age_ms,
-                waiting_for=tuple(_waiting(row) for row in waiting if _id(row) == one.txn_id),
+                waiting_for=tuple(_waiting(row) for row in waiting if txn_of(row) == one.txn_id),
             )
             yield at, hanging
 
@@ -197,17 +198,17 @@ class CrossCheck:
         }
         if kind is _ACKS:
             params["broker"] = database.name
-        ids = {_id(row) for row in held}
+        ids = {txn_of(row) for row in held}
         headers, memberships = self._database.snapshot(
             ("get_txns", id_lists(ids)), (kind.memberships, params)
         )
-        transactions = {_id(row): rows.transaction(row) for row in headers}
+        transactions = {txn_of(row): rows.transaction(row) for row in headers}
         outcomes = {txn_id: outcome_of(one.status) for txn_id, one in transactions.items()}
         return _Known(
             transactions,
             {txn_id: outcomes.get(txn_id) or self._kept_outcome(txn_id) for txn_id in ids},
             {
-                (_id(row), row.topic_id, row.member): ParticipantState(row.state)
+                (txn_of(row), row.topic_id, row.member): ParticipantState(row.state)
                 for row in memberships
             },
         )
@@ -260,7 +261,7 @@ class _Known:
     memberships: Mapping[tuple[TxnID, int, object], ParticipantState]
 
     def judge(self, row: Row, kind: _Kind) -> Verdict | None:
-        txn_id = _id(row)
+        txn_id = txn_of(row)
         transaction = self.transactions.get(txn_id)
         return judge_holder(
             status=transaction.status if transaction else None,
@@ -271,7 +272,7 @@ class _Known:
         )
 
     def finding(self, database: Database, row: Row, verdict: Verdict) -> Hanging:
-        txn_id, topic = _id(row), TopicName.parse(row.topic)
+        txn_id, topic = txn_of(row), TopicName.parse(row.topic)
         found = Hanging(
             txn_id=txn_id,
             verdict=verdict,
@@ -310,10 +311,6 @@ def _still(database: Database, kind: _Kind, suspects: Mapping[_Key, Hanging]) ->
 
 def _waiting(row: Row) -> Waiting:
     return Waiting(participant=row.participant, attempts=row.attempts, last_error=row.last_error)
-
-
-def _id(row: Row) -> TxnID:
-    return TxnID(row.tc_id, row.sequence)
 
 
 def _place(cursor: str | None) -> tuple[int, _Key]:

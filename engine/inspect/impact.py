@@ -9,6 +9,7 @@ from datetime import datetime
 
 from engine.coordinator.finalization import confirmed_acks
 from engine.inspect.reading import Count, Reading, View, counted
+from engine.log.rows import txn_of
 from engine.model.cursor import unconfirmed
 from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
 from engine.model.ranges import Ranges
@@ -242,7 +243,7 @@ class _Standing:
         """What ending it does here; ``count``: what becomes readable of the log, when any of it
         does."""
         view, mine = self.view, self.mine
-        next_blocker = _id(self.other) if self.other and self.is_in_the_way else None
+        next_blocker = txn_of(self.other) if self.other and self.is_in_the_way else None
         if mine is None:
             return PartitionImpact(
                 partition=view.partition,
@@ -270,7 +271,7 @@ def _standing(
     view: View, txn_id: TxnID, part: PartitionParticipant, lowest: list[Row], mine: list[Row]
 ) -> _Standing:
     pending = part.state is ParticipantState.PENDING
-    others = [row for row in lowest if not pending or _id(row) != txn_id]
+    others = [row for row in lowest if not pending or txn_of(row) != txn_id]
     return _Standing(view, mine[0] if pending and mine else None, others[0] if others else None)
 
 
@@ -313,7 +314,3 @@ def _invisible_to(row: Row) -> tuple[str, Params]:
         "mark_delete": row.ranges.first - 1,
         "stable_position": row.ranges.last,
     }
-
-
-def _id(row: Row) -> TxnID:
-    return TxnID(row.tc_id, row.sequence)

@@ -67,7 +67,7 @@ class Inspector:
         self._topics = topics
         self._log = log
         self._settings = settings
-        self._reading = Reading(log, brokers, recover)
+        self._reading = Reading(topics, log, brokers, recover)
         self.transactions = TransactionQuestions(self._reading, database, coordinator, log)
         self._invariants = Invariants(self._reading, database)
         self.lists = Lists(self._reading, topics)

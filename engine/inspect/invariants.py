@@ -164,13 +164,12 @@ class Invariants:
         """See :meth:`engine.inspect.inspector.Inspector.invariant_state`."""
         name, subject = map(str, decode_cursor(cursor, 2)) if cursor else ("", "")
         with self._database.session() as session:
-            totals = session.one("check_totals")
+            [totals] = session.all("check_totals")
             found = session.adhoc(
                 "checks", name=name, subject=subject, broken=broken, limit=limit + 1
             )
         items = tuple(_known(row) for row in found[:limit])
         more = len(found) > limit
-        assert totals is not None  # noqa: S101
         return InvariantState(
             checks=totals.checks,
             broken=totals.broken,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
 from engine.inspect.timeline import LOOK, STEPS
+from engine.log.rows import txn_of
 from engine.model.errors import EngineError
 from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -176,7 +177,7 @@ def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Inp
             subscription=name,
             partition=partition,
             offsets=offsets,
-            writers=tuple(each for row in found if (each := _id(row)) != txn_id),
+            writers=tuple(each for row in found if (each := txn_of(row)) != txn_id),
         )
         for ((name, partition, _), offsets), found in zip(followed, writers, strict=True)
     ]
@@ -200,7 +201,7 @@ def _outputs(
     with reading.brokers.get(broker).session() as session:
         found = session.batch(*(("takers", params) for params in asked))
     takers = {
-        part.partition: tuple(_taker(row) for row in rows if _id(row) != txn_id)
+        part.partition: tuple(_taker(row) for row in rows if txn_of(row) != txn_id)
         for part, rows in zip(written, found, strict=True)
     }
     return [_output(part, takers.get(part.partition, ())) for part in parts]
@@ -218,9 +219,5 @@ def _output(part: PartitionParticipant, takers: tuple[Taker, ...]) -> Output:
 
 def _taker(row: Row) -> Taker:
     return Taker(
-        subscription=SubscriptionName(TopicName.parse(row.topic), row.name), txn_id=_id(row)
+        subscription=SubscriptionName(TopicName.parse(row.topic), row.name), txn_id=txn_of(row)
     )
-
-
-def _id(row: Row) -> TxnID:
-    return TxnID(row.tc_id, row.sequence)

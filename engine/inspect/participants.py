@@ -20,7 +20,7 @@ from engine.model.transaction import (
     SubscriptionParticipant,
     Transaction,
 )
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Row
 
 _Part = PartitionParticipant | SubscriptionParticipant
@@ -118,11 +118,8 @@ def _named(transaction: Transaction, part: _Part, member: object) -> tuple[objec
 
 def _ids(parts: Iterable[tuple[Transaction, _Part]]) -> dict[str, object]:
     asked = list(parts)
-    return {
-        "tc_ids": [transaction.txn_id.tc_id for transaction, _ in asked],
-        "sequences": [transaction.txn_id.sequence for transaction, _ in asked],
-        "topic_ids": [part.topic_id for _, part in asked],
-    }
+    ids = id_lists(transaction.txn_id for transaction, _ in asked)
+    return {**ids, "topic_ids": [part.topic_id for _, part in asked]}
 
 
 def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> ParticipantAudit:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from engine.coordinator.rows import whole_transaction
 from engine.inspect.reading import Reading
+from engine.log.rows import txn_of
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Row
 
 
@@ -45,13 +46,8 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
     Raises:
         CoordinatorUnavailable: the coordinators' database cannot be reached.
     """
-    wanted = list(txn_ids)
     with coordinators.session() as session:
-        rows = session.all(
-            "whole_txns",
-            tc_ids=[each.tc_id for each in wanted],
-            sequences=[each.sequence for each in wanted],
-        )
+        rows = session.all("whole_txns", **id_lists(txn_ids))
     transactions = tuple(map(whole_transaction, rows))
     starts: dict[tuple[TxnID, PartitionName], Place] = {}
     cumulative: dict[tuple[TxnID, SubscriptionName], Place] = {}
@@ -63,20 +59,22 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
             found, held = reading.brokers.get(broker).snapshot(
                 (
                     "first_open_entries",
-                    _ids(txn_id for txn_id, _ in written)
+                    id_lists(txn_id for txn_id, _ in written)
                     | {
                         "topic_ids": [part.topic_id for _, part in written],
                         "numbers": [part.partition.number for _, part in written],
                     },
                 ),
-                ("cumulative_acks", _ids(holders)),
+                ("cumulative_acks", id_lists(holders)),
             )
         except EngineError as error:
             unavailable[broker] = error.message
             continue
-        starts |= {(_id(row), PartitionName(_topic(row), row.number)): _place(row) for row in found}
+        starts |= {
+            (txn_of(row), PartitionName(_topic(row), row.number)): _place(row) for row in found
+        }
         cumulative |= {
-            (_id(row), SubscriptionName(_topic(row), row.name)): _place(row) for row in held
+            (txn_of(row), SubscriptionName(_topic(row), row.name)): _place(row) for row in held
         }
     return Places(
         transactions=transactions, starts=starts, cumulative=cumulative, unavailable=unavailable
@@ -96,18 +94,6 @@ def _open_parts(
             if acks.state is ParticipantState.PENDING:
                 found[acks.broker].append((one.txn_id, None))
     return found
-
-
-def _ids(txn_ids: Iterable[TxnID]) -> dict[str, object]:
-    ids = list(txn_ids)
-    return {
-        "tc_ids": [txn_id.tc_id for txn_id in ids],
-        "sequences": [txn_id.sequence for txn_id in ids],
-    }
-
-
-def _id(row: Row) -> TxnID:
-    return TxnID(row.tc_id, row.sequence)
 
 
 def _topic(row: Row) -> TopicName:

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
+from engine.log.topics import Topics
 from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import ParticipantState, PartitionParticipant
@@ -108,10 +109,12 @@ class Reading:
 
     def __init__(
         self,
+        topics: Topics,
         log: PartitionLogs,
         brokers: Brokers,
         recover: Callable[[Location, PartitionName], None],
     ) -> None:
+        self._topics = topics
         self._log = log
         self._recover = recover
         self.brokers = brokers
@@ -133,7 +136,7 @@ class Reading:
         """
         parts = list(parts)
         stands = {
-            (name, topic_id): self._log.has_topic(name, topic_id)
+            (name, topic_id): self._topics.has(name, topic_id)
             for name, topic_id in {
                 (part.partition.topic, part.topic_id)
                 for part in parts

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.inspect.reading import Reading
+from engine.log.rows import txn_of
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID, id_lists
@@ -90,7 +91,7 @@ def shares(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> di
         ("ack_brokers", asked),
     )
     found = {
-        _id(row): Share(
+        txn_of(row): Share(
             partitions=row.partitions,
             subscriptions=row.subscriptions,
             messages=row.messages,
@@ -101,17 +102,19 @@ def shares(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> di
     }
     held = _held(reading, "open_shares", ids, members, ack_brokers)
     for row in held.spans:
-        share = found[_id(row)]
-        found[_id(row)] = replace(
+        share = found[txn_of(row)]
+        found[txn_of(row)] = replace(
             share,
             messages=(share.messages or 0) + row.messages,
             holds_back=(share.holds_back or 0) + max(0, row.hidden),
         )
     for row in held.acks:
-        found[_id(row)] = replace(found[_id(row)], acks=(found[_id(row)].acks or 0) + row.messages)
+        found[txn_of(row)] = replace(
+            found[txn_of(row)], acks=(found[txn_of(row)].acks or 0) + row.messages
+        )
     for row in members:
         if row.broker in held.unavailable:
-            found[_id(row)] = replace(found[_id(row)], messages=None, holds_back=None)
+            found[txn_of(row)] = replace(found[txn_of(row)], messages=None, holds_back=None)
     if any(row.broker in held.unavailable for row in ack_brokers):
         for txn_id, share in found.items():
             if share.subscriptions:
@@ -192,7 +195,3 @@ def _columns(rows: Sequence[Row]) -> dict[str, object]:
         "topic_ids": [row.topic_id for row in rows],
         "numbers": [row.number for row in rows],
     }
-
-
-def _id(row: Row) -> TxnID:
-    return TxnID(row.tc_id, row.sequence)

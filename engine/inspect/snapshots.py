@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from engine.buffer.recovery import kept_in
 from engine.inspect.reading import Reading
-from engine.model import batch
 from engine.model.batch import CorruptBatch
-from engine.model.buffer_state import BufferState, CorruptSnapshot, load
+from engine.model.buffer_state import BufferState, CorruptSnapshot
 from engine.model.message import MAX_OFFSET
 from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName, TopicName
@@ -125,9 +125,7 @@ def _kept(row: Row, now: datetime) -> KeptSnapshot:
     state: BufferState | None = None
     fault = None
     try:
-        if row.body is None:
-            raise CorruptSnapshot("Its entry is gone from the system topic.")
-        state = load(batch.decode(row.body)[0].payload)
+        state = kept_in(row)
     except (CorruptSnapshot, CorruptBatch) as error:
         fault = error.message
     return KeptSnapshot(

@@ -108,22 +108,16 @@ def _alone(log: PartitionLogs, part: PartitionParticipant, txn_id: TxnID) -> Par
         span = log.span(part.partition, txn_id)
     except EngineError as error:
         return _failed(part, error)
-    if span is None:
-        return replace(part, messages=0)
+    return replace(part, messages=0) if span is None else _spanned(part, span)
+
+
+def _spanned(part: PartitionParticipant, span: Row) -> PartitionParticipant:
+    """``span``: a row of ``open_in_partitions``, or an ongoing transaction of the log."""
     return replace(
         part,
         first_offset=span.first_offset,
         last_offset=span.last_offset,
-        messages=span.messages,
-    )
-
-
-def _spanned(part: PartitionParticipant, row: Row) -> PartitionParticipant:
-    return replace(
-        part,
-        first_offset=row.first_offset,
-        last_offset=row.last_offset,
-        messages=row.messages or 0,
+        messages=span.messages or 0,
     )
 
 

@@ -148,19 +148,13 @@ def view(reading: Reading, topic: Topic, name: str, numbers: range, limit: int) 
 
 
 def _cursor_state(row: Row) -> CursorState:
-    dispatch = None if row.state is None else decode(row.state)
-    deliveries = () if dispatch is None else dispatch.deliveries
+    dispatch = decode(row.state, row.mark_delete)
     return CursorState(
         partition=row.number,
         mark_delete_offset=row.mark_delete,
         acked=row.acked,
-        delivered={
-            consumer: Ranges.of(
-                run for sent in deliveries if sent.consumer == consumer for run in sent.ranges.runs
-            )
-            for consumer in sorted({sent.consumer for sent in deliveries})
-        },
-        redeliver=Ranges() if dispatch is None else dispatch.redeliver,
+        delivered=dispatch.by_consumer(),
+        redeliver=dispatch.redeliver,
         dead=Ranges.of_offsets(row.dead),
         log_start_offset=row.log_start_offset,
         stable_position=row.stable_position,

@@ -8,15 +8,21 @@ position.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from engine.inspect.reading import Reading
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.model.transaction import Transaction, TransactionLogEntry
-from engine.postgres.database import Row
+from engine.model.transaction import (
+    PartitionParticipant,
+    SubscriptionParticipant,
+    Transaction,
+    TransactionLogEntry,
+)
+from engine.model.txn_id import TxnID
+from engine.postgres.database import Database, Params, Row
 
 #: Participants that one timeline shows.
 PARTICIPANTS = 10
@@ -73,7 +79,6 @@ def timeline(
             joined.setdefault(name, entry.at)
     partitions = transaction.partitions[:PARTICIPANTS]
     subscriptions = transaction.subscriptions[: PARTICIPANTS - len(partitions)]
-    key = {"tc_id": transaction.txn_id.tc_id, "sequence": transaction.txn_id.sequence}
     written: dict[tuple[int, int], Row] = {}
     steps: dict[tuple[int, str], list[Row]] = {}
     unavailable: dict[str, str] = {}
@@ -83,24 +88,8 @@ def timeline(
             part for part in partitions if part.broker == broker and part.last_offset is not None
         ]
         named = [part for part in subscriptions if part.broker == broker]
-        numbers = [part.partition.number for part in own]
-        names = [part.subscription.name for part in named]
         try:
-            found, taken = reading.brokers.get(broker).snapshot(
-                (
-                    "times_of_txn",
-                    key
-                    | {"topic_ids": [part.topic_id for part in own], "numbers": numbers}
-                    | {"first_offsets": [part.first_offset for part in own]}
-                    | {"last_offsets": [part.last_offset for part in own], "look": ENDED},
-                ),
-                (
-                    "steps_of_txn",
-                    key
-                    | {"topic_ids": [part.topic_id for part in named], "names": names}
-                    | {"look": LOOK, "limit": STEPS},
-                ),
-            )
+            found, taken = _ask(reading.brokers.get(broker), transaction.txn_id, own, named)
         except EngineError as error:
             unavailable[broker] = error.message
             continue
@@ -126,6 +115,39 @@ def timeline(
         ),
         unavailable=unavailable,
         left_out=everyone - len(partitions) - len(subscriptions),
+    )
+
+
+def _ask(
+    database: Database,
+    txn_id: TxnID,
+    partitions: Sequence[PartitionParticipant],
+    subscriptions: Sequence[SubscriptionParticipant],
+) -> list[list[Row]]:
+    """The rows of one broker: of its partitions, and of the pending-ack logs."""
+    key: Params = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
+    return database.snapshot(
+        (
+            "times_of_txn",
+            {
+                **key,
+                "topic_ids": [part.topic_id for part in partitions],
+                "numbers": [part.partition.number for part in partitions],
+                "first_offsets": [part.first_offset for part in partitions],
+                "last_offsets": [part.last_offset for part in partitions],
+                "look": ENDED,
+            },
+        ),
+        (
+            "steps_of_txn",
+            {
+                **key,
+                "topic_ids": [part.topic_id for part in subscriptions],
+                "names": [part.subscription.name for part in subscriptions],
+                "look": LOOK,
+                "limit": STEPS,
+            },
+        ),
     )
 
 

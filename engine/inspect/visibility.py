@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -143,50 +143,22 @@ class Explainer:
         if record is None:
             raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
         key = {"subscription_id": record.subscription_id}
-        cursors = [
-            row
-            for row in view.session.all("cursors", **key)
-            if row.partition_id == view.partition_id
-        ]
-        if not cursors:
+        cursors = view.session.all("cursors", **key)
+        row = next((row for row in cursors if row.partition_id == view.partition_id), None)
+        if row is None:
             yield Reason(ReasonCode.UNREAD, "The subscription has read nothing here yet.")
             return
-        cursor = Cursor(mark_delete=cursors[0].mark_delete, acked=cursors[0].acked)
-        if offset <= cursor.mark_delete or offset in cursor.acked:
-            below = offset <= cursor.mark_delete
-            yield Reason(
-                ReasonCode.ACKNOWLEDGED,
-                "It lies at or below the mark-delete position."
-                if below
-                else "It is acknowledged by itself, above the mark-delete position.",
-                {"mark_delete_offset": cursor.mark_delete},
-            )
+        pending = view.all("pending_acks", **key)
+        taken = (
+            _acknowledged(row, offset)
+            or _pending(pending, offset)
+            or _dead(view.one("dead_letter_at", **key, offset=offset), record)
+        )
+        if taken is not None:
+            yield taken
             return
-        for row in view.all("pending_acks", **key):
-            if offset in row.ranges:
-                txn_id = TxnID(row.tc_id, row.sequence)
-                yield Reason(
-                    ReasonCode.PENDING_ACK,
-                    f"Transaction {txn_id} has acknowledged it and is undecided; a commit deletes"
-                    " it, an abort gives it back.",
-                    {"txn_id": str(txn_id), "ack_type": row.ack_type},
-                )
-                return
-        if (letter := view.one("dead_letter_at", **key, offset=offset)) is not None:
-            parked = f" It is parked, and tried again: {letter.cause}" if letter.cause else ""
-            yield Reason(
-                ReasonCode.DEAD_LETTER,
-                f"It was given back more than {record.max_redeliveries} times and is on its way to"
-                f" {record.dead_letter_topic}; no consumer is given it any more.{parked}",
-                {
-                    "max_redeliveries": record.max_redeliveries,
-                    "dead_letter_topic": record.dead_letter_topic,
-                    "cause": letter.cause,
-                },
-            )
-            return
-        dispatch = _dispatch(cursors[0])
-        held = Ranges.of(run for row in view.all("pending_acks", **key) for run in row.ranges.runs)
+        dispatch = decode(row.state, row.mark_delete)
+        held = Ranges.of(run for ack in pending for run in ack.ranges.runs)
         yield from _whose(offset, dispatch, held, self._active(topic, name, record))
         yield from _dispatched(offset, dispatch)
 
@@ -274,8 +246,46 @@ def _held_back(view: View, own: TxnID | None, evidence: dict[str, object]) -> It
             )
 
 
-def _dispatch(cursor: Row) -> Dispatch:
-    return Dispatch(cursor.mark_delete + 1) if cursor.state is None else decode(cursor.state)
+def _acknowledged(row: Row, offset: int) -> Reason | None:
+    cursor = Cursor(mark_delete=row.mark_delete, acked=row.acked)
+    if offset > cursor.mark_delete and offset not in cursor.acked:
+        return None
+    return Reason(
+        ReasonCode.ACKNOWLEDGED,
+        "It lies at or below the mark-delete position."
+        if offset <= cursor.mark_delete
+        else "It is acknowledged by itself, above the mark-delete position.",
+        {"mark_delete_offset": cursor.mark_delete},
+    )
+
+
+def _pending(acks: Iterable[Row], offset: int) -> Reason | None:
+    for row in acks:
+        if offset in row.ranges:
+            txn_id = TxnID(row.tc_id, row.sequence)
+            return Reason(
+                ReasonCode.PENDING_ACK,
+                f"Transaction {txn_id} has acknowledged it and is undecided; a commit deletes"
+                " it, an abort gives it back.",
+                {"txn_id": str(txn_id), "ack_type": row.ack_type},
+            )
+    return None
+
+
+def _dead(letter: Row | None, record: Row) -> Reason | None:
+    if letter is None:
+        return None
+    parked = f" It is parked, and tried again: {letter.cause}" if letter.cause else ""
+    return Reason(
+        ReasonCode.DEAD_LETTER,
+        f"It was given back more than {record.max_redeliveries} times and is on its way to"
+        f" {record.dead_letter_topic}; no consumer is given it any more.{parked}",
+        {
+            "max_redeliveries": record.max_redeliveries,
+            "dead_letter_topic": record.dead_letter_topic,
+            "cause": letter.cause,
+        },
+    )
 
 
 def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> Iterator[Reason]:

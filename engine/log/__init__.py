@@ -13,9 +13,10 @@ Invariants
 
 Lock order
     catalog's row of a topic (shared, while its partitions are made; the brokers are asked under
-    it), then partition record (FOR NO KEY UPDATE, operators, retention and deletion only; shared by
-    who makes a subscription), then partition head (partition_live), each ascending by id;
-    everything else of a partition is under it.
+    it), then partition records ascending by id (FOR NO KEY UPDATE, operators, retention and
+    deletion only; shared by who makes a subscription), then partition heads (partition_live) in the
+    order of (topic id, number), a system topic's last; everything else of a partition is under its
+    head.
 
 What a crash leaves behind
     PostgreSQL empties the UNLOGGED head and ongoing transactions: the partition answers

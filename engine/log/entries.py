@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -184,7 +184,6 @@ def messages_of(
     *,
     within: tuple[int, int],
     visibility: Visibility = Visibility.VISIBLE,
-    wanted: Callable[[int], bool] | None = None,
     contents: Sequence[NewMessage] | None = None,
 ) -> Iterator[StoredMessage]:
     """Yield an entry's messages with an offset in the half-open range ``within``.
@@ -206,8 +205,6 @@ def messages_of(
     first = entry.first_offset
     start, stop = max(0, within[0] - first), max(0, within[1] - first)
     for offset, content in enumerate(contents[start:stop], first + start):
-        if wanted is not None and not wanted(offset):
-            continue
         yield StoredMessage(
             message_id=MessageID(ledger_id, entry_id, number, offset - entry_id),
             offset=offset,

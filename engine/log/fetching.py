@@ -23,13 +23,12 @@ from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
     PartitionUnavailable,
-    TopicNotFound,
 )
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
 from engine.model.partition import Fetched, Marker, PartitionState
 from engine.model.read_position import ReadPosition
 from engine.model.topic import BufferKind
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName
 from engine.postgres.database import Params, Row
 from engine.settings import EngineSettings
 
@@ -70,13 +69,6 @@ class LogReader:
             # It may have been added since this process looked.
             topic = self._topics.get(partition.topic, fresh=True)
             return self._brokers.locate(topic, partition.number)
-
-    def has_topic(self, name: TopicName, topic_id: int) -> bool:
-        """Whether the topic of that name is the one with that id, and not one made since."""
-        try:
-            return self._topics.get(name, fresh=True).topic_id == topic_id
-        except TopicNotFound:
-            return False
 
     def buffer_of(self, partition: PartitionName) -> BufferKind:
         """How a partition keeps transactional messages until their outcome."""

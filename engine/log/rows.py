@@ -17,9 +17,14 @@ from engine.model.txn_status import Outcome
 from engine.postgres.database import Row
 
 
+def txn_of(row: Row) -> TxnID:
+    """The transaction that a row is about."""
+    return TxnID(row.tc_id, row.sequence)
+
+
 def ongoing_txn(row: Row) -> OngoingTxn:
     return OngoingTxn(
-        txn_id=TxnID(row.tc_id, row.sequence),
+        txn_id=txn_of(row),
         first_offset=row.first_offset,
         last_offset=row.last_offset,
         messages=row.messages,
@@ -29,7 +34,7 @@ def ongoing_txn(row: Row) -> OngoingTxn:
 
 def indexed_txn(row: Row) -> IndexedTxn:
     return IndexedTxn(
-        txn_id=TxnID(row.tc_id, row.sequence),
+        txn_id=txn_of(row),
         outcome=Outcome.ABORTED if row.aborted else Outcome.COMMITTED,
         ledger_id=row.ledger_id,
         first_offset=row.first_offset,

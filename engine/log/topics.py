@@ -134,6 +134,17 @@ class Topics:
             raise TopicNotFound(f"There is no topic {name}; create it with PUT /topics/{name}.")
         return self._remember(_topic(row))
 
+    def has(self, name: TopicName, topic_id: int) -> bool:
+        """Whether the topic of that name is the one with that id, and not one made since.
+
+        Raises:
+            CoordinatorUnavailable: the catalog cannot be reached.
+        """
+        try:
+            return self.get(name, fresh=True).topic_id == topic_id
+        except TopicNotFound:
+            return False
+
     def remembered(self, name: TopicName) -> int | None:
         """The id of the topic that this process knows by that name, if it knows one."""
         known = self._known.get(name)

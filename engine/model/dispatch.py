@@ -69,6 +69,11 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
             for run in delivery.ranges.runs
         )
 
+    def by_consumer(self) -> dict[str, Ranges]:
+        """What is on its way, by consumer in the order of their names."""
+        consumers = sorted({delivery.consumer for delivery in self.deliveries})
+        return {consumer: self.in_flight(consumer) for consumer in consumers}
+
     def overdue(self, now_ms: int) -> Ranges:
         """What has not been acknowledged in time."""
         return Ranges.of(
@@ -162,6 +167,7 @@ def encode(dispatch: Dispatch) -> bytes:
     return _encoder.encode(dispatch)
 
 
-def decode(stored: bytes) -> Dispatch:
-    """Read the stored form."""
-    return _decoder.decode(stored)
+def decode(stored: bytes | None, mark_delete: int) -> Dispatch:
+    """Read the stored form. Without any (a new cursor, or after a crash) all that is undeleted is
+    due."""
+    return Dispatch(mark_delete + 1) if stored is None else _decoder.decode(stored)

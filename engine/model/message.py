@@ -81,7 +81,7 @@ class MessageID(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @property
     def offset(self) -> int:
-        """The message's offset in a marker-buffered partition."""
+        """The message's offset in its partition."""
         return self.entry_id + self.batch_index
 
     def __str__(self) -> str:

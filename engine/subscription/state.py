@@ -250,8 +250,6 @@ def _moved_to(change: Change) -> int | None:
 
 
 def _state(row: ReadRow) -> State:
-    # Without a dispatch state (new, or after a crash) all that is undeleted is due.
-    dispatch = Dispatch(row.mark_delete + 1) if row.state is None else decode(row.state)
     pending = zip(
         row.pending_tcs or (),
         row.pending_sequences or (),
@@ -286,7 +284,7 @@ def _state(row: ReadRow) -> State:
             for tc_id, sequence, call_id, ranges in tentative
         ),
         dead=row.dead or Ranges(),
-        dispatch=dispatch,
+        dispatch=decode(row.state, row.mark_delete),
         window=Window.of(row) if row.kinds is not None else None,
         versions=(row.cursor_version, row.dispatch_version),
     )

@@ -366,18 +366,12 @@ def _unread(row: Row) -> Ranges:
 def _cursor_status(row: Row, pending: list[Row], unacknowledged: int) -> CursorStatus:
     stable = -1 if row.stable_position is None else row.stable_position
     last = -1 if row.last_offset is None else row.last_offset
-    deliveries = () if row.state is None else decode(row.state).deliveries
     return CursorStatus(
         partition=row.number,
         mark_delete_offset=row.mark_delete,
         acked=row.acked,
         pending_acks=tuple(map(pending_ack, pending)),
-        delivered={
-            consumer: Ranges.of(
-                run for sent in deliveries if sent.consumer == consumer for run in sent.ranges.runs
-            )
-            for consumer in sorted({sent.consumer for sent in deliveries})
-        },
+        delivered=decode(row.state, row.mark_delete).by_consumer(),
         backlog=unacknowledged,
         blocked=max(0, last - max(stable, row.mark_delete)),
     )

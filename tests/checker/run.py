@@ -256,7 +256,7 @@ def _time_out(database: Database) -> None:
             "SELECT FROM broker.cursor ORDER BY subscription_id, partition_id FOR UPDATE"
         )
         for row in connection.execute("SELECT * FROM broker.dispatch").fetchall():
-            state = dispatch.decode(row.state)
+            state = dispatch.decode(row.state, -1)
             late = tuple(msgspec.structs.replace(one, deadline_ms=0) for one in state.deliveries)
             gone = dict.fromkeys(state.present, 0)
             connection.execute(

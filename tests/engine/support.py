@@ -198,7 +198,7 @@ def time_out_deliveries(
         ):
             if name is not None and (row.topic, row.name) != (str(name.topic), name.name):
                 continue
-            state = dispatch.decode(row.state)
+            state = dispatch.decode(row.state, -1)
             late = tuple(
                 msgspec.structs.replace(one, deadline_ms=0)
                 if consumer in (None, one.consumer)
@@ -233,7 +233,7 @@ def let_leases_run_out(engine: Engine, name: SubscriptionName) -> None:
             str(name.topic),
             name.name,
         ):
-            state = dispatch.decode(row.state)
+            state = dispatch.decode(row.state, -1)
             gone = dict.fromkeys(state.present, 0)
             sql(
                 database,

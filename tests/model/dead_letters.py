@@ -108,7 +108,7 @@ class DeadLetters(World):
             sender.name.name,
             location.partition_id,
         )
-        state = dispatch.decode(row.state)
+        state = dispatch.decode(row.state, -1)
         return row.dead_letters != cursor.died or {*state.in_flight()} != cursor.in_flight.keys()
 
     def _arriving(self, sender: Sender) -> list[Letter]:

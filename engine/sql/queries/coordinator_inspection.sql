@@ -144,8 +144,7 @@ ORDER BY name, subject LIMIT %(limit)s
 
 -- check_totals --
 SELECT count(*) FILTER (WHERE counter_examples <> '[]' OR found <> '[]') AS broken,
-    count(*) AS checks, min(checked_at) AS oldest, max(checked_at) AS newest,
-    clock_timestamp() AS now
+    count(*) AS checks, min(checked_at) AS oldest, max(checked_at) AS newest
 FROM coordinator.invariant_check WHERE subject NOT LIKE 'round:%%'
 
 -- forget_checks --
