@@ -28,6 +28,13 @@ class Process:
 
 
 FILE_NAME = "environment.json"
+#: What programs are not told that reach the product by its address and a token.
+SERVER_ONLY = frozenset(
+    {
+        *("DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY", "REDIS_URL"),
+        *("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS"),
+    }
+)
 _INTERVAL = re.compile(r"([a-z_]+)=([1-9]\d{0,8})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -19,8 +19,8 @@ Invariants
     What could not be measured changes nothing: an alert is neither begun nor resolved by it.
     Secrets and addresses of webhooks are in no answer, page or log.
 
-Lock order: rule, alerts ascending by id, channel, notices, messages, the audit log's lock. No lock
-is held while the engine is asked or a message is on its way.
+Lock order: the evaluation's row, rule, alerts ascending by id, channel, notices, messages, the
+audit log's lock. No lock is held while the engine is asked or a message is on its way.
 
 What a crash leaves behind: nothing half done. A worker that dies between measuring and deciding is
 followed by the next evaluation; one that dies while sending, by another attempt when its lease is

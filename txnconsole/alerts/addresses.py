@@ -17,6 +17,9 @@ from txnconsole.alerts.errors import invalid
 
 MAX_URL = 2000
 _PORTS = {"http": 80, "https": 443}
+#: Of IPv6 all addresses of the public internet.
+_UNICAST = ipaddress.ip_network("2000::/3")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 #: The addresses of a host and port.
 Lookup = Callable[[str, int], Sequence[str]]
@@ -115,8 +118,3 @@ def _is_public(text: str) -> bool:
         if address not in _UNICAST:  # Such as fec0::/10, which Python calls global.
             return False
     return address.is_global and not address.is_multicast
-
-
-#: Of IPv6 all addresses of the public internet.
-_UNICAST = ipaddress.ip_network("2000::/3")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")

@@ -86,8 +86,9 @@ def _apply(rule: Rule, measured: Measured, silences: Sequence[Silence], at: date
         notices: list[tuple[Alert, NoticeKind]] = []
         for name, alert in alerts.items():
             sample = samples.get(name)
-            above = sample.value > rule.threshold if sample else (None, False)[measured.complete]
+            above = False if measured.complete else None
             if sample is not None:
+                above = sample.value > rule.threshold
                 alert.value, alert.detail = sample.value, sample.detail
             until = silenced_until(silences, rule.pk, name)
             known = _known(alert, silenced=until is not None)

@@ -78,7 +78,7 @@ def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
     """
     change = Change(actor, "alert_rule.change", f"alert_rule:{rule_id}")
     with recorded_atomically(change) as recording:
-        rule = Rule.objects.select_for_update().filter(pk=rule_id).first() or find_rule(rule_id)
+        rule = _locked(rule_id)
         recording.before = _facts(rule)
         fields = _checked(settings)
         if settings.kind != rule.kind:
@@ -100,7 +100,7 @@ def delete_rule(actor: Actor, rule_id: int) -> None:
     """
     change = Change(actor, "alert_rule.delete", f"alert_rule:{rule_id}")
     with recorded_atomically(change) as recording:
-        rule = Rule.objects.select_for_update().filter(pk=rule_id).first() or find_rule(rule_id)
+        rule = _locked(rule_id)
         recording.before = _facts(rule)
         now = database_now()
         active = Alert.objects.select_for_update().filter(rule=rule, state__in=ACTIVE)
@@ -116,6 +116,11 @@ def delete_rule(actor: Actor, rule_id: int) -> None:
                 told.append((alert, NoticeKind.RESOLVED))
         telling.notify(told, now)
         rule.delete()
+
+
+def _locked(rule_id: int) -> Rule:
+    found = Rule.objects.select_for_update().filter(pk=rule_id).first()
+    return found or find_rule(rule_id)
 
 
 def _checked(settings: RuleSettings) -> dict[str, object]:

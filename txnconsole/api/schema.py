@@ -15,7 +15,7 @@ from txnconsole.access.users import USER_NAME
 _REFERENCE = "#/components/schemas/{name}"
 
 
-#: What stands in a path; the engine's own checks say the same.
+#: What stands in a path. The engine takes all of it; of numbers it takes some that are longer.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 _PATH: Mapping[str, Mapping[str, Any]] = {
     "tenant": {"pattern": _NAME, "examples": ["public"]},

@@ -1,8 +1,8 @@
 """The data directory: everything that outlives a run, held by one run at a time.
 
 ``postgres/`` and ``valkey/`` belong to the servers, ``log/`` holds one file per program, ``run/``
-the sockets; ``lock`` names the run that holds it; ``*.secret``, ``login.json`` and
-``environment.json`` are readable by their owner only.
+the sockets (elsewhere when an address would misread its path); ``lock`` names the run that holds
+it; ``*.secret``, ``login.json`` and ``environment.json`` are readable by their owner only.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ class EmbeddedPostgres:
     Args:
         directory: holds the server's files; made when missing.
         sockets: where the Unix socket goes; its path must be short.
-        password: of the only role, ``postgres``.
+        password: of the owner, ``postgres``.
+        log: what the server writes is appended to it.
         settings: override PostgreSQL's settings; tests turn ``fsync`` off.
 
     Raises:

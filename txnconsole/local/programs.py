@@ -5,17 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
+from txnconsole.environment import SERVER_ONLY
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child, Program
 from txnconsole.local.data_directory import DataDirectory
 
 _WORKER_PROCESSES = 2
-_SERVER_ONLY = frozenset(
-    {
-        *("DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY"),
-        *("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS"),
-    }
-)
 
 
 def serving(data: DataDirectory, environment: Mapping[str, str]) -> list[Child]:
@@ -41,12 +36,12 @@ def demonstrating(
     data: DataDirectory, environment: Mapping[str, str], tokens: Mapping[str, str]
 ) -> list[Child]:
     """What ``run`` adds: the flights and their consumer, the Spark job; each with its own token,
-    and like any program elsewhere without a way to the databases."""
+    and like any program elsewhere without a way to the servers behind the web server."""
     commands = {
         "demo": ["-m", "txnconsole.demo"],
         "pipeline": ["-m", "txnconsole.pipeline.jobs.demo"],
     }
-    public = {key: value for key, value in environment.items() if key not in _SERVER_ONLY}
+    public = {key: value for key, value in environment.items() if key not in SERVER_ONLY}
     return [
         _child(name, arguments, data, {**public, "TXNCONSOLE_TOKEN": tokens[name]})
         for name, arguments in commands.items()

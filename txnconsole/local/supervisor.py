@@ -170,7 +170,7 @@ Ctrl-C stops everything.
 
 @contextlib.contextmanager
 def _stopping_on_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM raise ``_Stop`` wherever this run is; SIGCHLD waits to be asked for."""
+    """The stop signals raise ``_Stop`` wherever this run is; SIGCHLD waits to be asked for."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         _ignore_signals()

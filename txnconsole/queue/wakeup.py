@@ -85,8 +85,8 @@ def begin() -> str:
 
 def take(turn: str, *, wait: float = 0.0) -> Taken:
     """The coordinators that have been woken since, for the worker whose turn it is: who comes from
-    now on sends no message. Waits so many seconds for the first. None: the queue is empty, or does
-    not say.
+    now on sends no message. Waits so many seconds for the first. There are none when nobody has
+    been woken, and when Redis does not say.
     """
     client = connection()
     try:
@@ -132,23 +132,22 @@ def hand_over() -> None:
 
 
 def wake_jobs() -> None:
-    """Have a worker go on with background jobs soon; as :func:`wake_finalizer`."""
-    _wake(_JOBS, DRIVE_JOBS)
+    """Have a worker go on with background jobs soon; never fails."""
+    if time.monotonic() < _Pause.until:
+        return
+    try:
+        if connection().set(_key(_JOBS), 1, nx=True, ex=_PENDING_SECONDS):
+            _send(_JOBS, DRIVE_JOBS)
+    except _UNREACHABLE as error:
+        _paused(_JOBS, error)
 
 
 def woken_for_jobs() -> None:
     """The worker is about to look for jobs: whoever comes from now on must wake it again."""
-    _forget(_JOBS)
-
-
-def _wake(whom: str, task: str) -> None:
-    if time.monotonic() < _Pause.until:
-        return
     try:
-        if connection().set(_key(whom), 1, nx=True, ex=_PENDING_SECONDS):
-            _send(whom, task)
-    except _UNREACHABLE as error:
-        _paused(whom, error)
+        connection().delete(_key(_JOBS))
+    except redis.RedisError as error:
+        _log.warning("wake-up not cleared", whom=_JOBS, error=type(error).__name__)
 
 
 def _send(whom: str, task: str) -> None:
@@ -166,13 +165,6 @@ def _whence() -> dict[str, str]:
     request_id = structlog.contextvars.get_contextvars().get("request_id")
     found = {REQUEST_ID: request_id, TRACEPARENT: tracing.traceparent()}
     return {name: value for name, value in found.items() if value}
-
-
-def _forget(whom: str) -> None:
-    try:
-        connection().delete(_key(whom))
-    except redis.RedisError as error:
-        _log.warning("wake-up not cleared", whom=whom, error=type(error).__name__)
 
 
 def _key(whom: str) -> str:

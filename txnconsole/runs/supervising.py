@@ -30,6 +30,7 @@ from django.db.models.functions import Now
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
+from txnconsole.environment import SERVER_ONLY
 from txnconsole.runs.kinds import Kind, kind_named
 from txnconsole.runs.launching import SILENCE
 from txnconsole.runs.models import PipelineRun, RunState
@@ -44,12 +45,6 @@ _MOST = 2**31 - 1
 #: Exit statuses of a job (txnconsole/pipeline/jobs/run.py).
 _DONE, _FOUND = 0, 3
 _OWNER = "pipeline"
-_SERVER_ONLY = frozenset(
-    {
-        *("DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY", "REDIS_URL"),
-        *("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS"),
-    }
-)
 
 _log = structlog.get_logger(__name__)
 
@@ -223,7 +218,7 @@ def _start(run: PipelineRun, token: str, log: int) -> subprocess.Popen[bytes]:
 
 def _environment(run: PipelineRun, kind: Kind, token: str) -> dict[str, str]:
     """What the job is told; of the server's secrets no more than it needs."""
-    public = {key: value for key, value in os.environ.items() if key not in _SERVER_ONLY}
+    public = {key: value for key, value in os.environ.items() if key not in SERVER_ONLY}
     public |= {
         "TXNCONSOLE_RUN": str(run.pk),
         "TXNCONSOLE_URL": settings.PIPELINE_URL,

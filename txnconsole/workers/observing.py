@@ -28,7 +28,7 @@ _SHOWN = frozenset({"expire", "sweep", "take_snapshots"})
 @task_prerun.connect
 def begin(task_id: str, task: Task[Any, Any], **_: object) -> None:
     """Bind what the task's log names; go on with the trace that its message came from. What beat
-    sends has none, and begins none: there are five of it a second."""
+    sends has none, and begins none: there are eight of it a second."""
     headers: dict[str, str] = task.request.headers or {}
     run = ExitStack()
     run.enter_context(hurried())

@@ -7,8 +7,9 @@ States: none of its own. A :class:`~txnconsole.pipeline.broker.snapshot.Snapshot
 SQL transaction for each database from ``take`` to ``close``; tasks adopt its exported snapshot.
 
 Invariants:
-- Nothing is written: every session sets ``default_transaction_read_only``, and its role should have
-  no more than ``broker.grant_reader`` gives it.
+- Nothing is written: every session sets ``default_transaction_read_only``, and its role should
+  have no more than ``broker.grant_reader`` gives it. What the jobs ``metrics`` and ``offload``
+  write they write in sessions of their own (``Databases.writing``).
 - What a range below the stable position holds is the same whenever it is read, snapshot or not;
   retention alone takes from it, from the oldest offset on.
 - No lock is held that an append, an end or a sweep would wait for.

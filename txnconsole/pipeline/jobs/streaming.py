@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import signal
 import threading
 import time
@@ -23,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from txnconsole.client import TxnConsoleError
+from txnconsole.pipeline.jobs.run import brief
 from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
 
 #: What no restart of the query changes: codes of the contract (design/api.md), and a position in
@@ -38,9 +38,6 @@ _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
 #: A query that ran for so many seconds had recovered; its next failure is a new one.
 _RECOVERED = 60.0
 _POLL_SECONDS = 1
-_ERROR_LENGTH = 300
-#: How Python's tracebacks, which Spark repeats as text, tell the exception.
-_CAUSE = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w+: ")
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +69,7 @@ def run_command(job: StreamingJob) -> int:
     except (Py4JError, OSError) as error:
         if stop.is_set():
             return 0  # A signal to the whole process group ends the JVM at the same time.
-        _log.error("spark_lost", job=job.name, error=_brief(error))
+        _log.error("spark_lost", job=job.name, error=brief(error))
         return 1
     finally:
         stop_session(spark)
@@ -87,8 +84,8 @@ def keep_running(job: StreamingJob, spark: SparkSession, stop: threading.Event) 
             _run_once(job, spark, stop)
             return 0
         except (PySparkException, TxnConsoleError) as error:
-            reason = _brief(error)
-            if any(code in _text(error) for code in _FINAL):
+            reason = brief(error)
+            if any(code in f"{type(error).__name__}: {error}" for code in _FINAL):
                 _log.error("query_refused", job=job.name, error=reason)
                 return 1
             delay = _FIRST_DELAY if time.monotonic() - started > _RECOVERED else delay
@@ -130,20 +127,9 @@ def _stop_query(query: StreamingQuery) -> None:
         query.stop()
     except (PySparkException, Py4JError) as error:
         # It waits for a server that is away. The end of the session ends it, at any point safely.
-        _log.info("query_stops_late", query_id=query.id, error=_brief(error))
+        _log.info("query_stops_late", query_id=query.id, error=brief(error))
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-
-
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _brief(error: Exception) -> str:
-    """The one line of an error that names the cause; the rest of Spark's are stack traces."""
-    lines = [line.strip() for line in _text(error).splitlines() if line.strip()]
-    causes = [line for line in lines if _CAUSE.match(line)]
-    return (causes or lines)[-1][:_ERROR_LENGTH]
