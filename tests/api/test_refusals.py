@@ -179,6 +179,7 @@ BAD: list[tuple[str, str, Any, str]] = [
     ("POST", "/tokens", {"user": "a b", "roles": ["viewer"]}, "user"),
     ("POST", "/tokens", {"user": "root", "roles": ["king"]}, "roles[0]"),
     ("GET", "/tokens/x", None, "token_id"),
+    ("GET", f"/tokens/01{'0' * 4_300}", None, "token_id"),
     ("PUT", "/users/a%20b", {}, "user"),
     ("PUT", "/users/new", {"password": "password"}, "password"),
     ("POST", "/pipeline/runs", {"kind": "dance"} | _WHY, "kind"),

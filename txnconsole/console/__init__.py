@@ -1,7 +1,7 @@
 """The browser console: what operators see and do.
 
 Purpose: server-rendered pages over the engine's reads, one live channel per page over server-sent
-events, and one change, the abort of a transaction with a reason.
+events, and the changes that an operator's permissions let them make.
 
 States: the console keeps none of its own. A page is a function of the databases and its URL; a
 stream's ids are functions of the databases too, so that any web process can continue another's.

@@ -14,7 +14,6 @@ from django import forms
 from django.http import HttpResponse, HttpResponseRedirect
 
 from engine.model.errors import EngineError
-from txnconsole.audit.chain import Actor
 from txnconsole.console.page import ConsoleRequest, show
 
 MIN_REASON = 8
@@ -68,11 +67,6 @@ class Outcome:
     title: str
     lines: Sequence[str] = ()
     goes_to: str | None = None
-
-
-def actor_of(request: ConsoleRequest) -> Actor:
-    """The signed-in user, as the audit log knows them."""
-    return Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
 
 
 def ask(

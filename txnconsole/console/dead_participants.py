@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from engine.coordinator.answers import GONE
 from engine.model.errors import EngineError, TopicNotFound
 from engine.model.topic_name import TopicName
 from engine.model.transaction import (
@@ -19,17 +20,13 @@ from txnconsole.enginedb.wiring import engine
 Participant = PartitionParticipant | SubscriptionParticipant
 #: Topics that are asked for; a process remembers those that are there.
 _ASKED = 4
-#: What the finalizer records of one (engine/coordinator/finalization.py).
-_RECORDED = "deleted; counts as done"
 
 
 def dead(transaction: Transaction) -> frozenset[Participant]:
     """Those of which that is recorded, or whose topic is not there."""
     parts: list[Participant] = [*transaction.partitions, *transaction.subscriptions]
     missing = _missing(dict.fromkeys(_topic(part) for part in parts))
-    return frozenset(
-        part for part in parts if part.last_error == _RECORDED or _topic(part) in missing
-    )
+    return frozenset(part for part in parts if part.last_error == GONE or _topic(part) in missing)
 
 
 def _topic(part: Participant) -> TopicName:

@@ -18,6 +18,7 @@ from django.http import HttpRequest, QueryDict
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import TransactionOrder
+from txnconsole.console.numbers import number_of
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, parse
 from txnconsole.console.views.explain import ExplainForm
@@ -55,8 +56,8 @@ class Asked:
         return f"{self.topic}/subscriptions/{quote(self.path['name'], safe='')}"
 
     def number(self, name: str, default: int = 0) -> int:
-        text = self.query.get(name, "").replace(",", "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else default
+        found = number_of(self.query.get(name, "").replace(",", ""))
+        return default if found is None else found
 
     def given(self, *names: str) -> dict[str, str]:
         """The parameters of the page that its call takes by the same names."""

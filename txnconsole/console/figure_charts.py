@@ -1,11 +1,7 @@
-"""The charts of the figures page as plotly figures without colours, and their data.
-
-As in ``overview_figures``: the page fills them, each trace carries a stable handle in ``meta``.
-"""
+"""The charts of the figures page (``plots``), and their data."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -13,6 +9,7 @@ from typing import Any
 
 from django.db.models import Max, Sum
 
+from txnconsole.console.plots import MARGIN, TIME, as_json, empty_figure, milliseconds
 from txnconsole.runs.models import Figure
 
 #: How far back from the newest figure, and how long one period is.
@@ -25,8 +22,6 @@ _AMOUNTS: Mapping[str, Sequence[str]] = {"topic": ("messages",), "owner": ("held
 _ENDS = ("committed", "aborted")
 _LATENCIES = ("begin_commit", "commit_visible")
 _PERCENTILES = ("p50", "p95", "p99")
-_MARGIN = {"l": 54, "r": 92, "t": 10, "b": 26}
-_TIME = {"type": "date", "nticks": 4, "showgrid": False, "fixedrange": True}
 
 
 def read_charts(*, dimension: str, resolution: str, name: str) -> dict[str, Any]:
@@ -49,7 +44,7 @@ def read_charts(*, dimension: str, resolution: str, name: str) -> dict[str, Any]
     periods = _periods(found, width)
     return {
         "amounts": list(amounts),
-        "at": [_ms(at) for at in periods],
+        "at": [milliseconds(at) for at in periods],
         **{name: [found.get(at, {}).get(name, 0) for at in periods] for name in amounts},
         **{name: [found.get(at, {}).get(name) for at in periods] for name in percentiles},
         "figures": figure_templates(tuple(amounts)),
@@ -67,19 +62,13 @@ def _periods(found: Mapping[datetime, object], width: timedelta) -> list[datetim
 @cache
 def figure_templates(amounts: tuple[str, ...]) -> dict[str, Any]:
     """Traces and axes of all charts."""
-    # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
-    from plotly.graph_objects import Figure as Chart  # noqa: PLC0415
 
     def chart() -> Any:
-        return Chart(
-            layout={
-                "template": "none",
-                "showlegend": False,
-                "hovermode": "x unified",
-                "margin": _MARGIN,
-                "xaxis": _TIME,
-                "yaxis": {"nticks": 3, "rangemode": "tozero", "fixedrange": True},
-            }
+        return empty_figure().update_layout(
+            hovermode="x unified",
+            margin=MARGIN,
+            xaxis=TIME,
+            yaxis={"nticks": 3, "rangemode": "tozero", "fixedrange": True},
         )
 
     drawn = {"amount": chart()} | {latency: chart() for latency in _LATENCIES}
@@ -106,8 +95,4 @@ def figure_templates(amounts: tuple[str, ...]) -> dict[str, Any]:
             drawn[latency].add_scatter(
                 meta=f"{latency}_{rank}", mode="markers", marker={"size": 4}, hoverinfo="skip"
             )
-    return {name: json.loads(each.to_json()) for name, each in drawn.items()}
-
-
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
+    return {name: as_json(each) for name, each in drawn.items()}

@@ -1,22 +1,12 @@
-"""The charts of the log page as plotly figures without data and without colours.
-
-The page fills both: data comes from its window and its stream, colours from the style sheet, so
-that a chart follows the theme. Each trace carries a stable handle in ``meta``.
-"""
+"""The charts of the log page, without their data (``plots``)."""
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any
 
 from engine.model.txn_status import TxnStatus
-
-_PATTERN = {
-    TxnStatus.COMMITTING: "/",
-    TxnStatus.ABORTING: "\\",
-    TxnStatus.ABORTED: "x",
-}
+from txnconsole.console.plots import as_json, empty_figure, span_bar
 
 
 @cache
@@ -45,7 +35,7 @@ def _positions() -> dict[str, Any]:
         xaxis={"type": "date", "tickformat": "%H:%M:%S", "nticks": 5, "showgrid": False},
         yaxis={"tickformat": ",d", "nticks": 5},
     )
-    return _json(figure)
+    return as_json(figure)
 
 
 def _spans() -> dict[str, Any]:
@@ -68,34 +58,4 @@ def _spans() -> dict[str, Any]:
         xaxis={"tickformat": ",d", "nticks": 6},
         yaxis={"type": "category", "fixedrange": True, "showgrid": False},
     )
-    return _json(figure)
-
-
-def span_bar(status: TxnStatus) -> dict[str, Any]:
-    """What a horizontal bar of a state is like, in whatever chart."""
-    return {
-        "orientation": "h",
-        "name": status.capitalize(),
-        "meta": str(status),
-        "width": 0.62,
-        "marker": {
-            "pattern": {
-                "shape": _PATTERN.get(status, ""),
-                "size": 6,
-                "fillmode": "overlay",
-                "solidity": 0.3,
-            },
-        },
-    }
-
-
-def empty_figure() -> Any:
-    """A figure without a template of plotly's own."""
-    # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
-    from plotly.graph_objects import Figure  # noqa: PLC0415
-
-    return Figure(layout={"template": "none", "showlegend": False})
-
-
-def _json(figure: Any) -> dict[str, Any]:
-    return dict(json.loads(figure.to_json()))
+    return as_json(figure)

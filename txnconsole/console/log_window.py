@@ -9,7 +9,7 @@ marker) or ``a`` (abort marker); a transaction is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from engine import Engine
@@ -20,6 +20,7 @@ from engine.model.topic_name import PartitionName
 from txnconsole.access.masking import Rule, key_shown
 from txnconsole.access.payloads import rules_of
 from txnconsole.console.live.feed import digest
+from txnconsole.console.plots import milliseconds
 
 COLUMNS = 64
 ROWS = 6
@@ -106,7 +107,7 @@ def summary_of(status: PartitionStatus) -> dict[str, Any]:
         "ongoing": status.ongoing_txns,
         "aborted": status.aborted_txns,
         "blocker": status.blocker and str(status.blocker.txn_id),
-        "now": _ms(status.now),
+        "now": milliseconds(status.now),
     }
 
 
@@ -139,7 +140,7 @@ def spans_of(blockers: Iterable[Blocker]) -> dict[str, Span]:
             one.last_offset,
             one.messages,
             None if header is None else header.owner,
-            _ms((header and header.opened_at) or one.first_append_at),
+            milliseconds((header and header.opened_at) or one.first_append_at),
             None if header is None else header.timeout_ms,
         ]
     return spans
@@ -148,7 +149,7 @@ def spans_of(blockers: Iterable[Blocker]) -> dict[str, Span]:
 def read_history(engine: Engine, partition: PartitionName) -> list[list[int]]:
     """Samples of the two positions as ``[ms, last, stable]``."""
     samples = engine.log.history(partition, since=HISTORY)
-    return [[_ms(one.at), one.last_offset, one.stable_position] for one in samples]
+    return [[milliseconds(one.at), one.last_offset, one.stable_position] for one in samples]
 
 
 def packed(message: StoredMessage, rules: Sequence[Rule]) -> Entry:
@@ -159,7 +160,7 @@ def packed(message: StoredMessage, rules: Sequence[Rule]) -> Entry:
         _KIND[message.kind],
         None if message.txn_id is None else str(message.txn_id),
         key_shown(message.key, rules),
-        _ms(message.publish_time),
+        milliseconds(message.publish_time),
         len(message.payload),
     ]
 
@@ -212,7 +213,3 @@ def _ended(engine: Engine, status: PartitionStatus, base: int) -> dict[str, Span
         ]
         for row in newest
     }  # fmt: skip
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

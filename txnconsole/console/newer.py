@@ -24,8 +24,3 @@ class Newer:
     @property
     def shown(self) -> int:
         return min(self.count, MOST)
-
-
-def number_of(text: str) -> int | None:
-    """The number in an address; None when it is none."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction
-from txnconsole.audit.chain import Actor, Change, recorded
-from txnconsole.console.page import ConsoleRequest
+from txnconsole.audit.chain import Change, recorded
+from txnconsole.console.page import ConsoleRequest, actor_of
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue.wakeup import wake_finalizer
 from txnconsole.request_log import about
@@ -24,9 +24,8 @@ def abort_transaction(request: ConsoleRequest, txn_id: TxnID, reason: str) -> Tr
         InvalidTxnStatus: it is committing or committed.
         CoordinatorUnavailable: the coordinators' database cannot be reached.
     """
-    actor = Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
     about(txn_id)
-    change = Change(actor, ABORT, f"transaction:{txn_id}", reason)
+    change = Change(actor_of(request), ABORT, f"transaction:{txn_id}", reason)
     with recorded(change) as recording:
         before = engine().coordinator.get(txn_id)
         recording.before = {"status": str(before.status), "owner": before.owner}

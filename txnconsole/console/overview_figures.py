@@ -1,22 +1,15 @@
-"""The charts of the overview as plotly figures without data and without colours, and their data.
-
-As in ``log_figures``: the page fills them, each trace carries a stable handle in ``meta``.
-"""
+"""The charts of the overview (``plots``), and their data."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from datetime import datetime
 from functools import cache
 from typing import Any
 
 from engine import EngineSettings
 from engine.model.durations import STEPS_PER_DOUBLING
+from txnconsole.console.plots import MARGIN, TIME, as_json, empty_figure, milliseconds
 from txnconsole.trends.reading import Series
-
-_MARGIN = {"l": 54, "r": 92, "t": 10, "b": 26}
-_TIME = {"type": "date", "nticks": 4, "showgrid": False, "fixedrange": True}
 
 
 def columns(name: str, found: Series) -> dict[str, Any]:
@@ -26,10 +19,10 @@ def columns(name: str, found: Series) -> dict[str, Any]:
     return {
         "range": name,
         "width_s": found.width.total_seconds(),
-        "now": found.now and _ms(found.now),
-        "since": found.now and _ms(found.now - found.length),
+        "now": found.now and milliseconds(found.now),
+        "since": found.now and milliseconds(found.now - found.length),
         "timeout": EngineSettings().default_timeout_ms,
-        "at": [_ms(point.at) for point in points],
+        "at": [milliseconds(point.at) for point in points],
         "committed": [round(point.committed / point.seconds, 3) for point in points],
         "aborted": [round(point.aborted / point.seconds, 3) for point in points],
         "open": [point.open for point in points],
@@ -58,7 +51,7 @@ def _throughput() -> dict[str, Any]:
 
     Steps and not bars: an area is one element however many points it has, a bar is two of its own.
     """
-    figure = _figure()
+    figure = empty_figure()
     for status, pattern in (("committed", ""), ("aborted", "x")):
         figure.add_scatter(
             name=status.capitalize(),
@@ -71,16 +64,16 @@ def _throughput() -> dict[str, Any]:
         )
     figure.update_layout(
         hovermode="x unified",
-        margin=_MARGIN,
-        xaxis=_TIME,
+        margin=MARGIN,
+        xaxis=TIME,
         yaxis={"nticks": 3, "rangemode": "tozero", "tickformat": ",.3~g", "fixedrange": True},
     )
-    return _json(figure)
+    return as_json(figure)
 
 
 def _live() -> dict[str, Any]:
     """Unfinished transactions by state: a pile-up while committing or aborting is a stuck end."""
-    figure = _figure()
+    figure = empty_figure()
     for status in ("aborting", "committing", "open"):
         figure.add_scatter(
             name=status.capitalize(),
@@ -92,17 +85,17 @@ def _live() -> dict[str, Any]:
         )
     figure.update_layout(
         hovermode="x unified",
-        margin=_MARGIN,
-        xaxis=_TIME,
+        margin=MARGIN,
+        xaxis=TIME,
         yaxis={"nticks": 3, "rangemode": "tozero", "tickformat": ",d", "fixedrange": True},
     )
-    return _json(figure)
+    return as_json(figure)
 
 
 def _oldest() -> dict[str, Any]:
     """The age of the oldest open transaction: does one head for its timeout? The page draws the
     line at the timeout of those that ask for none."""
-    figure = _figure()
+    figure = empty_figure()
     figure.add_scatter(
         name="Oldest open",
         meta="oldest",
@@ -113,11 +106,11 @@ def _oldest() -> dict[str, Any]:
     )
     figure.update_layout(
         hovermode="x unified",
-        margin=_MARGIN,
-        xaxis=_TIME,
+        margin=MARGIN,
+        xaxis=TIME,
         yaxis={"nticks": 3, "rangemode": "tozero", "fixedrange": True},
     )
-    return _json(figure)
+    return as_json(figure)
 
 
 def _doublings(durations: Mapping[int, int]) -> dict[int, int]:
@@ -131,18 +124,3 @@ def _doublings(durations: Mapping[int, int]) -> dict[int, int]:
 
 def _rounded(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else round(milliseconds, 1)
-
-
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
-
-def _figure() -> Any:
-    # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
-    from plotly.graph_objects import Figure  # noqa: PLC0415
-
-    return Figure(layout={"template": "none", "showlegend": False})
-
-
-def _json(figure: Any) -> dict[str, Any]:
-    return dict(json.loads(figure.to_json()))

@@ -98,12 +98,21 @@ def show(
     return response
 
 
+def actor_of(request: ConsoleRequest) -> Actor:
+    """The signed-in user, as the audit log knows them."""
+    return _actor(request, request.principal)
+
+
 def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:
     """The page that names the missing permission; the attempt to change something is recorded."""
     principal = principal_of(request.user)
     if principal is not None:
-        actor = Actor(principal.name, request_id=request.META.get("REQUEST_ID", ""))
-        record_refusal(actor, permission, method=request.method or "", path=request.path)
+        record_refusal(
+            _actor(request, principal),
+            permission,
+            method=request.method or "",
+            path=request.path,
+        )
     if asked_by_script(request):
         return refused(request, 403, "Forbidden", f"This needs the permission {permission}.")
     return _rendered(request, "403.html", {"permission": permission}, status=403)
@@ -167,3 +176,7 @@ def _to_login(request: HttpRequest) -> HttpResponse:
         return HttpResponse("Signed out. Reload the page to sign in.", status=401)
     address = urlsplit(request.get_full_path())
     return redirect_to_login(address.path + (f"?{address.query}" if address.query else ""))
+
+
+def _actor(request: HttpRequest, principal: Principal) -> Actor:
+    return Actor(principal.name, request_id=request.META.get("REQUEST_ID", ""))

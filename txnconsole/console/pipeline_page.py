@@ -6,15 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
-from django.db import connection as database
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
 
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_status import TxnStatus
+from txnconsole.alerts.clock import database_now
 from txnconsole.console.live.feed import digest
 from txnconsole.console.newer import MOST
 from txnconsole.console.reads import Region, region
@@ -85,6 +84,7 @@ class RunList:
 
 
 def read_overview() -> Overview:
+    """All that the page ``/pipeline`` shows."""
     counts = dict(
         PipelineRun.objects.filter(state__in=UNFINISHED)
         .order_by()
@@ -104,7 +104,7 @@ def read_overview() -> Overview:
         workers_seen=heartbeat.workers_seen(),
         tasks=_tasks(),
         schedule_faults=schedule_faults(settings.PIPELINE_SCHEDULE),
-        now=_now(),
+        now=database_now(),
     )
 
 
@@ -169,7 +169,7 @@ def pretty(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _listed() -> Any:
+def _listed() -> QuerySet[PipelineRun]:
     """Runs without what a list does not show."""
     return PipelineRun.objects.order_by("-id").defer("result", "log_tail")
 
@@ -177,11 +177,3 @@ def _listed() -> Any:
 def _every(kind: str) -> timedelta | None:
     every: timedelta | None = settings.PIPELINE_SCHEDULE.get(kind)
     return every
-
-
-def _now() -> datetime:
-    """The database's time, by which ages are told."""
-    with database.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        moment: datetime = cursor.fetchone()[0]
-    return moment

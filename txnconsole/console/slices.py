@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from txnconsole.console.numbers import number_of
+
 T = TypeVar("T")
 
 
@@ -36,7 +38,7 @@ class Slice(Generic[T]):
 def slice_of(rows: Sequence[T], wanted: str, size: int) -> Slice[T]:
     """``size`` rows from the place that an address asks for, which may mean nothing: then the
     first; beyond the end, the last."""
-    asked = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else 0
+    asked = number_of(wanted, digits=9) or 0
     start = min(asked, max(0, len(rows) - 1)) // size * size
     return Slice(
         rows=rows[start : start + size],

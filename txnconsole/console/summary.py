@@ -49,7 +49,7 @@ class Summary:
         return (
             figures
             | dict.fromkeys(("committed_rate", "aborted_rate", "abort_share", "p99"))
-            | (self._rate_figures())
+            | self._rate_figures()
         )
 
     def _rate_figures(self) -> dict[str, str]:

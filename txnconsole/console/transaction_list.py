@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.http import QueryDict
@@ -18,6 +17,7 @@ from txnconsole.enginedb.wiring import engine
 
 #: Chips that say yes to a qualifier, with their words.
 _SWITCHES = {"overdue": "Overdue", "timedout": "Timed out", "pending": "Pending acks"}
+_ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 #: What the columns sort by, the way that they sort first.
 _ORDERS = {
     TransactionOrder.NEWEST: "newest first",
@@ -66,10 +66,9 @@ class Listing:
             for value in query.getlist(name)
             if value.strip() and name in NAMES
         ]
-        order = query.get("sort", "")
         return cls(
             " ".join([text, *named]).strip(),
-            TransactionOrder(order) if order in set(TransactionOrder) else TransactionOrder.NEWEST,
+            order_named(query.get("sort", "")),
             query.get("cursor") or None,
         )
 
@@ -94,12 +93,16 @@ class Listing:
         return self.address(sort=str(TransactionOrder.OVERDUE))
 
 
+def order_named(name: str) -> TransactionOrder:
+    """The order of a name; the newest first where there is none of it."""
+    return TransactionOrder(name) if name in set(TransactionOrder) else TransactionOrder.NEWEST
+
+
 def with_shares(transactions: Iterable[Transaction]) -> list[TransactionRow]:
     """Rows with what each transaction holds, read at once."""
     found = list(transactions)
     shares = region(lambda: engine().inspect.transactions.shares(one.txn_id for one in found)).value
-    known: Mapping[Any, Share] = shares or {}
-    return [TransactionRow(one, known.get(one.txn_id)) for one in found]
+    return [TransactionRow(one, shares.get(one.txn_id) if shares else None) for one in found]
 
 
 def chips(listing: Listing, query: TransactionQuery, figures: Mapping[str, int]) -> Sequence[Chip]:
@@ -130,6 +133,3 @@ def chips(listing: Listing, query: TransactionQuery, figures: Mapping[str, int])
         for term in others
     ]
     return found
-
-
-_ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})

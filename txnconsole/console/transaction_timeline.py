@@ -14,10 +14,10 @@ from functools import cache
 from typing import Any
 
 from engine.inspect.timeline import PARTICIPANTS, PartitionTimes, SubscriptionTimes, Timeline
-from engine.model.txn_status import END, TxnStatus, action_of
+from engine.model.txn_status import DECISION, TxnStatus, action_of
 from txnconsole.console.idle_time import without_idle
-from txnconsole.console.log_figures import empty_figure, span_bar
 from txnconsole.console.phases import phases_of
+from txnconsole.console.plots import empty_figure, span_bar
 from txnconsole.console.templatetags.console import duration
 
 
@@ -116,13 +116,8 @@ def _spans(timeline: Timeline, since: datetime | None, ended: datetime | None) -
     spans = [Span(TxnStatus.OPEN, "holds it open", since, max(since, min(decided, until)))]
     action = action_of(txn.status)
     if action is not None and txn.decided_at is not None and txn.decided_at < until:
-        status = txn.status if txn.status is not END[action] else _carrying_out(txn.status)
-        spans.append(Span(status, "waits for its end", txn.decided_at, until))
+        spans.append(Span(DECISION[action], "waits for its end", txn.decided_at, until))
     return tuple(spans)
-
-
-def _carrying_out(status: TxnStatus) -> TxnStatus:
-    return TxnStatus.COMMITTING if status is TxnStatus.COMMITTED else TxnStatus.ABORTING
 
 
 def chart_height(rows: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.reads import region
-from txnconsole.console.transaction_list import Listing
+from txnconsole.console.transaction_list import Listing, order_named
 from txnconsole.console.transaction_query import QueryError, parse
 from txnconsole.enginedb.wiring import engine
 from txnconsole.saved_views import keeping
@@ -61,7 +61,7 @@ def views(
 ) -> tuple[list[View], list[View]]:
     """Everybody's views and the user's own, with their counts when those are asked for."""
     listings = [Listing(text, order) for _, text, order in _EVERYBODYS]
-    listings += [Listing(one.query, _order(one.sort)) for one in saved]
+    listings += [Listing(one.query, order_named(one.sort)) for one in saved]
     counts = _counts(listings, me) if counted else {}
     everybodys = [
         _view(name, listing, current, counts)
@@ -107,7 +107,3 @@ def _counts(listings: Iterable[Listing], me: str) -> dict[str, tuple[int, bool]]
     filters = list(asked.values())
     answers = region(lambda: engine().coordinator.count_each(filters, limit=COUNTED)).value
     return found | dict(zip(asked, answers or (), strict=False))
-
-
-def _order(text: str) -> TransactionOrder:
-    return TransactionOrder(text) if text in set(TransactionOrder) else TransactionOrder.NEWEST

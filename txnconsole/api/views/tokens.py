@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from rest_framework.request import Request
@@ -84,7 +85,7 @@ class OneToken(AccessEndpoint):
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
         text = path["token_id"]
-        if not text.isascii() or not text.isdecimal() or not 0 < int(text[:20]) <= INT64_MAX:
+        if not re.fullmatch("[0-9]{1,19}", text, re.ASCII) or not 0 < int(text) <= INT64_MAX:
             raise invalid("token_id", "is not the number of a token")
         self.token_id = int(text)
 

@@ -16,6 +16,7 @@ from engine.model.partition import IndexedTxn, PartitionStatus, Segment
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.fetch_simulation import MAX_OFFSETS, Simulation, simulate
+from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.reads import Region, region
@@ -155,12 +156,9 @@ class Verified:
 
 
 def _verify(request: ConsoleRequest, partition: PartitionName) -> Region[Verified] | None:
-    text = request.GET.get("verify", "")
-    if not (text.isascii() and text.isdigit() and len(text) < len(str(MAX_OFFSET))):
+    start = number_of(request.GET.get("verify", ""))
+    if start is None or not request.principal.may(Permission.OPERATION_READ):
         return None
-    if not request.principal.may(Permission.OPERATION_READ):
-        return None
-    start = int(text)
 
     def check() -> Verified:
         report = engine().inspect.index_invariants(partition, position=start)

@@ -15,8 +15,8 @@ from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.states import AlertState, ChannelKind, MessageState
 from txnconsole.console.alert_forms import ChannelForm, RuleForm, add_refusal
-from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.views.alerts import actor, rights
+from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.views.alerts import rights
 
 _MESSAGES = 20
 
@@ -43,7 +43,7 @@ def new_rule(request: ConsoleRequest) -> HttpResponse:
     form = RuleForm(Kind(chosen), request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            stored_rules.create_rule(actor(request), form.settings())
+            stored_rules.create_rule(actor_of(request), form.settings())
             return HttpResponseRedirect(reverse("console:alert-rules"))
         except EngineError as error:
             add_refusal(form, error)
@@ -58,7 +58,7 @@ def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     form = RuleForm(Kind(found.kind), request.POST or None, rule=found)
     if request.method == "POST" and form.is_valid():
         try:
-            stored_rules.change_rule(actor(request), found.pk, form.settings())
+            stored_rules.change_rule(actor_of(request), found.pk, form.settings())
             return HttpResponseRedirect(reverse("console:alert-rules"))
         except EngineError as error:
             add_refusal(form, error)
@@ -69,7 +69,7 @@ def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
 @page(Permission.ALERT_MANAGE)
 def delete_rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     """Delete a rule; what has fired stays in the history."""
-    stored_rules.delete_rule(actor(request), min(rule_id, 2**63 - 1))
+    stored_rules.delete_rule(actor_of(request), min(rule_id, 2**63 - 1))
     return HttpResponseRedirect(reverse("console:alert-rules"))
 
 
@@ -97,7 +97,7 @@ def new_channel(request: ConsoleRequest) -> HttpResponse:
     form = ChannelForm(ChannelKind(chosen), request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            made = stored_channels.create_channel(actor(request), form.settings())
+            made = stored_channels.create_channel(actor_of(request), form.settings())
         except EngineError as error:
             add_refusal(form, error)
         else:
@@ -115,7 +115,7 @@ def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
     form = ChannelForm(ChannelKind(found.kind), request.POST or None, channel=found)
     if request.method == "POST" and form.is_valid():
         try:
-            stored_channels.change_channel(actor(request), found.pk, form.settings())
+            stored_channels.change_channel(actor_of(request), found.pk, form.settings())
             return HttpResponseRedirect(reverse("console:alert-channel", args=[found.pk]))
         except EngineError as error:
             add_refusal(form, error)
@@ -138,11 +138,11 @@ def change_channel(request: ConsoleRequest, channel_id: int, action: str) -> Htt
     address = reverse("console:alert-channel", args=[channel_id])
     match action:
         case "test":
-            stored_channels.send_test(actor(request), channel_id)
+            stored_channels.send_test(actor_of(request), channel_id)
         case "secret":
-            return _secret(request, stored_channels.renew_secret(actor(request), channel_id))
+            return _secret(request, stored_channels.renew_secret(actor_of(request), channel_id))
         case "delete":
-            stored_channels.delete_channel(actor(request), channel_id)
+            stored_channels.delete_channel(actor_of(request), channel_id)
             address = reverse("console:alert-channels")
         case _:
             raise Http404
@@ -154,7 +154,7 @@ def change_channel(request: ConsoleRequest, channel_id: int, action: str) -> Htt
 def resend(request: ConsoleRequest, channel_id: int, message_id: int) -> HttpResponse:
     """Send a message again that was given up."""
     channel_id, message_id = min(channel_id, 2**63 - 1), min(message_id, 2**63 - 1)
-    stored_channels.resend(actor(request), channel_id, message_id)
+    stored_channels.resend(actor_of(request), channel_id, message_id)
     return HttpResponseRedirect(reverse("console:alert-channel", args=[channel_id]))
 
 

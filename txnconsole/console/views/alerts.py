@@ -21,11 +21,11 @@ from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.models import Alert, Silence
 from txnconsole.alerts.silencing import open_silences
 from txnconsole.alerts.states import AlertState
-from txnconsole.audit.chain import Actor
 from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, add_refusal
 from txnconsole.console.live.alerts_feed import alerts_position
-from txnconsole.console.newer import MOST, Newer, number_of
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.newer import MOST, Newer
+from txnconsole.console.numbers import number_of
+from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 
 #: Rows are large here: more of them would pass the elements that a page may have.
 PAGE_ROWS = 40
@@ -166,7 +166,7 @@ def acknowledge(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     form = AcknowledgeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            handling.acknowledge(actor(request), found.pk, form.cleaned_data["note"].strip())
+            handling.acknowledge(actor_of(request), found.pk, form.cleaned_data["note"].strip())
             return done(request, reverse("console:alert", args=[found.pk]))
         except EngineError as error:
             add_refusal(form, error)
@@ -197,7 +197,7 @@ def silence(request: ConsoleRequest) -> HttpResponse:
         given = form.cleaned_data
         try:
             handling.silence(
-                actor(request),
+                actor_of(request),
                 rule_id=None if given["rule"] is None else given["rule"].pk,
                 objects_matching=given["objects_matching"],
                 duration_ms=given["duration_ms"],
@@ -236,7 +236,7 @@ def silences(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.ALERT_HANDLE)
 def end_silence(request: ConsoleRequest, silence_id: int) -> HttpResponse:
     """End a silence now."""
-    handling.end_silence(actor(request), min(silence_id, 2**63 - 1))
+    handling.end_silence(actor_of(request), min(silence_id, 2**63 - 1))
     return HttpResponseRedirect(reverse("console:alert-silences"))
 
 
@@ -246,11 +246,6 @@ def rights(request: ConsoleRequest) -> dict[str, Any]:
         "may_handle": request.principal.may(Permission.ALERT_HANDLE),
         "may_manage": request.principal.may(Permission.ALERT_MANAGE),
     }
-
-
-def actor(request: ConsoleRequest) -> Actor:
-    """The sender, as the audit log knows it."""
-    return Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
 
 
 def done(request: ConsoleRequest, address: str) -> HttpResponse:

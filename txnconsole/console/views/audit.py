@@ -11,7 +11,8 @@ from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
 from txnconsole.audit.reading import EntryPage, newer, newest, newest_number
 from txnconsole.console.audit_log import AuditForm, exported
-from txnconsole.console.newer import MOST, Newer, number_of
+from txnconsole.console.newer import MOST, Newer
+from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.streamed import streamed
 

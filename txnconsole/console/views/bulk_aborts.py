@@ -15,9 +15,10 @@ from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.console import bulk_abort
 from txnconsole.console.bulk_limits import ADMINS_MOST, OPERATORS_MOST, most_at_once
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.live.job_feed import job_position
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.numbers import number_of
+from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import starting
 from txnconsole.jobs.bulk_abort import BULK_ABORT
@@ -99,8 +100,9 @@ def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
 def _selected(request: ConsoleRequest, most: int) -> tuple[bulk_abort.Selection, str]:
     """What the address asks for, and the reason to begin with."""
     query = request.GET
-    if query.get("retry", "").isdecimal():
-        job = starting.find(int(query["retry"][:18]))
+    retried = number_of(query.get("retry", ""))
+    if retried is not None:
+        job = starting.find(retried)
         return bulk_abort.failed_of(job, most=most), job.reason
     if query.get("all") == "1":
         found = bulk_abort.matched(query.get("q", ""), me=request.principal.name, most=most)
@@ -141,15 +143,15 @@ def _dialog(
 @page(Permission.JOB_READ)
 def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
     """The jobs, newest first."""
-    before = request.GET.get("before", "")
+    below = number_of(request.GET.get("before", ""))
     jobs = Job.objects.filter(kind=BULK_ABORT).order_by("-id")
-    if before.isdecimal() and len(before) < 19:
-        jobs = jobs.filter(id__lt=int(before))
+    if below is not None:
+        jobs = jobs.filter(id__lt=below)
     found = list(jobs[: PAGE_JOBS + 1])
     context = {
         "jobs": found[:PAGE_JOBS],
         "next": found[PAGE_JOBS - 1].pk if len(found) > PAGE_JOBS else None,
-        "first": not before,
+        "first": below is None,
     }
     return show(
         request, "console/bulk_aborts.html", context, region="console/partials/job_table.html"
@@ -165,9 +167,9 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     items = JobItem.objects.filter(job=job).order_by("number")
     if shown in _RESULTS:
         items = items.filter(**_RESULTS[shown][1])
-    after = request.GET.get("after", "")
-    if after.isdecimal() and len(after) < 10:
-        items = items.filter(number__gt=int(after))
+    above = number_of(request.GET.get("after", ""), digits=9)
+    if above is not None:
+        items = items.filter(number__gt=above)
     found = list(items[: PAGE_ITEMS + 1])
     skipped = JobItem.objects.filter(job=job, result="already_ended").count()
     context = {
@@ -181,7 +183,7 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
         "items": found[:PAGE_ITEMS],
         "next": found[PAGE_ITEMS - 1].number if len(found) > PAGE_ITEMS else None,
         "shown": shown,
-        "after": after,
+        "after": above is not None,
         "results": [(name, title) for name, (title, _) in _RESULTS.items()],
         "may_cancel": request.principal.may(Permission.JOB_CANCEL),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),

@@ -14,8 +14,8 @@ from engine.model.transaction import CoordinatorStats, TransactionFilter, Transa
 from engine.model.txn_id import MAX_TC_ID
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.reads import region
 from txnconsole.console.summary import read_summary
 from txnconsole.enginedb.wiring import engine

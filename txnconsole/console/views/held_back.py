@@ -12,6 +12,7 @@ from engine.model.partition import PartitionStatus
 from engine.model.transaction import Transaction
 from txnconsole.access.roles import Permission
 from txnconsole.console.held_history import held_history
+from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
@@ -43,8 +44,7 @@ def held_back(request: ConsoleRequest) -> HttpResponse:
         raise InvalidRequest(
             f"{order[:20]!r} is no order; take one of {', '.join(ORDERS)}.", field="sort"
         )
-    text = request.GET.get("from", "")
-    lower = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    lower = number_of(request.GET.get("from", ""), digits=4) or 0
     found = region(lambda: engine().inspect.held_back(KNOWN))
     known = found.value.partitions if found.value else ()
     most = max((status.hidden_messages for status in known), default=0)

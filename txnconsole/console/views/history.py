@@ -13,8 +13,10 @@ from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
+from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
+from txnconsole.console.plots import milliseconds
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
@@ -61,8 +63,8 @@ def points(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespon
     span = engine().inspect.positions(partition, back=back, limit=_POINTS)
     return JsonResponse(
         {
-            "since": _ms(span.since),
-            "until": _ms(span.until),
+            "since": milliseconds(span.since),
+            "until": milliseconds(span.until),
             "points": [_packed(point, span.until) for point in span.points],
             "figure": figure_templates()["positions"],
         }
@@ -88,23 +90,20 @@ def _moment(request: ConsoleRequest) -> datetime | None:
     text = request.GET.get("at", "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) <= _MAX_MS):
+    at = number_of(text)
+    if at is None or at > _MAX_MS:
         raise InvalidRequest(
             f"{text[:30]!r} is no moment; give milliseconds since 1970.", field="at"
         )
-    return datetime.fromtimestamp(int(text) / 1000, UTC)
+    return datetime.fromtimestamp(at / 1000, UTC)
 
 
 def _packed(point: Position, until: datetime) -> list[Any]:
     return [
-        _ms(point.at or until),
+        milliseconds(point.at or until),
         point.last_offset,
         point.stable_position,
         point.exact,
         point.holder and str(point.holder),
         point.ended and str(point.ended),
     ]
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

@@ -16,7 +16,7 @@ from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.payloads import Sight, sight_of
 from txnconsole.access.roles import Permission
-from txnconsole.console.newer import number_of
+from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.spreadsheet import csv_lines
 from txnconsole.enginedb.wiring import engine

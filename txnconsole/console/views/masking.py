@@ -12,8 +12,8 @@ from txnconsole.access.administration import add_masking_rule, delete_masking_ru
 from txnconsole.access.masking import Effect, Part
 from txnconsole.access.models import MaskingRule
 from txnconsole.access.roles import Permission
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, forbidden, page
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page
 from txnconsole.console.settings_forms import MaskingForm
 from txnconsole.console.views.settings import settings_page
 

@@ -22,6 +22,7 @@ from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
 from txnconsole.console.log_window import read_blockers, read_window, window_of
+from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.payload import preview
@@ -29,7 +30,6 @@ from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
 _ISOLATION = {"rc": "READ_COMMITTED", "ru": "READ_UNCOMMITTED"}
-_MAX_OFFSET_DIGITS = 18
 #: Offsets that an export begins with, before somebody chooses others.
 _EXPORTED = 1_000
 #: Where the line of the whole partition looks for ended transactions.
@@ -158,8 +158,9 @@ def _offset(request: HttpRequest) -> int | None:
     text = request.GET.get("at", "").replace(",", "").strip()
     if not text:
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > _MAX_OFFSET_DIGITS:
+    offset = number_of(text)
+    if offset is None:
         raise InvalidRequest(
             f"{text[:30]!r} is neither an offset nor a moment such as 2026-11-22 14:03.", field="at"
         )
-    return int(text)
+    return offset

@@ -15,8 +15,8 @@ from engine.model.partition import PartitionState, PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import partitions

@@ -11,11 +11,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Actor
 from txnconsole.console.figure_charts import read_charts
 from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, Place, read_figures
-from txnconsole.console.newer import Newer, number_of
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.newer import Newer
+from txnconsole.console.numbers import number_of
+from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.pipeline_page import (
     pretty,
     read_overview,
@@ -162,7 +162,7 @@ def _started(request: ConsoleRequest, kind: str, form: RunForm) -> PipelineRun:
         kind,
         parameters,
         principal=request.principal,
-        actor=_actor(request),
+        actor=actor_of(request),
         origin=RunOrigin.CONSOLE,
         reason=reason,
     )
@@ -173,7 +173,7 @@ def _started(request: ConsoleRequest, kind: str, form: RunForm) -> PipelineRun:
 def repeat(request: ConsoleRequest, run_id: int) -> HttpResponse:
     """Start another run with the same parameters."""
     made = operating.repeat(
-        run_id, principal=request.principal, actor=_actor(request), origin=RunOrigin.CONSOLE
+        run_id, principal=request.principal, actor=actor_of(request), origin=RunOrigin.CONSOLE
     )
     return _to(made)
 
@@ -182,7 +182,7 @@ def repeat(request: ConsoleRequest, run_id: int) -> HttpResponse:
 @page(Permission.JOB_CANCEL)
 def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
     """Have a run end."""
-    return _to(operating.cancel(run_id, actor=_actor(request)))
+    return _to(operating.cancel(run_id, actor=actor_of(request)))
 
 
 def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
@@ -213,10 +213,6 @@ def _by_partition(item: tuple[str, object]) -> tuple[str, int]:
     """By topic, then by number: ``orders:10`` comes after ``orders:9``."""
     topic, _, number = item[0].rpartition(":")
     return topic, int(number)
-
-
-def _actor(request: ConsoleRequest) -> Actor:
-    return Actor(request.principal.name, request_id=request.META.get("REQUEST_ID", ""))
 
 
 def _to(made: PipelineRun) -> HttpResponse:

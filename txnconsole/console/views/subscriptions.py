@@ -30,8 +30,9 @@ from txnconsole.console.ack_strip import (
     cells_of,
     runs_of,
 )
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.numbers import number_of
+from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.readers import of_cursor, of_subscription, worst
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
@@ -195,8 +196,7 @@ def seek(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
 
 
 def _number(request: ConsoleRequest, name: str) -> int:
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    return number_of(request.GET.get(name, ""), digits=5) or 0
 
 
 def _chosen(
@@ -221,9 +221,9 @@ def _strip(
 ) -> dict[str, Any] | None:
     if cursor.last_offset is None:
         return None
-    text = request.GET.get("at", "").replace(",", "")
-    valid = text.isascii() and text.isdigit() and len(text) < len(str(MAX_OFFSET))
-    at = int(text) if valid else max(cursor.mark_delete_offset - COLUMNS // 2, 0)
+    at = number_of(request.GET.get("at", "").replace(",", ""))
+    if at is None:
+        at = max(cursor.mark_delete_offset - COLUMNS // 2, 0)
     start = max(at // COLUMNS * COLUMNS, cursor.log_start_offset // COLUMNS * COLUMNS)
     end = min(start + COLUMNS * ROWS - 1, cursor.last_offset)
     lower = max(start, cursor.log_start_offset)

@@ -12,13 +12,13 @@ from engine.model.errors import EngineError
 from txnconsole.access.administration import NotYours, create_token, grantable, revoke_token
 from txnconsole.access.roles import Permission, Role
 from txnconsole.access.tokens import find_token, list_tokens
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.numbers import number_of
+from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.settings_forms import TokenForm
 from txnconsole.console.views.settings import settings_page
 
 PAGE_ROWS = 50
-_MAX_ID_DIGITS = 18
 
 
 @require_http_methods(["GET", "POST"])
@@ -40,8 +40,7 @@ def tokens(request: ConsoleRequest) -> HttpResponse:
             except EngineError as error:
                 form.add_error(None, error.message)
     user = request.GET.get("user", "").strip() if manages else request.principal.name
-    before = request.GET.get("before", "")
-    below = int(before) if before.isdecimal() and len(before) <= _MAX_ID_DIGITS else None
+    below = number_of(request.GET.get("before", ""))
     found = list_tokens(user=user or None, below=below, limit=PAGE_ROWS + 1)
     context |= {
         "tokens": found[:PAGE_ROWS],

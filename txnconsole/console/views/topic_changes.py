@@ -14,8 +14,8 @@ from engine.model.errors import InvalidRequest, TopicConflict, TopicNotFound
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
 from txnconsole.access.roles import Permission
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import topics as operations
 

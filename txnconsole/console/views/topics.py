@@ -11,6 +11,7 @@ from engine.inspect.topics import PART_SECONDS, TopicSummary
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
+from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.readers import Verdict, is_held_long, of_partition
 from txnconsole.console.reads import region
@@ -74,7 +75,7 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     """A topic's settings, its partitions and its subscriptions."""
     found = engine().topics.get(topic)
     lists = engine().inspect.lists
-    lower = _from(request)
+    lower = number_of(request.GET.get("from", ""), digits=5) or 0
     upper = min(lower + PARTITIONS, len(found.brokers))
     statuses, missing = lists.partitions(found, lower, upper)
     known = {status.partition.number: status for status in statuses}
@@ -114,8 +115,3 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
         "system": topic.is_system,
     }
     return show(request, "console/topic.html", context, region="console/partials/topic.html")
-
-
-def _from(request: ConsoleRequest) -> int:
-    text = request.GET.get("from", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0

@@ -34,8 +34,6 @@ from txnconsole.jobs.bulk_abort import matching
 
 PAGE_ROWS = 25
 _SUGGESTIONS = 12
-#: Subscriptions that are asked for; many topics may have one of the same name.
-_SAME = 200
 
 
 @require_GET

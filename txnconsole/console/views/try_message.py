@@ -13,8 +13,8 @@ from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
 from txnconsole.access.roles import Permission
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import messages
 

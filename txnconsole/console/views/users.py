@@ -22,8 +22,8 @@ from txnconsole.access.users import (
     roles_of,
     user_name,
 )
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, actor_of, ask
-from txnconsole.console.page import ConsoleRequest, page
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.settings_forms import NewUserForm, RolesForm
 from txnconsole.console.views.settings import settings_page
 
