@@ -20,7 +20,7 @@ const links = {
   entry: (offset) => entryAddress.replace(/0$/, offset),
   transaction: (id) => transactionAddress.replace(/0:0$/, id),
 };
-const query = new URLSearchParams(location.search);
+let query = new URLSearchParams(location.search);
 const log = new PartitionLog(JSON.parse(one("#window").textContent), element.dataset.iso);
 const strip = new Strip(element, log);
 const inspector = new Inspector(one("#inspector"), log, links);
@@ -118,37 +118,53 @@ live.addEventListener("tick", () => freshness.isFailing(element) && resync());
 live.addEventListener("resync", () => resync());
 document.body.addEventListener("aborted", () => resync(true));
 
-/* What the reader chooses; it stands in the address. */
+/* What the reader chooses; it stands in the address, and going back leads to what was chosen before. */
 
-function remember() {
+function remember(isStep) {
   const text = query.toString();
-  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+  history[isStep ? "pushState" : "replaceState"](null, "", text ? `?${text}` : location.pathname);
 }
 
-function setIsolation(isolation) {
+function showIsolation(isolation) {
   log.isolation = isolation;
-  if (isolation === "rc") query.delete("iso");
-  else query.set("iso", isolation);
-  remember();
+  one(`input[name="iso"][value="${isolation}"]`).checked = true;
   setText(one("#isolation-name"), NAMES[isolation]);
   strip.repaint();
   showEntries(one("#entries"), log, links);
 }
 
-async function goTo(offset, focus = true) {
-  if (offset === null) query.delete("at");
-  else query.set("at", offset);
-  remember();
-  one("#follow").hidden = offset === null;
-  one("#at").value = offset ?? "";
+function setIsolation(isolation) {
+  if (isolation === "rc") query.delete("iso");
+  else query.set("iso", isolation);
+  remember(true);
+  showIsolation(isolation);
+}
+
+async function showPlace(isFocused) {
+  const at = query.get("at");
+  one("#follow").hidden = at === null;
+  one("#at").value = at ?? "";
   try {
     await readWindow();
   } catch {
     return;  // Said by the page, or given up for a later place.
   }
-  if (offset !== null && focus) strip.focus(offset);
+  if (at !== null && isFocused) strip.focus(Number(at));
 }
 
+/** Moving along the line of the whole partition is one step, however long it is: it asks for no focus. */
+async function goTo(offset, isFocused = true) {
+  if (offset === null) query.delete("at");
+  else query.set("at", offset);
+  remember(isFocused);
+  await showPlace(isFocused);
+}
+
+addEventListener("popstate", () => {
+  query = new URLSearchParams(location.search);
+  showIsolation(query.get("iso") ?? "rc");
+  showPlace(false);
+});
 for (const input of all('input[name="iso"]')) input.addEventListener("change", () => setIsolation(input.value));
 one("#follow").addEventListener("click", () => goTo(null));
 one("#reading").addEventListener("submit", (event) => {

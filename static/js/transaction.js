@@ -109,6 +109,12 @@ live?.addEventListener("delta", () => {
 });
 live?.addEventListener("tick", () => (changed || freshness.isFailing(chart) || performance.now() > due - EVERY_MS + GROWING_MS) && read());
 live?.addEventListener("resync", () => read({ now: freshness.isFailing(chart) }));
+document.addEventListener("keydown", ({ key }) => {
+  const menu = key === "Escape" && one("details.menu[open]");
+  if (!menu) return;
+  menu.open = false;
+  one("summary", menu).focus();
+});
 document.addEventListener("click", (event) => {
   const menu = one("details.menu[open]");
   if (menu && (!menu.contains(event.target) || event.target.closest("[data-copy]"))) menu.open = false;

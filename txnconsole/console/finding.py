@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import EngineError, InvalidRequest, SubscriptionNotFound, TopicNotFound
 from engine.model.message import MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from txnconsole.access.principal import Principal
@@ -113,6 +113,10 @@ def _topic(text: str) -> Find | None:
     if _PULSAR_PARTITION.fullmatch(text):
         return None
     name = TopicName.parse(text)
+    try:
+        engine().topics.get(name)
+    except TopicNotFound:  # The text may be the beginning of a name.
+        return None
     return Find("Topic", str(name), "", reverse("console:topic", args=[name]))
 
 
@@ -122,6 +126,10 @@ def _subscription(text: str) -> Find | None:
     if not slash:
         return None
     full = SubscriptionName(TopicName.parse(topic), name)
+    try:
+        engine().subscriptions.get(full)
+    except (TopicNotFound, SubscriptionNotFound):
+        return None
     return _found_subscription(full)
 
 

@@ -175,6 +175,31 @@ def test_any_offset_can_be_gone_to_and_the_end_followed_again(
     expect(cell(page, 768)).to_be_visible()
 
 
+def test_going_back_leads_to_what_was_chosen_before(watched: Watched, producer: Producer) -> None:
+    page = watched.page
+    for turn in range(4):
+        producer.produce(*(f"{turn}-{number}" for number in range(200)))
+    page.goto(producer.log)
+    place, follow = page.get_by_label("Go to offset"), page.locator("#follow")
+    for offset in ("3", "500"):
+        place.fill(offset)
+        place.press("Enter")
+        expect(page).to_have_url(re.compile(rf"\?at={offset}$"))
+    page.get_by_label("Read uncommitted").check(force=True)
+    expect(page).to_have_url(re.compile(r"\?at=500&iso=ru$"))
+    page.go_back()
+    expect(page.get_by_label("Read committed")).to_be_checked()
+    expect(page.locator("#isolation-name")).to_have_text("READ_COMMITTED")
+    page.go_back()
+    expect(place).to_have_value("3")
+    expect(page.locator('#grid .cell[data-offset="3"]')).to_be_visible()
+    page.go_back()
+    expect(follow).to_be_hidden()
+    expect(page.locator('#grid .cell[data-offset="799"]')).to_be_visible()
+    page.go_forward()
+    expect(place).to_have_value("3")
+
+
 def test_the_row_of_the_stable_position_stays_in_sight(
     watched: Watched, producer: Producer
 ) -> None:

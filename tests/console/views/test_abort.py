@@ -88,6 +88,13 @@ def test_a_committed_transaction_cannot_be_aborted_and_the_attempt_is_recorded(
     assert AuditEntry.objects.get().result == "InvalidTxnStatus"
 
 
+def test_nobody_is_asked_whether_to_abort_what_is_decided(orders: Orders, operator: Client) -> None:
+    for txn_id in (orders.committed, orders.aborted):
+        text = operator.get(f"/transactions/{txn_id}/abort").content.decode()
+        assert "There is nothing left to abort." in text
+        assert "<textarea" not in text
+
+
 def test_an_archived_transaction_cannot_be_aborted_and_its_dialog_says_so(
     orders: Orders, operator: Client, engine: Engine
 ) -> None:

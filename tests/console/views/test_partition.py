@@ -17,6 +17,7 @@ from engine.model.txn_status import TxnAction
 from tests.console.conftest import TOPIC, Orders, begin, finish, produce
 from tests.engine.support import sql, unreachable
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console.views import aborted_ranges
 
 HERE = f"/topics/{TOPIC}/partitions/0"
 REASON = "the disk of this broker is being replaced"
@@ -140,6 +141,20 @@ def test_a_sidecar_partition_shows_its_queue_in_the_order_of_commits(
     assert "Commit-order queue" in text
     assert text.index(f"{committing} Committing") < text.index(f"{undecided} Open")
     assert "sidecar-buffered already" in words(viewer, f"/topics/{name}/partitions/0/models")
+
+
+def test_the_strip_of_the_aborted_index_ends_where_the_list_does(
+    engine: Engine, orders: Orders, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is beyond the page's rows is not drawn, and is not to look like nothing aborted."""
+    another = begin(engine)
+    produce(engine, orders.partition, "aborted too", txn_id=another)
+    finish(engine, another, TxnAction.ABORT)
+    whole = viewer.get(f"{HERE}/aborted").content.decode()
+    assert "2 aborted ranges between offsets 0 and 9;" in whole
+    monkeypatch.setattr(aborted_ranges, "PAGE_ROWS", 1)
+    first = viewer.get(f"{HERE}/aborted").content.decode()
+    assert "1 aborted range between offsets 3 and 4;" in first
 
 
 def test_the_aborted_index_and_a_fetch_agree(orders: Orders, viewer: Client) -> None:

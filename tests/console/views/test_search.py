@@ -52,6 +52,14 @@ def test_names_lead_to_their_pages(orders: Orders, viewer: Client, text: str, ad
     assert goes_to(viewer, text) == address
 
 
+def test_the_beginning_of_a_full_name_is_looked_for(orders: Orders, viewer: Client) -> None:
+    """It has the form of a name, and there is none such."""
+    found = viewer.get("/search/suggest", {"q": str(TOPIC)[:-2]}).json()
+    assert found["exact"] is False
+    assert [item["address"] for item in found["items"]] == [f"/topics/{TOPIC}"]
+    assert viewer.get("/search/suggest", {"q": f"{TOPIC}/bill"}).json()["items"] == []
+
+
 def test_a_message_id_leads_to_its_place_in_the_log(
     engine: Engine, orders: Orders, viewer: Client
 ) -> None:

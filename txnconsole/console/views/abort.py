@@ -53,7 +53,9 @@ def _dialog(
     request: ConsoleRequest, found: Transaction, form: ReasonForm, *, status: int = 200
 ) -> HttpResponse:
     context: dict[str, Any] = {"transaction": found, "form": form, "named": NAMED}
-    if len(found.partitions) > DETAILED:
+    if found.status is not TxnStatus.OPEN and not form.is_bound:
+        context["is_decided"] = True
+    elif len(found.partitions) > DETAILED:
         context["effect"] = region(
             lambda: engine().inspect.transactions.joint_effect([found.txn_id])
         )

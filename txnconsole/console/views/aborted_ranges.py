@@ -87,7 +87,11 @@ def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> Ht
     )
     if isinstance(rows.error, InvalidRequest):
         raise rows.error
+    listed = rows.value.items if rows.value else ()
     first, last = _bounds(status, chosen)
+    if rows.value and (rows.value.next_cursor or "cursor" in request.GET) and listed:
+        # A strip beyond what the page lists would say that there nothing was aborted.
+        first, last = min(row.first_offset for row in listed), listed[-1].last_offset
     form = FetchForm(request.GET if "start" in request.GET else None)
     asked = form.is_bound and form.is_valid()
     context = frame(partition, "aborted-ranges", status) | {
@@ -97,7 +101,7 @@ def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> Ht
         "rows": rows,
         "first": first,
         "last": last,
-        "strip": _strip(rows.value.items if rows.value else (), first, last),
+        "strip": _strip(listed, first, last),
         "form": form,
         "simulation": region(lambda: _simulate(status, form)) if asked else None,
         "max_offsets": MAX_OFFSETS,
