@@ -15,6 +15,7 @@ from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch, decode
 from engine.model.errors import InvalidRequest, PartitionUnavailable, SubscriptionNotFound
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation
+from engine.model.moment import time_text
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
 from engine.model.topic import Topic
@@ -183,8 +184,8 @@ class Explainer:
             "status": header.status.value,
             "owner": header.owner,
             "client": header.client,
-            "opened_at": header.opened_at and header.opened_at.isoformat(),
-            "deadline": header.deadline and header.deadline.isoformat(),
+            "opened_at": header.opened_at and time_text(header.opened_at),
+            "deadline": header.deadline and time_text(header.deadline),
         }
         return Reason(reason.code, reason.text, {**reason.evidence, **known})
 
@@ -295,7 +296,7 @@ def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> I
             ReasonCode.ACTIVE_CONSUMER,
             f"Consumer {home.consumer} is the active one of this {home.type} subscription until it"
             " leaves or its lease runs out; no other is given anything.",
-            {"consumer": home.consumer, "until": home.consumer_until.isoformat()},
+            {"consumer": home.consumer, "until": time_text(home.consumer_until)},
         )
     outstanding = dispatch.in_flight() | held
     if offset in outstanding:
@@ -319,7 +320,7 @@ def _dispatched(offset: int, dispatch: Dispatch) -> Iterator[Reason]:
             ReasonCode.IN_FLIGHT,
             f"Consumer {sent.consumer} has it until it acknowledges it, gives it back, or the"
             " acknowledgement times out.",
-            {"consumer": sent.consumer, "until": until.isoformat()},
+            {"consumer": sent.consumer, "until": time_text(until)},
         )
         return
     if offset in dispatch.redeliver:

@@ -229,8 +229,10 @@ def test_a_seek_makes_messages_come_again_or_not_at_all(subscribed: Caller) -> N
     second = {"offset": messages[1]["offset"], "partition": 0}
     assert subscribed.post(f"{_S}/seek", second).status == 200
     assert _ids(_receive(subscribed)) == _ids(messages[1:])
-    before_all = {"timestamp": "2020-01-01T00:00:00Z"}
+    before_all = {"timestamp": "2020-01-01T01:00:00+01:00"}
     assert subscribed.post(f"{_S}/seek", before_all).status == 200
+    entry = AuditEntry.objects.filter(action="subscription.seek").latest("sequence")
+    assert '"2020-01-01T00:00:00.000000Z"' in entry.after
     assert _ids(_receive(subscribed)) == _ids(messages)
 
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 
 from engine.model.errors import EngineError, InvalidRequest, NotFound
+from engine.model.moment import time_text
 from txnconsole.access.masking import ANYWHERE, Effect, Part
 from txnconsole.access.models import MaskingRule, Token
 from txnconsole.access.principal import ALL_TOPICS, Principal
@@ -62,7 +63,7 @@ def create_token(
             "token": token.pk,
             "roles": token.roles,
             "topics": token.topics,
-            "expires_at": token.expires_at and token.expires_at.isoformat(),
+            "expires_at": token.expires_at and time_text(token.expires_at),
         }
     return token, secret
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from engine.model.moment import time_text
 from txnconsole.alerts.kinds import KINDS, Kind, Severity
 from txnconsole.alerts.models import Alert, Notice
 from txnconsole.alerts.states import NoticeKind
@@ -132,6 +133,4 @@ def _moment(at: datetime | None) -> str:
 
 
 def _exact(at: datetime | None) -> str | None:
-    if at is None:
-        return None
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return None if at is None else time_text(at.astimezone(UTC))

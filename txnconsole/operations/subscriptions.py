@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+from engine.model.moment import time_text
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
@@ -27,10 +30,14 @@ def seek(
             name, target, partition=partition, force=force
         )
         recording.after = {
-            "target": str(target),
+            "target": _told(target),
             "partition": partition,
             "ended_transactions": [str(txn_id) for txn_id in ended],
         }
     for tc_id in {txn_id.tc_id for txn_id in ended}:
         wake_finalizer(tc_id)
     return tuple(ended)
+
+
+def _told(target: Target) -> str:
+    return time_text(target.astimezone(UTC)) if isinstance(target, datetime) else str(target)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from engine import Engine
@@ -109,6 +111,8 @@ def test_a_subscription_tells_where_a_message_is(engine: Engine) -> None:
         [ReasonCode.UNREAD],
     ]
     assert [one.deliverable for one in found] == [False, False, False, True, True]
+    for reason, name in ((found[1].reasons[-1], "opened_at"), (found[2].reasons[-1], "until")):
+        assert re.fullmatch(r"[-0-9]{10}T[:0-9]{8}\.\d{6}Z", str(reason.evidence[name]))
     assert found[1].reasons[1].evidence["txn_id"] == str(txn)
     assert found[2].reasons[1].evidence["consumer"] == "c1"
     commit(engine, txn)

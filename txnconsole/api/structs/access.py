@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from django.contrib.auth.models import User as StoredUser
 
+from engine.model.moment import time_text
 from txnconsole.access.models import Token as StoredToken
 from txnconsole.access.models import TokenState
 from txnconsole.access.roles import Permission, Role
@@ -18,7 +19,6 @@ from txnconsole.api.structs.fields import (
     PageQuery,
     Time,
     optional_time,
-    time_text,
 )
 
 _CENTURY_MS = 100 * 365 * 86_400_000

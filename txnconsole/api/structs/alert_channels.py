@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from engine.model.moment import time_text
 from txnconsole.alerts.addresses import MAX_URL
 from txnconsole.alerts.channels import MAX_RECIPIENTS, ChannelSettings, shown_target
 from txnconsole.alerts.kinds import Severity
@@ -20,7 +21,6 @@ from txnconsole.api.structs.fields import (
     PageQuery,
     Time,
     optional_time,
-    time_text,
 )
 
 _Kind = Literal["email", "webhook"]

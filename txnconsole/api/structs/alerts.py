@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from engine.model.moment import time_text
 from txnconsole.alerts.handling import MAX_SILENCE_MS, MIN_SILENCE_MS
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert as StoredAlert
@@ -23,7 +24,6 @@ from txnconsole.api.structs.fields import (
     Text,
     Time,
     optional_time,
-    time_text,
 )
 
 State = Literal["pending", "firing", "resolved"]

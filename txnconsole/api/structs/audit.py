@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from engine.model.moment import time_text
 from txnconsole.api.limits import AUDIT_ENTRIES
 from txnconsole.api.structs.fields import (
     Answer,
@@ -17,7 +18,6 @@ from txnconsole.api.structs.fields import (
     Query,
     Text,
     Time,
-    time_text,
 )
 from txnconsole.audit.chain import Verified
 from txnconsole.audit.models import AuditEntry as StoredEntry

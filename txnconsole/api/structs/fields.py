@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from engine.model.moment import time_text
 from engine.model.topic import MAX_RETENTION_MS
 from txnconsole.api.limits import PAGE_ITEMS, WAIT_MS
 
@@ -110,11 +111,6 @@ class UnavailablePartition(Answer):
 
     partition: PartitionText
     detail: str
-
-
-def time_text(moment: datetime) -> str:
-    """A moment in UTC as RFC 3339 with microseconds."""
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def optional_time(moment: datetime | None) -> str | None:

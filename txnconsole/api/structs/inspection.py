@@ -10,6 +10,7 @@ from engine.inspect.rehearsal import Rehearsal as EngineRehearsal
 from engine.inspect.visibility import Explanation as EngineExplanation
 from engine.inspect.visibility import ReasonCode
 from engine.model.message import Isolation
+from engine.model.moment import time_text
 from engine.model.topic_name import PartitionName
 from txnconsole.api.structs.fields import (
     Answer,
@@ -23,7 +24,6 @@ from txnconsole.api.structs.fields import (
     Time,
     TxnIDText,
     optional_time,
-    time_text,
 )
 
 

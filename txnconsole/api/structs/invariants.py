@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.inspect.checks import Check as EngineCheck
 from engine.inspect.invariants import InvariantState, KnownCheck, Report
+from engine.model.moment import time_text
 from engine.model.topic_name import PartitionName
 from txnconsole.api.structs.fields import (
     Answer,
@@ -14,7 +15,6 @@ from txnconsole.api.structs.fields import (
     Query,
     Time,
     optional_time,
-    time_text,
 )
 
 

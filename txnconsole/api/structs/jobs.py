@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from engine.model.moment import time_text
 from txnconsole.api.structs.fields import (
     Answer,
     Body,
@@ -15,7 +16,6 @@ from txnconsole.api.structs.fields import (
     Text,
     Time,
     optional_time,
-    time_text,
 )
 from txnconsole.api.structs.transactions import FilterTransactions
 from txnconsole.jobs.bulk_abort import MAX_TRANSACTIONS

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import msgspec
 
+from engine.model.moment import time_text
 from txnconsole.access.masking import Effect, Part
 from txnconsole.access.models import MaskingRule as StoredRule
 from txnconsole.api.structs.access import TopicPattern
-from txnconsole.api.structs.fields import NO_NUL, Answer, Body, Time, time_text
+from txnconsole.api.structs.fields import NO_NUL, Answer, Body, Time
 
 _MaskedName = Annotated[
     str,

@@ -21,6 +21,7 @@ from engine.model.message import (
     StoredMessage,
     Visibility,
 )
+from engine.model.moment import time_text
 from engine.model.partition import Appended, Fetched
 from engine.model.read_position import ReadPosition
 from engine.model.topic_name import PartitionName
@@ -40,7 +41,6 @@ from txnconsole.api.structs.fields import (
     TxnIDText,
     WaitMs,
     optional_time,
-    time_text,
 )
 
 _NOTHING: Mapping[str, Any] = {}

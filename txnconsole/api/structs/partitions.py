@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from engine.inspect.blockers import Blocker as EngineBlocker
+from engine.model.moment import time_text
 from engine.model.partition import IndexedTxn, PartitionState, PartitionStatus, SnapshotInfo
 from engine.model.partition import Segment as EngineSegment
 from engine.model.transaction import Transaction
@@ -20,7 +21,6 @@ from txnconsole.api.structs.fields import (
     TxnIDText,
     UnavailablePartition,
     optional_time,
-    time_text,
 )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from engine.model.moment import time_text
 from txnconsole.api.structs.fields import (
     Answer,
     Body,
@@ -14,7 +15,6 @@ from txnconsole.api.structs.fields import (
     Text,
     Time,
     optional_time,
-    time_text,
 )
 from txnconsole.runs.models import PipelineRun
 

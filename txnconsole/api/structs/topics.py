@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from engine.model.moment import time_text
 from engine.model.topic import AbortedParticipation as EngineParticipation
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic import Topic as EngineTopic
@@ -22,7 +23,6 @@ from txnconsole.api.structs.fields import (
     Time,
     TopicText,
     TxnIDText,
-    time_text,
 )
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from engine.inspect.impact import Impact as EngineImpact
+from engine.model.moment import time_text
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.transaction import (
     MetadataOp,
@@ -43,7 +44,6 @@ from txnconsole.api.structs.fields import (
     UnavailableBroker,
     WaitMs,
     optional_time,
-    time_text,
 )
 
 _Group = Annotated[list[TxnIDText], msgspec.Meta(max_length=GROUP_TRANSACTIONS)]
