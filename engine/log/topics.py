@@ -424,8 +424,10 @@ def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row
     """
     if holders:
         # A subscription is held once for each broker of its topic.
-        ids = list(dict.fromkeys(f"{row.tc_id}:{row.sequence}" for row in holders))
-        raise TopicInUse(f"{name} is held by {', '.join(ids[:5])}; end them first.", holders=ids)
+        txn_ids = sorted({TxnID(row.tc_id, row.sequence) for row in holders})
+        ids = [str(txn_id) for txn_id in txn_ids]
+        message = f"{name} is held by {', '.join(ids[:5])}; end them first, or force."
+        raise TopicInUse(message, holders=ids)
 
 
 def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:
