@@ -34,6 +34,7 @@ from engine.model.transaction import (
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import (
     DECISION,
+    ENDED,
     EndReason,
     Outcome,
     TxnAction,
@@ -53,7 +54,7 @@ _FIRST_LOOKS = (0.004, 0.008, 0.015)
 
 def _has_ended(status: str | None) -> bool:
     """None: it is archived, or never was."""
-    return status in (None, TxnStatus.COMMITTED, TxnStatus.ABORTED)
+    return status is None or status in ENDED
 
 
 class Coordinator:

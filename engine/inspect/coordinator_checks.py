@@ -21,10 +21,9 @@ from engine.inspect.reading import Reading
 from engine.model.agreement import Says
 from engine.model.transaction import PartitionParticipant, SubscriptionParticipant, Transaction
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import ENDED
 from engine.postgres.database import Database
 
-_ENDED = (TxnStatus.COMMITTED, TxnStatus.ABORTED)
 #: Chunks of the archive that one step looks at.
 _CHUNKS = 16
 _CHUNK = 1 << 14
@@ -143,7 +142,7 @@ def check_transactions(
 def _outcomes(
     reading: Reading, transactions: list[Transaction]
 ) -> tuple[list[ParticipantAudit], set[str]]:
-    ended = {one.txn_id: one for one in transactions if one.status in _ENDED}
+    ended = {one.txn_id: one for one in transactions if one.status in ENDED}
     said = audit(reading, list(ended.values()))
     unasked = {part.broker for part in said if part.says is Says.UNAVAILABLE}
     suspects: set[TxnID] = {part.txn_id for part in said if part.discords}

@@ -50,6 +50,8 @@ TRANSITIONS: frozenset[tuple[TxnStatus, TxnStatus]] = frozenset(
 #: The status that records an action's decision, and the one that ends it.
 DECISION = {TxnAction.COMMIT: TxnStatus.COMMITTING, TxnAction.ABORT: TxnStatus.ABORTING}
 END = {TxnAction.COMMIT: TxnStatus.COMMITTED, TxnAction.ABORT: TxnStatus.ABORTED}
+#: Nothing is left to do for a transaction in these.
+ENDED = frozenset(END.values())
 
 _OUTCOME = {
     TxnStatus.COMMITTING: Outcome.COMMITTED,

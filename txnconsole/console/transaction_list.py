@@ -10,14 +10,13 @@ from django.http import QueryDict
 
 from engine.inspect.shares import Share
 from engine.model.transaction import Transaction, TransactionOrder
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import ENDED, TxnStatus
 from txnconsole.console.reads import region
 from txnconsole.console.transaction_query import NAMES, Term, TransactionQuery
 from txnconsole.enginedb.wiring import engine
 
 #: Chips that say yes to a qualifier, with their words.
 _SWITCHES = {"overdue": "Overdue", "timedout": "Timed out", "pending": "Pending acks"}
-_ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 #: What the columns sort by, the way that they sort first.
 _ORDERS = {
     TransactionOrder.NEWEST: "newest first",
@@ -114,7 +113,7 @@ def chips(listing: Listing, query: TransactionQuery, figures: Mapping[str, int])
             address=listing.address(text=query.toggled("state", str(status).lower())),
             on=status in statuses,
             status=status,
-            figure=None if status in _ENDED else str(status).lower(),
+            figure=None if status in ENDED else str(status).lower(),
             count=figures.get(str(status).lower()),
         )
         for status in TxnStatus

@@ -22,7 +22,7 @@ from engine.model.errors import (
 )
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import EndReason, TxnAction, TxnStatus, is_repeated_end
+from engine.model.txn_status import ENDED, EndReason, TxnAction, TxnStatus, is_repeated_end
 from txnconsole.audit.chain import DONE, Actor, Change
 from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.errors import CountChanged
@@ -37,7 +37,6 @@ MAX_TRANSACTIONS = 10_000
 
 _OBJECT = "transaction:"
 _PAGE = 500
-_ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 
 
 def matching(
@@ -50,7 +49,7 @@ def matching(
     Raises:
         InvalidRequest: the filter asks for a status that has ended.
     """
-    ended = sorted(set(filter.statuses) & _ENDED)
+    ended = sorted(set(filter.statuses) & ENDED)
     if ended:
         message = f"{', '.join(ended)} transactions have ended; leave them out"
         raise InvalidRequest(f"status: {message}.", field={f"{within}status": message})

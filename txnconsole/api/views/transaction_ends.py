@@ -11,7 +11,7 @@ from rest_framework.exceptions import PermissionDenied
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from engine.model.txn_status import ENDED, EndReason, TxnAction
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import all_named, invalid, named
@@ -33,8 +33,6 @@ from txnconsole.api.structs.transactions import (
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue.wakeup import wake_finalizer
-
-_ENDED = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 
 
 class PartitionsOfTransaction(TransactionEndpoint):
@@ -222,7 +220,7 @@ def _end_reason(before: EngineTransaction, principal: Principal, reason: str) ->
 
 def _carry_out(decided: EngineTransaction, wait_ms: int) -> Transaction:
     """Have the decision carried out, and wait for that if the caller wants to."""
-    if decided.status in _ENDED:
+    if decided.status in ENDED:
         return Transaction.of(decided)
     wake_finalizer(decided.txn_id.tc_id)
     with place_to_wait(wait_ms) as granted_ms:

@@ -15,7 +15,7 @@ from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import ENDED, TxnStatus
 from txnconsole.access.payloads import EVERYTHING, sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.audit_log import audit_page
@@ -33,7 +33,6 @@ from txnconsole.refusals.recording import about
 
 #: Rows of each table at once: a transaction may have many participants, and a page 1,000 elements.
 _ROWS = 8
-_FINAL = frozenset({TxnStatus.COMMITTED, TxnStatus.ABORTED})
 _MESSAGES = 10
 #: Partitions offered to choose from, around the chosen one.
 _CHOICES = 8
@@ -51,7 +50,7 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         found = engine().inspect.transaction(txn_id)
     except TransactionNotFound:
         return _never_issued(request, txn_id)
-    is_final = found.status in _FINAL
+    is_final = found.status in ENDED
     effect = None if is_final else _effect(found)
     records = region(lambda: engine().coordinator.log(txn_id))
     moves = (
