@@ -19,8 +19,9 @@ _Answering = Callable[[HttpRequest], Answer]
 
 @sync_and_async_middleware
 def time_limit(get_response: _Answering) -> _Answering:
-    """Give every request a deadline, for the engine's statements and Django's; but the live channel
-    (the only asynchronous one), which lives as long as its page is open."""
+    """Give every request a deadline, for the engine's statements and Django's: a third of its time,
+    since the last statement may take another, and writing down what was done the rest. The live
+    channel (the only asynchronous one) has none, and lives as long as its page is open."""
     if iscoroutinefunction(get_response):
         return get_response
 

@@ -7,7 +7,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from txnconsole.audit.chain import Actor, Change, recorded
 from txnconsole.enginedb.wiring import engine
-from txnconsole.operations.partitions import positions_of
+from txnconsole.operations.partitions import change_of, positions_of
 from txnconsole.queue.wakeup import wake_finalizer
 
 
@@ -28,8 +28,7 @@ def retry(actor: Actor, txn_id: TxnID, reason: str) -> Retried:
 def force_abort(actor: Actor, partition: PartitionName, txn_id: TxnID, reason: str) -> int:
     """Abort an orphan in a partition; see
     :meth:`engine.coordinator.partitions.PartitionOperations.force_abort`."""
-    change = Change(actor, "partition.force_abort", f"partition:{partition}", reason=reason)
-    with recorded(change) as recording:
+    with recorded(change_of(actor, "force_abort", partition, reason)) as recording:
         recording.before = {"txn_id": str(txn_id)} | dict(positions_of(partition))
         marker = engine().partitions.force_abort(partition, txn_id)
         recording.after = {"marker_offset": marker} | dict(positions_of(partition))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_number, encode_cursor
+from engine.model.page import decode_number
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import channels
 from txnconsole.alerts.models import Channel as StoredChannel
 from txnconsole.alerts.models import Message as StoredMessage
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.alert_channels import (
     AlertChannel,
     AlertChannelPage,
@@ -33,11 +34,10 @@ class AlertChannels(AlertEndpoint):
         query = call.query
         after = decode_number(query.cursor, least=1) if query.cursor else 0
         stored = StoredChannel.objects.filter(id__gt=after).order_by("id")
-        found = list(stored[: query.limit + 1])
-        page = found[: query.limit]
+        page, next_cursor = page_of(stored[: query.limit + 1], query.limit, lambda each: each.pk)
         return AlertChannelPage(
             items=[AlertChannel.of(channel) for channel in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
         )
 
     @operation(
@@ -139,11 +139,10 @@ class MessagesOfAlertChannel(AlertEndpoint):
             messages = messages.filter(state=query.state)
         if query.cursor is not None:
             messages = messages.filter(id__lt=decode_number(query.cursor, least=1))
-        found = list(messages[: query.limit + 1])
-        page = found[: query.limit]
+        page, next_cursor = page_of(messages[: query.limit + 1], query.limit, lambda each: each.pk)
         return AlertMessagePage(
             items=[AlertMessage.of(message) for message in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
         )
 
 

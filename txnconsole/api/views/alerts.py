@@ -6,7 +6,7 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 from rest_framework.request import Request
 
-from engine.model.page import decode_number, encode_cursor
+from engine.model.page import decode_number
 from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.requests import principal_of_request
 from txnconsole.access.roles import Permission
@@ -17,6 +17,7 @@ from txnconsole.alerts.models import Silence as StoredSilence
 from txnconsole.alerts.states import AlertState
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.alerts import (
     AcknowledgeAlert,
     Alert,
@@ -66,11 +67,10 @@ class Alerts(AlertEndpoint):
             alerts = alerts.filter(object=query.object)
         if query.cursor is not None:
             alerts = alerts.filter(id__lt=decode_number(query.cursor, least=1))
-        found = list(alerts[: query.limit + 1])
-        page = found[: query.limit]
+        page, next_cursor = page_of(alerts[: query.limit + 1], query.limit, lambda each: each.pk)
         return AlertPage(
             items=[*_unwritten(query), *map(Alert.of, page)],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
             evaluated_at=optional_time(reading.last_evaluation()),
         )
 
@@ -116,15 +116,12 @@ class AlertRules(AlertEndpoint):
     def get(self, call: Call[None, PageQuery]) -> AlertRulePage:
         """In the order in which they were made, with how many alerts each has that fire."""
         query = call.query
-        found = list(
-            _rules().filter(id__gt=decode_number(query.cursor, least=1) if query.cursor else 0)[
-                : query.limit + 1
-            ]
-        )
-        page = found[: query.limit]
+        after = decode_number(query.cursor, least=1) if query.cursor else 0
+        stored = _rules().filter(id__gt=after)[: query.limit + 1]
+        page, next_cursor = page_of(stored, query.limit, lambda each: each.pk)
         return AlertRulePage(
             items=[_shown(rule) for rule in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
         )
 
     @operation(
@@ -191,11 +188,10 @@ class AlertSilences(AlertEndpoint):
             silences = silences.filter(ended_at=None, until__gt=Now())
         if query.cursor is not None:
             silences = silences.filter(id__lt=decode_number(query.cursor, least=1))
-        found = list(silences[: query.limit + 1])
-        page = found[: query.limit]
+        page, next_cursor = page_of(silences[: query.limit + 1], query.limit, lambda each: each.pk)
         return AlertSilencePage(
             items=[AlertSilence.of(silence) for silence in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
         )
 
     @operation(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from rest_framework.request import Request
 
 from engine.model.errors import CoordinatorNotFound
-from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import decode_cursor, foreign_cursor
 from engine.model.txn_id import MAX_TC_ID
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.coordinators import (
     Coordinator,
     Coordinators,
@@ -32,10 +33,8 @@ class AllCoordinators(Endpoint):
         """With their counters, in the order of their numbers."""
         cursor, limit = call.query.cursor, call.query.limit
         found = engine().coordinator.stats(after=_position(cursor), limit=limit + 1)
-        return Coordinators(
-            items=[Coordinator.of(each) for each in found[:limit]],
-            next_cursor=encode_cursor(found[limit - 1].tc_id) if len(found) > limit else None,
-        )
+        page, next_cursor = page_of(found, limit, lambda each: each.tc_id)
+        return Coordinators(items=[Coordinator.of(each) for each in page], next_cursor=next_cursor)
 
 
 class NumberOfCoordinators(Endpoint):

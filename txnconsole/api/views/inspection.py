@@ -37,9 +37,8 @@ from txnconsole.api.structs.invariants import (
     InvariantsQuery,
     PartitionCheck,
 )
-from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
-from txnconsole.queue.wakeup import wake_finalizer
+from txnconsole.operations import transactions as operations
 
 
 class HangingTransactionsOfAll(Endpoint):
@@ -84,21 +83,7 @@ class RetryOfTransaction(TransactionEndpoint):
         """Decided: its recorded decision is carried out wherever it is still open, never the
         opposite. Open: what holds something of it unlisted is registered, so that its end comes
         there; 409 `InvalidTxnStatus` when there is nothing to mend."""
-        change = Change(
-            self.actor(),
-            "transaction.retry",
-            f"transaction:{self.txn_id}",
-            reason=call.body.reason.strip(),
-        )
-        with recorded(change) as recording:
-            answer = Retried.of(engine().remedies.retry(self.txn_id))
-            recording.after = {
-                "status": answer.status,
-                "replayed": answer.replayed,
-                "registered": answer.registered,
-            }
-        wake_finalizer(self.txn_id.tc_id)
-        return answer
+        return Retried.of(operations.retry(self.actor(), self.txn_id, call.body.reason.strip()))
 
 
 class OrphansOfSubscription(SubscriptionEndpoint):
@@ -112,15 +97,9 @@ class OrphansOfSubscription(SubscriptionEndpoint):
         """Only when its coordinator does not know the transaction, or says ABORTED; else 409
         `InvalidTxnStatus`."""
         txn_id = named("txn_id", TxnID.parse, call.body.txn_id)
-        change = Change(
-            self.actor(),
-            "subscription.force_abort",
-            f"subscription:{self.subscription}",
-            reason=call.body.reason,
+        messages = operations.force_abort_acks(
+            self.actor(), self.subscription, txn_id, call.body.reason
         )
-        with recorded(change) as recording:
-            messages = engine().remedies.force_abort_acks(self.subscription, txn_id)
-            recording.after = {"txn_id": str(txn_id), "messages": messages}
         return GivenBack(
             topic=str(self.subscription.topic),
             subscription=self.subscription.name,

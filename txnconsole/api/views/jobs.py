@@ -14,6 +14,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.fields import INT64_MAX
 from txnconsole.api.structs.jobs import (
     RUN,
@@ -205,11 +206,10 @@ def _items(job_id: int, query: ListJobItems) -> JobItemPage:
         items = items.filter(state=query.state)
     if query.cursor is not None:
         items = items.filter(number__gt=decode_number(query.cursor, least=1))
-    found = list(items[: query.limit + 1])
-    page = found[: query.limit]
+    page, next_cursor = page_of(items[: query.limit + 1], query.limit, lambda each: each.number)
     return JobItemPage(
         items=[JobItem.of(item) for item in page],
-        next_cursor=encode_cursor(page[-1].number) if len(found) > query.limit else None,
+        next_cursor=next_cursor,
     )
 
 

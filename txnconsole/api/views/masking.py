@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_number, encode_cursor
+from engine.model.page import decode_number
 from txnconsole.access.administration import add_masking_rule, delete_masking_rule
 from txnconsole.access.models import MaskingRule as StoredRule
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import AccessEndpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.fields import INT64_MAX, PageQuery
 from txnconsole.api.structs.masking import CreateMaskingRule, MaskingRule, MaskingRulePage
 
@@ -25,11 +26,10 @@ class MaskingRules(AccessEndpoint):
         rules = StoredRule.objects.order_by("id")
         if query.cursor is not None:
             rules = rules.filter(id__gt=decode_number(query.cursor, least=1))
-        found = list(rules[: query.limit + 1])
-        page = found[: query.limit]
+        page, next_cursor = page_of(rules[: query.limit + 1], query.limit, lambda each: each.pk)
         return MaskingRulePage(
             items=[MaskingRule.of(each) for each in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
         )
 
     @operation(

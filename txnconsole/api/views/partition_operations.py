@@ -16,9 +16,8 @@ from txnconsole.api.structs.partition_operations import (
     Truncation,
 )
 from txnconsole.api.structs.partitions import PartitionSummary
-from txnconsole.audit.chain import recorded
 from txnconsole.enginedb.wiring import engine
-from txnconsole.operations import partitions
+from txnconsole.operations import partitions, transactions
 
 
 class OperationEndpoint(PartitionEndpoint):
@@ -114,15 +113,7 @@ class OrphansOfPartition(OperationEndpoint):
         the partition instead, and `replayed` says so.
         """
         txn_id = named("txn_id", TxnID.parse, call.body.txn_id)
-        change = partitions.change_of(self.actor(), "force_abort", self.partition, call.body.reason)
-        with recorded(change) as recording:
-            recording.before = {"txn_id": str(txn_id)} | dict(
-                partitions.positions_of(self.partition)
-            )
-            marker = engine().partitions.force_abort(self.partition, txn_id)
-            recording.after = {"marker_offset": marker} | dict(
-                partitions.positions_of(self.partition)
-            )
+        marker = transactions.force_abort(self.actor(), self.partition, txn_id, call.body.reason)
         return AbortedOrphan(
             partition=str(self.partition), txn_id=str(txn_id), marker_offset=marker
         )

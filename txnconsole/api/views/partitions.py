@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_number, encode_cursor
+from engine.model.page import decode_number
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import PartitionEndpoint, TopicEndpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.fields import PageQuery, UnavailablePartition
 from txnconsole.api.structs.partitions import (
     AbortedIndex,
@@ -90,10 +91,8 @@ class BlockersOfPartition(PartitionEndpoint):
         found = engine().inspect.blockers(
             self.partition, limit + 1, above=-1 if cursor is None else decode_number(cursor)
         )
-        page = found[:limit]
+        page, next_cursor = page_of(found, limit, lambda each: each.ongoing.first_offset)
         return Blockers(
             items=[Blocker.of(each) for each in page],
-            next_cursor=encode_cursor(page[-1].ongoing.first_offset)
-            if len(found) > limit
-            else None,
+            next_cursor=next_cursor,
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from engine.model.page import decode_number, encode_cursor
+from engine.model.page import decode_number
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.fields import INT64_MAX
 from txnconsole.api.structs.runs import (
     CancelRun,
@@ -66,11 +67,10 @@ class Runs(Endpoint):
                 runs = runs.filter(**{name: getattr(query, name)})
         if query.cursor is not None:
             runs = runs.filter(id__lt=decode_number(query.cursor, least=1))
-        found = list(runs[: query.limit + 1])
-        page = found[: query.limit]
+        page, next_cursor = page_of(runs[: query.limit + 1], query.limit, lambda each: each.pk)
         return RunPage(
             items=[Run.of(run) for run in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
         )
 
     @operation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.model.errors import TransactionConflict
 from engine.model.message import MessageID
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_cursor
 from engine.model.subscription import SubscriptionSettings
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
@@ -12,6 +12,7 @@ from txnconsole.api.decoding import all_named, invalid, named
 from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
 from txnconsole.api.long_poll import still_wanted, wait_until
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.fields import Answer, PageQuery, UnavailableBroker
 from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMessages, received
 from txnconsole.api.structs.subscriptions import (
@@ -54,9 +55,10 @@ class Subscriptions(TopicEndpoint):
         found, failures = engine().subscriptions.page(
             self.topic, after=_position(cursor), limit=limit + 1
         )
+        page, next_cursor = page_of(found, limit, lambda each: each.name.name)
         return SubscriptionSummaries(
-            items=[SubscriptionSummary.of(each) for each in found[:limit]],
-            next_cursor=encode_cursor(found[limit - 1].name.name) if len(found) > limit else None,
+            items=[SubscriptionSummary.of(each) for each in page],
+            next_cursor=next_cursor,
             unavailable=[
                 UnavailableBroker(broker=broker, detail=detail)
                 for broker, detail in failures.items()

@@ -7,13 +7,14 @@ from datetime import timedelta
 
 from rest_framework.request import Request
 
-from engine.model.page import decode_number, encode_cursor
+from engine.model.page import decode_number
 from txnconsole.access.administration import create_token, revoke_token
 from txnconsole.access.roles import Permission
 from txnconsole.access.tokens import find_token, list_tokens
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import AccessEndpoint, Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.access import (
     CreatedToken,
     CreateToken,
@@ -50,11 +51,14 @@ class Tokens(AccessEndpoint):
         """Newest first, revoked and expired ones too; of one `user` or of all."""
         query = call.query
         below = None if query.cursor is None else decode_number(query.cursor, least=1)
-        found = list_tokens(user=query.user, below=below, limit=query.limit + 1)
-        page = found[: query.limit]
+        page, next_cursor = page_of(
+            list_tokens(user=query.user, below=below, limit=query.limit + 1),
+            query.limit,
+            lambda each: each.pk,
+        )
         return TokenPage(
             items=[Token.of(token) for token in page],
-            next_cursor=encode_cursor(page[-1].pk) if len(found) > query.limit else None,
+            next_cursor=next_cursor,
         )
 
     @operation(

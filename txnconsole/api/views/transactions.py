@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.model.page import Page, decode_number, encode_cursor
+from engine.model.page import Page, decode_number
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -12,6 +12,7 @@ from txnconsole.access.addresses import address_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.fields import PageQuery
 from txnconsole.api.structs.transactions import (
     Impact,
@@ -129,10 +130,10 @@ class LogOfTransaction(TransactionEndpoint):
         after = 0 if cursor is None else decode_number(cursor, least=1)
         self.visible()
         found = engine().coordinator.log(self.txn_id, after=after, limit=limit + 1)
-        page = found[:limit]
+        page, next_cursor = page_of(found, limit, lambda each: each.log_id)
         return TransactionLog(
             items=[TransactionLogEntry.of(entry) for entry in page],
-            next_cursor=encode_cursor(page[-1].log_id) if len(found) > limit else None,
+            next_cursor=next_cursor,
         )
 
 

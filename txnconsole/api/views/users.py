@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from engine.model.page import decode_cursor, encode_cursor
+from engine.model.page import decode_cursor
 from txnconsole.access.administration import change_user
 from txnconsole.access.roles import GRANTS, Permission, Role
 from txnconsole.access.users import find_user, list_users, members, user_name
 from txnconsole.api.decoding import invalid, named
 from txnconsole.api.endpoint import AccessEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.paging import page_of
 from txnconsole.api.structs.access import Group, Groups, PutUser, User, UserPage
 from txnconsole.api.structs.fields import PageQuery
 
@@ -26,11 +27,10 @@ class Users(AccessEndpoint):
         """By name; people and the owners of programs' tokens, disabled ones too."""
         above = None if call.query.cursor is None else _position(call.query.cursor)
         found = list_users(above=above, limit=call.query.limit + 1)
-        page = found[: call.query.limit]
-        more = len(found) > call.query.limit
+        page, next_cursor = page_of(found, call.query.limit, lambda each: each.get_username())
         return UserPage(
             items=[User.of(user) for user in page],
-            next_cursor=encode_cursor(page[-1].get_username()) if more else None,
+            next_cursor=next_cursor,
         )
 
 
