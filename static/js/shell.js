@@ -104,6 +104,11 @@ function setPace(seconds) {
   keep("pace", seconds);
 }
 
+/** Leads back here. */
+function signInAddress() {
+  return `${one("#stale").dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}`;
+}
+
 /** Made when it is first needed, so that no page pays for it before. */
 function makeNotice(notice) {
   const retry = h("button", { class: "btn", type: "button", "data-retry": "" }, "Try again");
@@ -126,7 +131,7 @@ function showNotice() {
   one("[data-retry]", notice).hidden = worst.status === 401;
   const signIn = one("[data-sign-in]", notice);
   signIn.hidden = worst.status !== 401;
-  signIn.href = `${notice.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}`;
+  signIn.href = signInAddress();
   showAge();
   announce(`${title}. ${worst.message}`);
 }
@@ -174,9 +179,10 @@ function closeFrom(event) {
 
 /* What somebody asked for and did not get is said where they asked for it. */
 
-function faultOf({ message, request }, again) {
+function faultOf({ status, message, request }, again) {
   const text = h("div", {}, h("b", {}, "That did not work"), message, request ? h("span", { class: "quiet" }, ` Request ${request}.`) : "");
-  if (again) text.append(again);
+  if (status === 401) text.append(" ", h("a", { class: "btn small", href: signInAddress() }, "Sign in"));
+  else if (again) text.append(again);
   return h("div", { class: "fault", role: "alert" }, icon("warning"), text);
 }
 

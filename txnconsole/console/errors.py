@@ -42,6 +42,22 @@ def server_error(request: HttpRequest) -> HttpResponse:
     )
 
 
+def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form without the token of this session (``CSRF_FAILURE_VIEW``): who has signed in again
+    since the page was made has another."""
+    del reason
+    if not asked_by_script(request):
+        return HttpResponse(render_to_string("403_csrf.html", {"request": request}), status=403)
+    error = {
+        "code": "FormExpired",
+        "message": "This form is of before you last signed in. Reload the page and send it again.",
+    }
+    if wants_json(request):
+        return JsonResponse(error, status=403)
+    context = {"request": request, "error": error}
+    return HttpResponse(render_to_string("console/partials/fault.html", context), status=403)
+
+
 def _is_away(error: BaseException | None) -> bool:
     """Whether Django could not reach its tables, which stand in the coordinators' database."""
     late = isinstance(getattr(error, "__cause__", None), (QueryCanceled, LockNotAvailable))

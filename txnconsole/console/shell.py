@@ -89,6 +89,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     principal = getattr(request, "principal", None) or (user and principal_of(user))
     if not principal:
         return {"principal": None}
+    in_dialog = "HX-Request" in request.headers
     return {
         "principal": principal,
         "preferences": getattr(request, "preferences", None),
@@ -103,7 +104,8 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "read_only": settings.READ_ONLY,
         # Asked for by the frame, and by what it is not around.
         "elsewhere": partial(elsewhere, request, principal.name),
-        "in_dialog": "HX-Request" in request.headers,
+        "in_dialog": in_dialog,
+        "title_level": 2 if in_dialog else 1,  # Of what is a dialog, or a page by itself.
     }
 
 

@@ -156,6 +156,29 @@ def test_who_is_signed_out_is_told_and_goes_on_after_signing_in(
     only_the_network_complained(watched)
 
 
+def test_a_form_of_before_one_signed_in_again_says_so(
+    context: BrowserContext, server: Served, producer: Producer
+) -> None:
+    watched, other = Watched(context.new_page()), context.new_page()
+    watched.page.goto(f"/transactions/{producer.begin()}")
+    watched.page.locator("#region").get_by_role("button", name="Abort").click()
+    dialog = watched.page.locator("#dialog")
+    dialog.get_by_label("Reason").fill("left hanging by a dead producer")
+    other.goto("/audit")
+    other.get_by_role("button", name="Sign out").click()
+    expect(other.get_by_label("User name")).to_be_visible()
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog.locator(".fault")).to_contain_text("Your session has ended.")
+    expect(dialog.get_by_role("link", name="Sign in")).to_be_visible()
+    other.get_by_label("User name").fill(server.user)
+    other.get_by_label("Password").fill(server.password)
+    other.get_by_role("button", name="Sign in").click()
+    other.wait_for_url(lambda address: "/login" not in address)
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog.locator(".fault")).to_contain_text("Reload the page and send it again.")
+    only_the_network_complained(watched)
+
+
 def test_who_has_lost_a_role_is_not_told_to_sign_in(watched: Watched) -> None:
     """And gets the page anew, with the rights of then, once the server answers them again."""
     page = watched.page

@@ -16,6 +16,7 @@ from txnconsole.console.templatetags.console import (
     linked_object,
     moment,
     offsets,
+    rate,
     size,
     stamp,
     state,
@@ -48,6 +49,10 @@ def test_counts_are_grouped_and_unknown_is_a_dash() -> None:
 def test_sizes_are_decimal() -> None:
     found = [size(999), size(1_500), size(2_340_000), size(2_500_000_000)]
     assert found == ["999 B", "1.5 kB", "2.3 MB", "2.5 GB"]
+
+
+def test_a_rare_rate_is_not_told_as_none() -> None:
+    assert [rate(each) for each in (0.0, 0.017, 0.3, 1_234.5)] == ["0", "< 0.1", "0.3", "1,234"]
 
 
 def test_a_code_of_the_contract_is_read_as_words() -> None:

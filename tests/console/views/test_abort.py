@@ -134,3 +134,10 @@ def test_a_form_without_its_token_is_refused(orders: Orders, operator: Client) -
     answer = strict.post(f"/transactions/{orders.open}/abort", {"reason": REASON})
     assert answer.status_code == 403
     assert "form has expired" in answer.content.decode()
+    in_dialog = strict.post(
+        f"/transactions/{orders.open}/abort", {"reason": REASON}, headers={"HX-Request": "true"}
+    )
+    assert in_dialog.status_code == 403
+    assert "before you last signed in. Reload the page and send it again.</span>" in (
+        in_dialog.content.decode()
+    )

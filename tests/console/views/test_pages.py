@@ -11,6 +11,7 @@ from engine.model.message import NewMessage
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
+from tests.console.browser import pages as browser_pages
 from tests.console.conftest import SECRET, TOPIC, Orders, signed_in
 from txnconsole.console.csp import POLICY
 
@@ -45,6 +46,18 @@ def test_a_viewer_reads_every_page_under_the_policy(
     assert answer["Cache-Control"] in ("private, no-cache", "no-store")
     assert "style=" not in answer.content.decode()
     assert "<script>" not in answer.content.decode()
+
+
+def test_every_page_has_one_heading_that_tells_what_it_is(orders: Orders, db: None) -> None:
+    """Also what is a dialog, when it is opened by itself."""
+    names = {"topic": TOPIC, "txn": orders.open, "subscription": orders.subscription.name}
+    admin, found = signed_in("admin"), {}
+    for row in browser_pages.PAGES:
+        if row.name == "settings-user":
+            continue  # Of a user that the tests of the browser make.
+        answer = admin.get(row.address.format(**names))
+        found[row.name] = answer.content.decode().count("<h1")
+    assert {name: count for name, count in found.items() if count != 1} == {}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if str(TOPIC) not in page])

@@ -38,6 +38,8 @@ _STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {
 }
 _MS_SECOND, _MS_MINUTE, _MS_HOUR, _MS_DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _MAX_RUNS = 8
+#: A second; what is less would be written as none.
+_LEAST_RATE = 0.05
 _ROW_BYTES = 200
 _DASH = "\N{EN DASH}"
 _KINDS = {
@@ -296,7 +298,9 @@ def readable_bar(readable: int, offsets: int) -> SafeString:
 
 @register.filter
 def rate(value: float) -> str:
-    """Something a second: whole from ten on, with one digit below."""
+    """Something a second: whole from ten on, with one digit below; what is rare is not nothing."""
+    if 0 < value < _LEAST_RATE:
+        return "< 0.1"
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
 
 
