@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from django.db import OperationalError
 
 from engine.model.errors import PartitionUnavailable
 from txnconsole.console.live.feed import Reading, digest
@@ -130,6 +131,17 @@ def test_a_reading_that_fails_is_told_and_the_channel_goes_on(
         feed.error = None
         while "event: hello" not in str(text := await listener.next(60)):
             assert "event: fault" in str(text)
+
+    run(scenario)
+
+
+def test_djangos_tables_that_are_away_are_told_by_the_database_they_stand_in(
+    feed: CountingFeed,
+) -> None:
+    async def scenario(hub: Hub) -> None:
+        feed.error = OperationalError("couldn't get a connection after 5.00 sec")
+        fault = await hub.join("a", lambda: feed).next(60)
+        assert "The coordinators' database cannot be reached; try again." in str(fault)
 
     run(scenario)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
 
-from engine.model.errors import EngineError
+from engine.model.errors import CoordinatorUnavailable, EngineError
 from engine.postgres import absences
 from txnconsole.console.live.feed import Feed, Reading
 from txnconsole.console.live.frames import frame
@@ -144,10 +144,17 @@ class Hub:
 
 
 def look(feed: Feed) -> Reading:
-    """Read in this thread, wait for no database twice, and let go of what Django opened for it."""
+    """Read in this thread, wait for no database twice, and let go of what Django opened for it.
+
+    Raises:
+        CoordinatorUnavailable: Django's tables, which stand in that database, cannot be read.
+        Whatever the feed raises.
+    """
     try:
         with absences.remembered():
             return feed.read()
+    except (OperationalError, InterfaceError) as error:
+        raise CoordinatorUnavailable from error
     finally:
         connections.close_all()
 

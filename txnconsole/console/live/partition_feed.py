@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
-
 from engine import Engine
-from engine.model.errors import CoordinatorUnavailable
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
 from txnconsole.access.masking import Rule
@@ -72,9 +69,6 @@ class PartitionFeed:
     def _rules(self) -> tuple[Rule, ...]:
         """What is masked of keys; asked again after :data:`RULES_HOLD_S`."""
         if time.monotonic() >= self._rules_until:
-            try:
-                self._known_rules = rules_of(self._partition.topic)
-            except (OperationalError, InterfaceError) as error:
-                raise CoordinatorUnavailable from error
+            self._known_rules = rules_of(self._partition.topic)
             self._rules_until = time.monotonic() + RULES_HOLD_S
         return self._known_rules
