@@ -31,7 +31,7 @@ from engine.model.transaction import (
     TransactionLogEntry,
     TransactionOrder,
 )
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import MAX_TC_ID, TxnID, id_lists
 from engine.model.txn_status import (
     DECISION,
     ENDED,
@@ -306,6 +306,17 @@ class Coordinator:
         with self._database.session() as session:
             found = session.all("coordinator_stats", after=after, limit=limit)
         return tuple(map(rows.coordinator_stats, found))
+
+    def stats_of(self, tc_id: int) -> CoordinatorStats:
+        """One coordinator's counters.
+
+        Raises:
+            CoordinatorNotFound: there is no coordinator ``tc_id``.
+        """
+        for found in self.stats(after=min(tc_id, MAX_TC_ID) - 1, limit=1):
+            if found.tc_id == tc_id:
+                return found
+        raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
 
     def counts(self) -> dict[TxnStatus, int]:
         """How many transactions are OPEN, COMMITTING and ABORTING."""

@@ -117,3 +117,13 @@ class SubscriptionName(msgspec.Struct, frozen=True, order=True, gc=False):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``tenant/namespace/topic/name``.
+
+        Raises:
+            InvalidRequest: the text has another form.
+        """
+        topic, _, name = text.rpartition("/")
+        return cls(TopicName.parse(topic), name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from django.urls import NoReverseMatch, reverse
 
 from engine.model.errors import InvalidRequest
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 
 _TRANSACTION = re.compile(r"(?:transaction[: ])?(\d{1,5}:\d{1,18})", re.ASCII)
@@ -33,8 +33,8 @@ def _partition(name: str) -> str:
 
 
 def _subscription(name: str) -> str:
-    topic, _, subscription = name.rpartition("/")
-    return reverse("console:subscription", args=[TopicName.parse(topic), subscription])
+    found = SubscriptionName.parse(name)
+    return reverse("console:subscription", args=[found.topic, found.name])
 
 
 _PAGES: Mapping[str, Callable[[str], str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework.exceptions import NotAcceptable
 from rest_framework.request import Request
 
-from engine.model.errors import CoordinatorNotFound, InvalidRequest
+from engine.model.errors import InvalidRequest
 from engine.model.transaction import CoordinatorStats
 from engine.model.txn_id import MAX_TC_ID, TxnID
 from txnconsole.access.requests import django_request
@@ -54,7 +54,7 @@ class Stats(PulsarEndpoint):
         """One coordinator's counters, or those of all by id."""
         wanted = call.query.coordinator_id
         if wanted is not None:
-            return _stats(_one(wanted))
+            return _stats(engine().coordinator.stats_of(wanted))
         return {str(each.tc_id): _stats(each) for each in engine().coordinator.stats()}
 
 
@@ -73,7 +73,7 @@ class InternalStats(PulsarEndpoint):
     )
     def get(self, call: Call[None, WithMetadata]) -> TransactionCoordinatorInternalStats:
         """Where the coordinator's newest transaction stands in the transaction log."""
-        stats = _one(self.tc_id)
+        stats = engine().coordinator.stats_of(self.tc_id)
         newest = f"{self.tc_id}:{_newest_record(stats)}"
         return TransactionCoordinatorInternalStats(
             transaction_log_stats=ManagedLedger(
@@ -117,13 +117,6 @@ def _grown(count: int) -> int:
     if before == count:  # The engine takes that for done; Pulsar does not.
         raise NotAcceptable(f"There are {before} coordinators already; name a greater number.")
     return before
-
-
-def _one(tc_id: int) -> CoordinatorStats:
-    for stats in engine().coordinator.stats(after=min(tc_id, MAX_TC_ID) - 1, limit=1):
-        if stats.tc_id == tc_id:
-            return stats
-    raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
 
 
 def _stats(stats: CoordinatorStats) -> TransactionCoordinatorStats:

@@ -43,6 +43,13 @@ def test_other_subscription_names_are_refused_and_told_what_is_one(name: str) ->
         SubscriptionName(TopicName("a", "b", "c"), name)
 
 
+def test_a_subscription_reads_back() -> None:
+    name = SubscriptionName(TopicName("a", "b", "c"), "billing")
+    assert SubscriptionName.parse(str(name)) == name
+    with pytest.raises(InvalidRequest):
+        SubscriptionName.parse("billing")
+
+
 def test_system_topics_are_those_with_two_underscores() -> None:
     topic = TopicName("a", "b", "c")
     assert not topic.is_system

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from engine.model.errors import CoordinatorNotFound
 from engine.model.page import decode_cursor, foreign_cursor
 from engine.model.txn_id import MAX_TC_ID
 from txnconsole.access.roles import Permission
@@ -67,10 +66,7 @@ class OneCoordinator(Endpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> Coordinator:
         """Its counters, low water mark and recovery."""
-        for stats in engine().coordinator.stats(after=min(self.tc_id, MAX_TC_ID) - 1, limit=1):
-            if stats.tc_id == self.tc_id:
-                return Coordinator.of(stats)
-        raise CoordinatorNotFound(f"There is no coordinator {self.tc_id}.")
+        return Coordinator.of(engine().coordinator.stats_of(self.tc_id))
 
 
 def _position(cursor: str | None) -> int:

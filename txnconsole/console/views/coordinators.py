@@ -9,8 +9,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from engine.model.errors import CoordinatorNotFound
-from engine.model.transaction import CoordinatorStats, TransactionFilter, TransactionOrder
+from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_id import MAX_TC_ID
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
@@ -62,8 +61,8 @@ def coordinators(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.COORDINATOR_READ)
 def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
     """One coordinator: its marks, when its open transactions run out, and the oldest of them."""
-    stats = _stats(tc_id)
     source = engine().coordinator
+    stats = source.stats_of(tc_id)
     context: dict[str, Any] = {
         "channel": "txns",
         "stats": stats,
@@ -120,13 +119,6 @@ def scale(request: ConsoleRequest) -> HttpResponse:
         return Outcome(title=f"{count} coordinators", lines=[f"There were {before}."])
 
     return ask(request, confirmation, ScaleForm, change, initial={"count": now + 1})
-
-
-def _stats(tc_id: int) -> CoordinatorStats:
-    for stats in engine().coordinator.stats(after=min(tc_id, MAX_TC_ID) - 1, limit=1):
-        if stats.tc_id == tc_id:
-            return stats
-    raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
 
 
 def _wheel(tc_id: int) -> list[tuple[str, int, float]]:

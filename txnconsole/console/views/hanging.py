@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from engine.inspect.hanging import Hanging
 from engine.model.errors import InvalidRequest
 from engine.model.hanging import HangingClass, Patience, RemedyAction
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
@@ -153,8 +153,7 @@ def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         held = f"{span.messages:,} messages" if span else "Nothing of it any more: its messages"
         effect = f"{held} in {partition} are discarded, and what they hide becomes readable."
     else:
-        topic, _, name = request.GET.get("subscription", "").rpartition("/")
-        subscription = SubscriptionName(TopicName.parse(topic), name)
+        subscription = SubscriptionName.parse(request.GET.get("subscription", ""))
         effect = f"What it holds acknowledged of {subscription} is given back for redelivery."
     actor = actor_of(request)
 

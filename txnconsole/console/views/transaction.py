@@ -12,7 +12,7 @@ from engine.inspect.shares import JointEffect, Share
 from engine.model.agreement import Says
 from engine.model.errors import InvalidRequest, TransactionNotFound
 from engine.model.message import MAX_OFFSET
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import ENDED, TxnStatus
@@ -207,7 +207,7 @@ def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     context = {
         "txn_id": txn_id,
         "refusals": [
-            (one, _subscription(one.subscription), one.refused == str(txn_id))
+            (one, SubscriptionName.parse(one.subscription), one.refused == str(txn_id))
             for one in about(txn_id, _CONFLICTS)
         ],
     }
@@ -260,11 +260,6 @@ def audited(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     found = audit_page(before=None, about=f"transaction:{txn_id}", people=False, limit=_AUDIT_ROWS)
     context = {"page": found, "entries": found.entries, "about": f"transaction:{txn_id}"}
     return show(request, "console/partials/transaction_audit.html", context)
-
-
-def _subscription(text: str) -> SubscriptionName:
-    topic, _, name = text.rpartition("/")
-    return SubscriptionName(TopicName.parse(topic), name)
 
 
 def _offset(text: str) -> int | None:
