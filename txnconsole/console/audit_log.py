@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC
 
 import msgspec
 from django import forms
@@ -11,7 +10,7 @@ from django import forms
 from engine.model.errors import InvalidRequest
 from txnconsole.audit.models import AuditEntry
 from txnconsole.audit.reading import AuditFilter, EntryPage, in_order, newest, numbers_of
-from txnconsole.console.spreadsheet import csv_lines
+from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.console.txn_id_forms import parse_txn_id
 
 _COLUMNS = (
@@ -74,7 +73,7 @@ def exported(wanted: AuditFilter, form: str) -> Iterator[str]:
 def _facts(entry: AuditEntry) -> Mapping[str, object]:
     facts = {name: getattr(entry, name) for name in _COLUMNS}
     return facts | {
-        "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "at": moment_text(entry.at),
         "hash": bytes(entry.hash).hex(),
     }
 

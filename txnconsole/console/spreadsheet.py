@@ -1,10 +1,11 @@
-"""Lists as CSV, for spreadsheets."""
+"""Lists as files: CSV for spreadsheets, and how any file writes a moment."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 #: What a spreadsheet would take for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -19,6 +20,11 @@ def csv_lines(columns: Sequence[str], pages: Iterable[Iterable[Sequence[object]]
     for page in pages:
         writer.writerows([_cell(value) for value in row] for row in page)
         yield _taken(buffer)
+
+
+def moment_text(moment: datetime | None) -> str | None:
+    """A moment in UTC, to the microsecond."""
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _taken(buffer: io.StringIO) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.inspect.lineage import Acknowledged
 from engine.inspect.participants import Atomicity, ParticipantAudit
+from engine.model.agreement import Says
 from engine.model.transaction import (
     PartitionParticipant,
     SubscriptionParticipant,
@@ -62,7 +63,7 @@ def _document(
     away = {
         one.broker: one.detail or "It did not answer."
         for one in atomicity.participants
-        if one.says == "UNAVAILABLE"
+        if one.says is Says.UNAVAILABLE
     }
     listed = {_name(one) for one in transaction.partitions}
     listed |= {_name(one) for one in transaction.subscriptions}

@@ -9,7 +9,7 @@ first increase.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from django.conf import settings
 from prometheus_client import Metric
@@ -106,10 +106,26 @@ def _counted(figures: Tally) -> Iterator[Metric]:
     by_name: dict[FigureName, dict[str, Figure]] = {name: {} for name in FigureName}
     for figure in figures:
         by_name[figure.name][figure.label] = figure
-    ends = {
-        tuple(label.split("/", 1)): figure
-        for label, figure in by_name[FigureName.EXECUTION].items()
-    }
+    yield from _ends(by_name[FigureName.EXECUTION])
+    yield from _carried_out(by_name)
+    conflicts = by_name[FigureName.PENDING_ACK_CONFLICTS]
+    yield _counter(
+        "pending_ack_conflicts",
+        "Acknowledgements refused because of another one.",
+        value=sum(figure.count for figure in conflicts.values()),
+    )
+    actions = _counter("operator_actions", "Changes made over API and console.", "action", "result")
+    for label, figure in by_name[FigureName.OPERATOR_ACTIONS].items():
+        actions.add_metric(label.split("/", 1), figure.count)
+    yield actions
+    tasks = _histogram("task_seconds", "Duration of workers' tasks.", "task", "result")
+    _add_histograms(tasks, by_name[FigureName.TASKS], ())
+    yield tasks
+
+
+def _ends(executions: Mapping[str, Figure]) -> Iterator[Metric]:
+    """How many transactions ended, why, and after how long; by ``outcome/reason``."""
+    ends = {tuple(label.split("/", 1)): figure for label, figure in executions.items()}
     reasons = Counter({reason.value: 0 for reason in EndReason})
     for (outcome, reason), figure in ends.items():
         if outcome == "aborted":
@@ -133,6 +149,10 @@ def _counted(figures: Tally) -> Iterator[Metric]:
     )
     _add_histograms(execution, {figure.label: figure for figure in by_outcome}, _OUTCOMES)
     yield execution
+
+
+def _carried_out(by_name: Mapping[FigureName, Mapping[str, Figure]]) -> Iterator[Metric]:
+    """How long decisions took until they were carried out, and how often that was tried again."""
     finalize = _histogram(
         "txn_finalize_seconds", "From the decision to COMMITTED or ABORTED.", "outcome"
     )
@@ -144,7 +164,6 @@ def _counted(figures: Tally) -> Iterator[Metric]:
     )
     _add_histograms(visible, by_name[FigureName.VISIBLE], ("",))
     yield visible
-
     retries = _counter(
         "finalize_retries", "Participants that had to be asked again.", "participant_kind"
     )
@@ -152,19 +171,6 @@ def _counted(figures: Tally) -> Iterator[Metric]:
     for kind in ("partition", "subscription"):
         retries.add_metric([kind], kinds[kind].count if kind in kinds else 0)
     yield retries
-    conflicts = by_name[FigureName.PENDING_ACK_CONFLICTS]
-    yield _counter(
-        "pending_ack_conflicts",
-        "Acknowledgements refused because of another one.",
-        value=sum(figure.count for figure in conflicts.values()),
-    )
-    actions = _counter("operator_actions", "Changes made over API and console.", "action", "result")
-    for label, figure in by_name[FigureName.OPERATOR_ACTIONS].items():
-        actions.add_metric(label.split("/", 1), figure.count)
-    yield actions
-    tasks = _histogram("task_seconds", "Duration of workers' tasks.", "task", "result")
-    _add_histograms(tasks, by_name[FigureName.TASKS], ())
-    yield tasks
 
 
 def _brokers(brokers: dict[str, BrokerStanding]) -> Iterator[Metric]:
@@ -222,7 +228,7 @@ def _histogram(name: str, text: str, *labels: str) -> HistogramMetricFamily:
 
 
 def _add_histograms(
-    family: HistogramMetricFamily, figures: dict[str, Figure], expected: Iterable[str]
+    family: HistogramMetricFamily, figures: Mapping[str, Figure], expected: Iterable[str]
 ) -> None:
     """Add each figure under its label's parts, and nothing yet under those that are expected."""
     none = (0,) * (len(BOUNDS) + 1)

@@ -1,4 +1,5 @@
-"""What people change in the engine besides transactions: partitions, topics, subscriptions.
+"""What people change in the engine: topics, partitions, subscriptions, coordinators, a message that
+they write themselves, and transactions that hang. Ends of transactions are the edges' own.
 
 Purpose: one place for each such change, for the REST API and the console alike, so that both do the
 same and write the same into the audit log.

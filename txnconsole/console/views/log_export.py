@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 import msgspec
 from django.http import Http404, HttpResponse
@@ -18,7 +17,7 @@ from txnconsole.access.payloads import Sight, sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page
-from txnconsole.console.spreadsheet import csv_lines
+from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.enginedb.wiring import engine
 from txnconsole.streamed import streamed
 
@@ -98,14 +97,10 @@ def _values(stored: StoredMessage, sight: Sight) -> list[object]:
         str(one.visibility),
         one.key,
         msgspec.json.encode(one.properties).decode() if one.properties else None,
-        _time(one.event_time),
-        _time(one.publish_time),
+        moment_text(one.event_time),
+        moment_text(one.publish_time),
         one.producer_name,
         one.sequence_id,
         len(stored.payload),
         b64encode(one.payload).decode() if shown.payload else None,
     ]
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")

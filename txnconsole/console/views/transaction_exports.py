@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import chain
 
 import msgspec
@@ -17,7 +16,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
 from txnconsole.console.own_transactions import narrowed, transaction_page
 from txnconsole.console.page import ConsoleRequest, page
-from txnconsole.console.spreadsheet import csv_lines
+from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
 from txnconsole.documents.transaction import transaction_document
@@ -123,16 +122,12 @@ def _values(one: Transaction) -> list[object]:
         str(one.status),
         one.owner,
         one.client,
-        _time(one.opened_at),
+        moment_text(one.opened_at),
         one.age_ms,
         one.timeout_ms,
-        _time(one.deadline),
-        _time(one.decided_at),
-        _time(one.ended_at),
+        moment_text(one.deadline),
+        moment_text(one.decided_at),
+        moment_text(one.ended_at),
         one.end_reason and str(one.end_reason),
         one.end_detail,
     ]
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
