@@ -72,7 +72,6 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
         and not listing.cursor
         and not query.txn_ids,
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
-        "most_at_once": most_at_once(request.principal),
         "export_rows": MAX_ROWS,
         "rows": [],
     }
