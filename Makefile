@@ -16,8 +16,9 @@ export UV_LINK_MODE ?= copy
 # Images for containers often set it; here every process would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 FAST := not (served or programs or browser or spark or acceptance or crash or plans or deep or checker)
-# They have both processors for themselves.
+# They have both processors for themselves: Spark, which starts once, beside the rest.
 WHOLE := spark or acceptance
+GROUPED := -n 2 --dist loadgroup
 # A module's tests stay together, which share what it starts; who has none left takes from another.
 # Three on two processors: much of a test is waiting for servers.
 SHARED := -n 3 --dist worksteal
@@ -64,7 +65,7 @@ serve: setup ## Run the console without the demo
 
 test: setup chromium lint types imports ## Run all checks and all tests
 	@$(PY) -m pytest -q $(SHARED) -m "not ($(WHOLE))"; others=$$?; \
-	$(PY) -m pytest -q -m "$(WHOLE)" && exit $$others
+	$(PY) -m pytest -q $(GROUPED) -m "$(WHOLE)" && exit $$others
 
 test-fast: setup ## Run the tests that start no program and fill no large table, but tests/pipeline
 	@exec $(PY) -m pytest -q $(SHARED) -m "$(FAST)" --ignore=tests/pipeline

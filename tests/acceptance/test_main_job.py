@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.acceptance,
     pytest.mark.browser,
     pytest.mark.spark,
+    pytest.mark.xdist_group("main job"),
     pytest.mark.timeout(1200),
 ]
 
