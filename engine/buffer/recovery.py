@@ -7,6 +7,7 @@ import time
 import structlog
 
 from engine.log.brokers import Location
+from engine.log.rows import txn_of
 from engine.model import batch
 from engine.model.batch import CorruptBatch
 from engine.model.buffer_state import (
@@ -20,7 +21,6 @@ from engine.model.buffer_state import (
 )
 from engine.model.errors import PartitionNotFound
 from engine.model.topic_name import PartitionName
-from engine.model.txn_id import TxnID
 from engine.postgres import deadlines
 from engine.postgres.database import Row, Session
 
@@ -179,7 +179,7 @@ def _restore(
 
 def _tail(row: Row) -> LogTail:
     return LogTail(
-        txn_id=TxnID(row.tc_id, row.sequence),
+        txn_id=txn_of(row),
         data=None
         if row.first_offset is None
         else OngoingSpan(

@@ -15,11 +15,11 @@ from datetime import UTC
 
 from engine.buffer.recovery import recover
 from engine.log.brokers import Brokers, Location
+from engine.log.rows import txn_of
 from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName, TopicName
-from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
 from engine.settings import EngineSettings
 
@@ -134,7 +134,7 @@ def state_of(session: Session, head: Row) -> BufferState:
         segment_bytes=head.segment_bytes,
         aborted_txns=head.aborted_txns,
         ongoing={
-            TxnID(row.tc_id, row.sequence): OngoingSpan(
+            txn_of(row): OngoingSpan(
                 first_offset=row.first_offset,
                 last_offset=row.last_offset,
                 messages=row.messages,

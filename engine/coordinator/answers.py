@@ -9,6 +9,7 @@ from typing import Any, Self
 import structlog
 
 from engine.coordinator.statements import RECORD_ENDS, RecordedRow
+from engine.log.rows import txn_of
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
@@ -44,7 +45,7 @@ class Answer:
     @classmethod
     def failed(cls, row: Row, message: str) -> Self:
         """Nothing is known; the participant is asked again."""
-        return cls(row, None, EndResult(txn_id=TxnID(row.tc_id, row.sequence), error=message))
+        return cls(row, None, EndResult(txn_id=txn_of(row), error=message))
 
 
 @dataclass(frozen=True, slots=True)

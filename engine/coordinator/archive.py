@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.coordinator import rows
+from engine.log.rows import txn_of
 from engine.model.errors import TransactionNotFound
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID, id_lists
@@ -52,7 +53,7 @@ def find_archived(
 ) -> dict[TxnID, Transaction]:
     """Those of the ids that are in the archive (and ``owner``'s); the others are left out."""
     found = session.all("archived_txns", **id_lists(txn_ids), owner=owner)
-    return {TxnID(row.tc_id, row.sequence): rows.archived(row) for row in found}
+    return {txn_of(row): rows.archived(row) for row in found}
 
 
 def archived(database: Database, txn_id: TxnID, owner: str | None) -> Transaction:
@@ -72,6 +73,6 @@ def find_all(session: Session, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transact
     """Headers without participants, of archived transactions too; unknown ids are left out."""
     wanted = list(txn_ids)
     headers = session.all("get_txns", **id_lists(wanted))
-    found = {TxnID(row.tc_id, row.sequence): rows.transaction(row) for row in headers}
+    found = {txn_of(row): rows.transaction(row) for row in headers}
     missing = [txn_id for txn_id in wanted if txn_id not in found]
     return found | find_archived(session, missing) if missing else found

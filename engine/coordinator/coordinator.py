@@ -16,6 +16,7 @@ from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import count_each, list_page
 from engine.coordinator.scaling import Coordinators
 from engine.coordinator.statements import DECIDE, OPEN, WHOLE, WholeRow
+from engine.log.rows import txn_of
 from engine.model.durations import STEPS_PER_DOUBLING, EndsOfCoordinator, EndsOfSpan
 from engine.model.errors import (
     CoordinatorNotFound,
@@ -299,7 +300,7 @@ class Coordinator:
         """Decide to abort what is OPEN past its deadline, once each, never early."""
         with self._database.session() as session:
             found = session.adhoc("expire_txns", limit=limit)
-        return tuple(TxnID(row.tc_id, row.sequence) for row in found)
+        return tuple(txn_of(row) for row in found)
 
     def stats(self, *, after: int = -1, limit: int | None = None) -> tuple[CoordinatorStats, ...]:
         """Counters of the coordinators above ``after``, at most ``limit``; of all without these."""

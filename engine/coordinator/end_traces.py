@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from engine import tracing
+from engine.log.rows import txn_of
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
@@ -27,7 +28,7 @@ class EndTraces:
         self._transactions: dict[TxnID, Span] = {}
         if tracing.is_on():
             for row in due:
-                command = commands[TxnID(row.tc_id, row.sequence)]
+                command = commands[txn_of(row)]
                 begun = tracing.begun(
                     "end transaction",
                     traceparent=row.trace_parent,
@@ -44,7 +45,7 @@ class EndTraces:
                 (txn_id, participant): begun
                 for name, rows in (("marker", partitions), ("acks", subscriptions))
                 for row in rows
-                for txn_id in [TxnID(row.tc_id, row.sequence)]
+                for txn_id in [txn_of(row)]
                 if txn_id in self._transactions
                 for participant in [_participant(row)]
                 if (
@@ -86,7 +87,7 @@ class Asked:
         """A participant has answered, or is to be asked again."""
         if not self._spans:
             return
-        asked = self._spans.get((TxnID(row.tc_id, row.sequence), _participant(row)))
+        asked = self._spans.get((txn_of(row), _participant(row)))
         if asked is None:
             return
         if result.marker_offset is not None:

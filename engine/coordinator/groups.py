@@ -11,6 +11,7 @@ from typing import Any
 
 from engine import tracing
 from engine.coordinator.archive import find_all, find_archived
+from engine.log.rows import txn_of
 from engine.model.errors import InvalidRequest, ProducerFenced, TransactionNotFound
 from engine.model.transaction import EndedGroup, Transaction
 from engine.model.txn_id import TxnID, id_lists
@@ -120,8 +121,7 @@ def _decide(
 ) -> None:
     wanted = dict.fromkeys(commit, TxnAction.COMMIT) | dict.fromkeys(abort, TxnAction.ABORT)
     found: dict[TxnID, Any] = {
-        TxnID(row.tc_id, row.sequence): row
-        for row in session.all("lock_headers", **id_lists(wanted))
+        txn_of(row): row for row in session.all("lock_headers", **id_lists(wanted))
     }
     if len(found) < len(wanted):
         found |= find_archived(session, wanted.keys() - found.keys())

@@ -16,6 +16,7 @@ from engine.buffer.snapshots import Snapshots
 from engine.coordinator.coordinator import Coordinator
 from engine.log.brokers import Location
 from engine.log.partition_log import PartitionLogs
+from engine.log.rows import txn_of
 from engine.model.errors import (
     EngineError,
     InvalidPartitionState,
@@ -102,7 +103,7 @@ class PartitionOperations:
 
         ended = location.database.retrying(work)
         logger.info("partition brought online", partition=str(partition), ended=len(ended))
-        return tuple(TxnID(row.tc_id, row.sequence) for row in ended)
+        return tuple(txn_of(row) for row in ended)
 
     def truncate(self, partition: PartitionName, offset: int) -> Truncated:
         """Cut the log so that nothing at or above ``offset`` is left; whole batches only.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from engine.log.rows import txn_of
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import (
     CoordinatorStats,
@@ -14,7 +15,6 @@ from engine.model.transaction import (
     Transaction,
     TransactionLogEntry,
 )
-from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnStatus
 from engine.postgres.database import Row
 
@@ -25,7 +25,7 @@ def transaction(
     subscriptions: tuple[SubscriptionParticipant, ...] = (),
 ) -> Transaction:
     return Transaction(
-        txn_id=TxnID(row.tc_id, row.sequence),
+        txn_id=txn_of(row),
         status=TxnStatus(row.status),
         owner=row.owner,
         client=row.client,
@@ -57,7 +57,7 @@ def whole_transaction(row: Row) -> Transaction:
 
 def archived(row: Row) -> Transaction:
     return Transaction(
-        txn_id=TxnID(row.tc_id, row.sequence),
+        txn_id=txn_of(row),
         status=TxnStatus(row.status),
         owner=row.owner,
         client="",

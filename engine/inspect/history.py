@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from engine.inspect.reading import Reading, View
+from engine.log.rows import txn_of
 from engine.model.errors import InvalidRequest, MessageNotFound
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
@@ -147,7 +148,7 @@ def open_before(
     """
     with reading.view(partition) as view:
         found = {
-            TxnID(row.tc_id, row.sequence): row.first_offset
+            txn_of(row): row.first_offset
             for row in view.all("ended_within", from_offset=start, to_offset=end)
             if row.first_offset < start
         }
@@ -178,7 +179,7 @@ def _exact(view: View, last: int, at: datetime | None) -> Position:
         if entry is not None and entry.first_offset == stable + 1 and entry.tc_id is not None:
             holder = TxnID(entry.tc_id, entry.sequence)
         elif row is not None and row.first_offset == stable + 1:
-            holder = TxnID(row.tc_id, row.sequence)
+            holder = txn_of(row)
     return Position(at=at, stable_position=stable, last_offset=last, holder=holder)
 
 
@@ -200,7 +201,7 @@ def _ends(view: View, first: Position, last: Position, parts: int) -> Sequence[P
             at=row.at,
             stable_position=row.last_stable_offset - 1,
             last_offset=row.last_offset,
-            ended=TxnID(row.tc_id, row.sequence),
+            ended=txn_of(row),
         )
         for row in rows
     ]

@@ -8,9 +8,10 @@ from dataclasses import replace
 from engine.buffer.recovery import newest_good, rebuilt
 from engine.inspect.checks import EXAMPLES, Check, evidence
 from engine.inspect.reading import View
+from engine.log.rows import txn_of
 from engine.model.buffer_state import BufferState, OngoingSpan
 from engine.model.topic_name import PartitionName
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import id_lists
 from engine.postgres.database import Params, Row
 
 
@@ -105,7 +106,7 @@ def _mended(view: View, state: BufferState) -> BufferState:
     too: recovery takes them out next (functions/broker/mend_sidecar.sql)."""
     txns = list(state.ongoing)
     left = view.all("with_entries", **id_lists(txns)) if txns else []
-    still = {TxnID(row.tc_id, row.sequence) for row in left}
+    still = {txn_of(row) for row in left}
     ongoing = {txn: span for txn, span in state.ongoing.items() if txn in still}
     return replace(state, ongoing=ongoing)
 
@@ -128,7 +129,7 @@ def _differences(view: View, state: BufferState, end: Row) -> Iterator[dict[str,
         if live != rebuilt_value:
             yield {"field": field, "live": live, "rebuilt": rebuilt_value}
     live_spans = {
-        TxnID(row.tc_id, row.sequence): (row.first_offset, row.last_offset, row.messages)
+        txn_of(row): (row.first_offset, row.last_offset, row.messages)
         for row in view.all("ongoing_in_log")
     }
     rebuilt_spans = {txn: _span(span) for txn, span in state.ongoing.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
-from engine.log.rows import partition_status
+from engine.log.rows import partition_status, txn_of
 from engine.model.errors import EngineError
 from engine.model.partition import PartitionStatus
 from engine.model.topic import Topic
@@ -166,6 +166,6 @@ def _worst(topic: Topic, rows: Iterable[Row]) -> WorstPartition | None:
     return WorstPartition(
         partition=PartitionName(topic.name, row.worst),
         hidden=row.worst_hidden,
-        txn_id=TxnID(row.tc_id, row.sequence),
+        txn_id=txn_of(row),
         age_ms=row.worst_age_ms,
     )

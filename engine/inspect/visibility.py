@@ -10,6 +10,7 @@ from enum import StrEnum
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect.reading import Reading, View
 from engine.log.entries import kind_of
+from engine.log.rows import txn_of
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch, decode
@@ -237,7 +238,7 @@ def _of_entry(view: View, entry: Row, offset: int, isolation: Isolation) -> Iter
 
 def _held_back(view: View, own: TxnID | None, evidence: dict[str, object]) -> Iterator[Reason]:
     for row in view.all("ongoing", above=-1, limit=1):
-        holder = TxnID(row.tc_id, row.sequence)
+        holder = txn_of(row)
         if holder != own:
             yield Reason(
                 ReasonCode.BLOCKED,
@@ -263,7 +264,7 @@ def _acknowledged(row: Row, offset: int) -> Reason | None:
 def _pending(acks: Iterable[Row], offset: int) -> Reason | None:
     for row in acks:
         if offset in row.ranges:
-            txn_id = TxnID(row.tc_id, row.sequence)
+            txn_id = txn_of(row)
             return Reason(
                 ReasonCode.PENDING_ACK,
                 f"Transaction {txn_id} has acknowledged it and is undecided; a commit deletes"

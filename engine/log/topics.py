@@ -13,6 +13,7 @@ import structlog
 
 from engine.log.brokers import Brokers
 from engine.log.retention import delete_dropped
+from engine.log.rows import txn_of
 from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
@@ -259,7 +260,7 @@ class Topics:
         aborted by deleting it."""
         with self._catalog.session() as session:
             rows = session.all("abandoned_txns", topic_id=topic.topic_id, subscription=subscription)
-        return tuple(TxnID(row.tc_id, row.sequence) for row in rows)
+        return tuple(txn_of(row) for row in rows)
 
     def abandon(self, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
         """Abort the part that transactions have in a subscription, which is then deleted; the rest
@@ -424,7 +425,7 @@ def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row
     """
     if holders:
         # A subscription is held once for each broker of its topic.
-        txn_ids = sorted({TxnID(row.tc_id, row.sequence) for row in holders})
+        txn_ids = sorted({txn_of(row) for row in holders})
         ids = [str(txn_id) for txn_id in txn_ids]
         message = f"{name} is held by {', '.join(ids[:5])}; end them first, or force."
         raise TopicInUse(message, holders=ids)
@@ -432,7 +433,7 @@ def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row
 
 def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:
     # A subscription takes part once on each broker.
-    parts = {(TxnID(row.tc_id, row.sequence), str(row.participant)) for row in rows}
+    parts = {(txn_of(row), str(row.participant)) for row in rows}
     return tuple(
         AbortedParticipation(txn_id=txn_id, participant=participant)
         for txn_id, participant in sorted(parts)

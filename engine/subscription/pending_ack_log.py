@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from engine.log.rows import txn_of
 from engine.model.cursor import replay
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckOp, AckStep, AckType
@@ -49,7 +50,7 @@ def told_otherwise(
         (ack.txn_id, ack.ack_type): ack.ranges for ack in replay(map(_step, steps), mark_delete)
     }
     stands: dict[tuple[TxnID, AckType], Ranges] = {
-        (TxnID(row.tc_id, row.sequence), AckType(row.ack_type)): row.ranges for row in pending
+        (txn_of(row), AckType(row.ack_type)): row.ranges for row in pending
     }
     return [
         Difference(
@@ -69,7 +70,7 @@ def _cursor(row: Row) -> tuple[int, int]:
 
 def _step(row: Row) -> AckStep:
     return AckStep(
-        txn_id=TxnID(row.tc_id, row.sequence),
+        txn_id=txn_of(row),
         op=AckOp(row.op),
         ack_type=AckType(row.ack_type),
         ranges=row.ranges,

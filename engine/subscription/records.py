@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.log.brokers import Brokers, Location
+from engine.log.rows import txn_of
 from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import Topic
@@ -154,7 +155,7 @@ def settings_of(row: Row) -> SubscriptionSettings:
 def _fenced(home: Database, record: Row) -> list[TxnID]:
     with home.session() as session:
         rows = session.all("aborted_acks", subscription_id=record.subscription_id)
-    return [TxnID(row.tc_id, row.sequence) for row in rows]
+    return [txn_of(row) for row in rows]
 
 
 def _get(database: Database, topic: Topic, name: SubscriptionName) -> Row | None:

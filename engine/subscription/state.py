@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from engine.log.rows import txn_of
 from engine.model.cursor import Cursor, held
 from engine.model.dispatch import Dispatch, decode, encode
 from engine.model.errors import InvalidTxnStatus
@@ -239,9 +240,7 @@ def change(
 
 
 def pending_ack(row: Row) -> PendingAck:
-    return PendingAck(
-        txn_id=TxnID(row.tc_id, row.sequence), ack_type=AckType(row.ack_type), ranges=row.ranges
-    )
+    return PendingAck(txn_id=txn_of(row), ack_type=AckType(row.ack_type), ranges=row.ranges)
 
 
 def _moved_to(change: Change) -> int | None:
