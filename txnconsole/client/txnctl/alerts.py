@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
-from txnconsole.client.txnctl.session import Json, Output, milliseconds, session_of
+from txnconsole.client.txnctl.session import Json, Output, Why, milliseconds, session_of
 
 app = typer.Typer(help="See alerts, acknowledge and silence them.", no_args_is_help=True)
 
@@ -87,7 +87,7 @@ def silence(
     objects: Annotated[
         str, typer.Argument(help="A pattern with * and ?, such as 'partition:public/default/*'.")
     ],
-    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")],
+    reason: Why,
     hours: Annotated[float, typer.Option(min=0.02, help="For so long.")] = 1.0,
     rule: Annotated[int | None, typer.Option(min=1, help="Only of the rule of this id.")] = None,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.jobs import ITEMS, follow
-from txnconsole.client.txnctl.session import Json, Output, Session, milliseconds, session_of
+from txnconsole.client.txnctl.session import Json, Output, Session, Why, milliseconds, session_of
 from txnconsole.client.txnctl.transactions import LIST
 
 _PATH = "/transactions/bulk-abort"
@@ -17,7 +17,7 @@ _CONFLICT = 5
 
 def bulk_abort(
     context: typer.Context,
-    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")] = "",
+    reason: Why = "",
     status: Annotated[
         list[str] | None, typer.Option(help="Repeatable; OPEN when none is given.")
     ] = None,

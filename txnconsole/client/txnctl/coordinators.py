@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.render import Column, duration, exact, plain
-from txnconsole.client.txnctl.session import session_of
+from txnconsole.client.txnctl.session import Why, session_of
 
 app = typer.Typer(help="See the coordinators, and add some.", no_args_is_help=True)
 
@@ -33,9 +33,9 @@ def list_them(context: typer.Context) -> None:
 def scale(
     context: typer.Context,
     count: Annotated[int, typer.Argument(min=1, help="How many there are to be.")],
-    reason: Annotated[str | None, typer.Option(help="Why; the audit log keeps it.")] = None,
+    reason: Why = "",
 ) -> None:
     """Grow the number of coordinators; it never shrinks."""
     session = session_of(context)
-    answer = session.send("POST", "/coordinators/scale", {"count": count, "reason": reason})
+    answer = session.send("POST", "/coordinators/scale", {"count": count, "reason": reason or None})
     session.show(answer, (("coordinators", "count", plain), ("before", "before", plain)))

@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import Json, Output, Session, session_of
+from txnconsole.client.txnctl.session import Json, Output, Session, Why, session_of
 from txnconsole.client.wire import segments
 
 app = typer.Typer(help="See background jobs, and cancel them.", no_args_is_help=True)
@@ -98,7 +98,7 @@ def describe(
 def cancel(
     context: typer.Context,
     job: JobID,
-    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")] = "",
+    reason: Why = "",
 ) -> None:
     """Have a job stop after the step that is under way; what is done stays done."""
     session = session_of(context)

@@ -8,11 +8,10 @@ import typer
 
 from txnconsole.client.txnctl.names import PartitionArgument, partition_path
 from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
-from txnconsole.client.txnctl.session import Output, session_of
+from txnconsole.client.txnctl.session import Output, Why, session_of
 
 app = typer.Typer(help="See where partitions stand and who holds them up.", no_args_is_help=True)
 
-Why = Annotated[str, typer.Option("--reason", help="Why; the audit log keeps it.")]
 
 _PARTITION = (
     ("partition", "partition", plain),

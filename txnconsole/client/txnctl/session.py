@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,6 +19,8 @@ from txnconsole.client.txnctl.render import Column, Fields, fields_table, rows_t
 from txnconsole.client.wire import JSON, Call, encode
 
 Json = Any
+#: The option ``--reason`` of what an operator does.
+Why = Annotated[str, typer.Option("--reason", help="Why; the audit log keeps it.")]
 _PAGE = 500
 _WIDE = 1000
 #: Columns of a terminal in which a table's columns would be folded letter by letter.

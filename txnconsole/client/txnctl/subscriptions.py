@@ -9,7 +9,7 @@ import typer
 from txnconsole.client.calls import topic_path
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument, subscription_path
 from txnconsole.client.txnctl.render import Column, duration, exact, plain
-from txnconsole.client.txnctl.session import Output, milliseconds, session_of
+from txnconsole.client.txnctl.session import Output, Why, milliseconds, session_of
 
 app = typer.Typer(help="See what is acknowledged, held and left.", no_args_is_help=True)
 
@@ -133,7 +133,7 @@ def seek(
     force: Annotated[
         bool, typer.Option("--force", help="Abort the transactions that hold acknowledgements.")
     ] = False,
-    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")] = "",
+    reason: Why = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Go on from another place: what lies before counts as acknowledged, the rest comes again."""
@@ -164,7 +164,7 @@ def force_abort(
     topic: TopicArgument,
     subscription: SubscriptionArgument,
     txn_id: Annotated[str, typer.Argument(metavar="TXN_ID")],
-    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")],
+    reason: Why,
 ) -> None:
     """Give back what an orphan holds that its coordinator does not know."""
     session = session_of(context)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
-from txnconsole.client.txnctl.session import Output, milliseconds, session_of
+from txnconsole.client.txnctl.session import Output, Why, milliseconds, session_of
 from txnconsole.client.wire import segments
 
 app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=True)
@@ -250,7 +250,7 @@ def commit(
 def retry(
     context: typer.Context,
     txn_id: TxnID,
-    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")] = "",
+    reason: Why = "",
 ) -> None:
     """Carry a decision out wherever it was missed; of an open one, register who holds it unlisted.
 
