@@ -4,14 +4,11 @@
 import { announce, h } from "./dom.js";
 
 const PAUSE_MS = 120;
-let asked = 0;
 
 async function suggestions(text) {
-  const mine = (asked += 1);
   const answer = await fetch(`/search/suggest?q=${encodeURIComponent(text)}`, { headers: { Accept: "application/json" } });
   if (!answer.ok) throw new Error(String(answer.status));
-  const found = await answer.json();
-  return mine === asked ? found.items : null;
+  return (await answer.json()).items;
 }
 
 /** An input with a list below it; `commands(text)` are entries that run instead of leading away. */
@@ -20,6 +17,7 @@ export class Finder {
   #list;
   #commands;
   #timer = 0;
+  #asked = 0;
   #active = -1;
   #items = [];
 
@@ -41,30 +39,31 @@ export class Finder {
   }
 
   ask() {
-    clearTimeout(this.#timer);
+    const mine = this.#forget();
     const text = this.#input.value.trim();
     this.#active = -1;
     this.#show(this.#commands(text));
-    this.#timer = setTimeout(() => this.#read(text), PAUSE_MS);
+    this.#timer = setTimeout(() => this.#read(text, mine), PAUSE_MS);
   }
 
   close() {
-    clearTimeout(this.#timer);
-    asked += 1;
+    this.#forget();
     this.#show([]);
   }
 
-  async #read(text) {
-    try {
-      const found = await suggestions(text);
-      if (!found) return;
-      const items = [...found, ...this.#commands(text)];
-      this.#show(items);
-      if (text) announce(items.length ? `${items.length} suggestions` : "Nothing found");
-    } catch {
-      // Typing goes on without suggestions; Enter asks the server anyway.
-      this.#show(this.#commands(text));
-    }
+  /** What was asked for before counts no more, however late it is answered. */
+  #forget() {
+    clearTimeout(this.#timer);
+    return (this.#asked += 1);
+  }
+
+  async #read(text, mine) {
+    // Without an answer typing goes on without suggestions; Enter asks the server anyway.
+    const found = await suggestions(text).catch(() => null);
+    if (mine !== this.#asked) return;
+    const items = [...(found ?? []), ...this.#commands(text)];
+    this.#show(items);
+    if (text && found) announce(items.length ? `${items.length} suggestions` : "Nothing found");
   }
 
   /** What is chosen stays so where it is still there: the server may answer after somebody has chosen. */

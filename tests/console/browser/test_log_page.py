@@ -240,8 +240,9 @@ def test_the_charts_are_drawn_and_described(watched: Watched, producer: Producer
         page.locator(f'[data-values="{name}"] summary').press("Enter")
     newest = page.locator('[data-values="positions"] tbody tr').first
     expect(newest.locator("td")).to_have_text([re.compile(r"\d\d:\d\d:\d\d$"), "-1", "0", "1"])
-    [span] = page.locator('[data-values="spans"] tbody tr').all()
-    expect(span.locator("th, td")).to_have_text([hanging, "Open", "0", "0"])
+    spans = page.locator('[data-values="spans"] tbody tr')
+    expect(spans).to_have_count(1)
+    expect(spans.locator("th, td")).to_have_text([hanging, "Open", "0", "0"])
 
 
 def test_updates_pause_and_resume(watched: Watched, producer: Producer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -84,6 +85,31 @@ def test_what_is_chosen_stays_so_when_the_server_answers_after_that(watched: Wat
     held.pop().fulfill(json={"exact": False, "items": [another]})
     expect(options).to_have_count(2)
     expect(options.last).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+
+
+def test_what_answers_an_earlier_text_does_not_replace_what_a_later_one_offers(
+    watched: Watched,
+) -> None:
+    page = watched.page
+    page.clock.install()
+    page.goto("/")
+    for_all = re.compile(r"/search/suggest\?q=$")
+    held = hold(page, for_all)
+    with page.expect_request(for_all):
+        page.keyboard.press("Control+k")
+    page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))  # The next is not asked yet.
+    page.keyboard.type("shortcuts")
+    options = page.get_by_role("dialog", name="Commands").get_by_role("option")
+    expect(options).to_have_count(1)
+    another = {"kind": "Page", "title": "Coordinators", "detail": "", "address": "/coordinators"}
+    with page.expect_response(for_all) as answered:
+        held.pop().fulfill(json={"exact": False, "items": [another]})
+    answered.value.finished()
+    page.evaluate("fetch('/search/suggest?q=later').then((answer) => answer.text())")
+    expect(options).to_have_count(1)
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
 
