@@ -107,5 +107,7 @@ def test_an_abort_is_in_the_audit_log(
     operator = as_role("operator", user="olga")
     assert status(operator, "pulsarAbortTransaction", own) == 204
     entry = operator.get("/audit?limit=1").json["items"][0]
-    assert (entry["who"], entry["object"]) == ("olga", f"transaction:{own}")
+    assert (entry["who"], entry["action"]) == ("olga", "transaction.abort")
+    assert entry["object"] == f"transaction:{own}"
+    assert (entry["before"]["status"], entry["after"]["status"]) == ("OPEN", "ABORTING")
     assert "Pulsar" in entry["reason"]

@@ -1,8 +1,9 @@
-"""What people change in the engine: topics, partitions, subscriptions, coordinators, a message that
-they write themselves, and transactions that hang. Ends of transactions are the edges' own.
+"""What people change: topics, partitions, subscriptions, coordinators, a message that they write
+themselves, transactions that hang or are to be aborted, and jobs. Other ends of transactions are
+REST's own.
 
-Purpose: one place for each such change, for the REST API and the console alike, so that both do the
-same and write the same into the audit log.
+Purpose: one place for each such change, for the REST API, Pulsar's paths and the console alike, so
+that all do the same and write the same into the audit log.
 
 Invariants: every attempt is recorded with who, why, before, after and its result, also the refused
 and failed ones. Who may make a change is asked before, at the edge.

@@ -1,14 +1,54 @@
-"""What mends a transaction that hangs, recorded."""
+"""Aborting one transaction, and what mends one that hangs, recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.coordinator.remedies import Retried
 from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import ENDED, EndReason, TxnAction
 from txnconsole.audit.chain import Actor, Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations.partitions import change_of, positions_of
 from txnconsole.queue.wakeup import wake_finalizer
+
+
+def abort(
+    actor: Actor,
+    txn_id: TxnID,
+    reason: str,
+    *,
+    end_reason: Callable[[Transaction], EndReason],
+    owner: str | None = None,
+) -> Transaction:
+    """Decide a transaction's abort. It is durable when this returns; the workers carry it out.
+
+    Repeating it is harmless. ``end_reason`` tells of the transaction as it stood what its header
+    will say; what it raises refuses the abort, and is recorded. Others than ``owner``'s do not
+    exist.
+
+    Raises:
+        TransactionNotFound: there is none, or it is not ``owner``'s.
+        InvalidTxnStatus: it is committing or committed.
+        CoordinatorUnavailable: the coordinators' database cannot be reached.
+    """
+    change = Change(actor, "transaction.abort", f"transaction:{txn_id}", reason=reason)
+    with recorded(change) as recording:
+        before = engine().coordinator.get(txn_id, owner=owner)
+        recording.before = {"status": str(before.status), "owner": before.owner}
+        decided = engine().coordinator.end(
+            txn_id,
+            TxnAction.ABORT,
+            reason=end_reason(before),
+            detail=reason or None,
+            owner=owner,
+        )
+        recording.after = {"status": str(decided.status)}
+    if decided.status not in ENDED:
+        wake_finalizer(txn_id.tc_id)
+    return decided
 
 
 def retry(actor: Actor, txn_id: TxnID, reason: str) -> Retried:

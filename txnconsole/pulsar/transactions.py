@@ -13,11 +13,11 @@ from engine.model.transaction import (
     TransactionFilter,
     TransactionOrder,
 )
-from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from engine.model.txn_status import EndReason, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
-from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import transactions as operations
 from txnconsole.pulsar.answers import (
     TransactionInBufferStats,
     TransactionInPendingAckStats,
@@ -27,7 +27,6 @@ from txnconsole.pulsar.endpoint import PulsarEndpoint, PulsarPartitionEndpoint, 
 from txnconsole.pulsar.names import REASON, milliseconds, partition_text, txn_text
 from txnconsole.pulsar.positions import position
 from txnconsole.pulsar.queries import OfCoordinator
-from txnconsole.queue.wakeup import wake_finalizer
 
 _PENDING = (ParticipantState.PENDING,)
 _UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
@@ -104,17 +103,7 @@ class Abort(PulsarTxnEndpoint):
     )
     def post(self, call: Call[None, NoQuery]) -> None:
         """Answers once ABORTING is durable."""
-        change = Change(
-            self.actor(), "transaction.abort", f"transaction:{self.txn_id}", reason=REASON
-        )
-        with recorded(change) as recording:
-            before = engine().coordinator.get(self.txn_id)
-            recording.before = {"status": before.status, "owner": before.owner}
-            decided = engine().coordinator.end(
-                self.txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR, detail=REASON, owner=None
-            )
-            recording.after = {"status": decided.status}
-        wake_finalizer(self.txn_id.tc_id)
+        operations.abort(self.actor(), self.txn_id, REASON, end_reason=lambda _: EndReason.OPERATOR)
 
 
 def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:

@@ -68,6 +68,8 @@ def test_an_abort_is_decided_and_recorded(orders: Orders, operator: Client, engi
     entry = AuditEntry.objects.get()
     assert (entry.who, entry.action, entry.reason) == ("a-operator", "transaction.abort", REASON)
     assert (entry.object, entry.result) == (f"transaction:{orders.open}", "done")
+    assert entry.before == '{"owner":"alice","status":"OPEN"}'
+    assert entry.after == '{"status":"ABORTING"}'
     assert REASON in operator.get("/audit").content.decode()
 
 

@@ -140,7 +140,9 @@ def test_the_rest_of_a_job_is_cancelled_with_a_reason(
     assert operator.post(cancel, {"reason": "wrong deployment"}, headers=HX).status_code == 200
     driving.drive("worker")
     assert engine.coordinator.get(orders.open).status is TxnStatus.OPEN
-    assert AuditEntry.objects.filter(action="job.cancel").get().reason == "wrong deployment"
+    entry = AuditEntry.objects.filter(action="job.cancel").get()
+    assert (entry.object, entry.reason) == (f"job:{job.pk}", "wrong deployment")
+    assert entry.after == '{"done":0,"failed":0,"state":"cancelled"}'
 
 
 def test_an_empty_list_of_jobs_and_a_job_that_is_not_there(engine: Engine, viewer: Client) -> None:

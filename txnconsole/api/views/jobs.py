@@ -35,6 +35,7 @@ from txnconsole.jobs import bulk_abort, starting
 from txnconsole.jobs.errors import JobNotFound
 from txnconsole.jobs.models import Job as StoredJob
 from txnconsole.jobs.models import JobItem as StoredItem
+from txnconsole.operations import jobs as operations
 from txnconsole.runs import operating
 from txnconsole.runs import starting as runs
 from txnconsole.runs.models import PipelineRun
@@ -193,11 +194,7 @@ class CancellationOfJob(JobEndpoint):
         reason = call.body.reason.strip()
         if self.is_run:
             return Job.of(operating.cancel(self.job_id, actor=self.actor(), reason=reason))
-        change = Change(self.actor(), "job.cancel", f"job:{self.job_id}", reason=reason)
-        with recorded(change) as recording:
-            job = starting.cancel(self.job_id, call.principal.name)
-            recording.after = {"state": str(job.state), "done": job.done, "failed": job.failed}
-        return Job.of(job)
+        return Job.of(operations.cancel(self.actor(), self.job_id, reason))
 
 
 def _items(job_id: int, query: ListJobItems) -> JobItemPage:

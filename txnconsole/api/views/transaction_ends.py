@@ -32,6 +32,7 @@ from txnconsole.api.structs.transactions import (
 )
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import transactions as operations
 from txnconsole.queue.wakeup import wake_finalizer
 
 
@@ -87,17 +88,17 @@ class CommitOfTransaction(TransactionEndpoint):
         Only the owner may commit. Repeating a commit is success; after an abort it answers 409
         `InvalidTxnStatus`.
         """
-        with recorded(self._change("transaction.commit")) as recording:
+        change = Change(self.actor(), "transaction.commit", f"transaction:{self.txn_id}")
+        with recorded(change) as recording:
             if call.principal.owner_filter is None:
                 _require_owner(self.visible(), call.principal)
             decided = engine().coordinator.end(
                 self.txn_id, TxnAction.COMMIT, owner=call.principal.name
             )
             recording.after = {"status": decided.status}
-        return _carry_out(decided, call.body.wait_ms)
-
-    def _change(self, action: str) -> Change:
-        return Change(self.actor(), action, f"transaction:{self.txn_id}")
+        if decided.status not in ENDED:
+            wake_finalizer(self.txn_id.tc_id)
+        return _ended_within(call.body.wait_ms, decided)
 
 
 class AbortOfTransaction(TransactionEndpoint):
@@ -114,21 +115,14 @@ class AbortOfTransaction(TransactionEndpoint):
         is success; after a commit it answers 409 `InvalidTxnStatus`.
         """
         reason = call.body.reason.strip()
-        change = Change(
-            self.actor(), "transaction.abort", f"transaction:{self.txn_id}", reason=reason
+        decided = operations.abort(
+            self.actor(),
+            self.txn_id,
+            reason,
+            end_reason=lambda before: _end_reason(before, call.principal, reason),
+            owner=call.principal.owner_filter,
         )
-        with recorded(change) as recording:
-            before = self.visible()
-            recording.before = {"status": before.status, "owner": before.owner}
-            decided = engine().coordinator.end(
-                self.txn_id,
-                TxnAction.ABORT,
-                reason=_end_reason(before, call.principal, reason),
-                detail=reason or None,
-                owner=call.principal.owner_filter,
-            )
-            recording.after = {"status": decided.status}
-        return _carry_out(decided, call.body.wait_ms)
+        return _ended_within(call.body.wait_ms, decided)
 
 
 class DeadlineOfTransaction(TransactionEndpoint):
@@ -218,11 +212,10 @@ def _end_reason(before: EngineTransaction, principal: Principal, reason: str) ->
     return EndReason.OPERATOR
 
 
-def _carry_out(decided: EngineTransaction, wait_ms: int) -> Transaction:
-    """Have the decision carried out, and wait for that if the caller wants to."""
+def _ended_within(wait_ms: int, decided: EngineTransaction) -> Transaction:
+    """Wait until the decision is carried out, if the caller wants to."""
     if decided.status in ENDED:
         return Transaction.of(decided)
-    wake_finalizer(decided.txn_id.tc_id)
     with place_to_wait(wait_ms) as granted_ms:
         if granted_ms > 0:
             decided = engine().coordinator.wait_for_end(decided.txn_id, wait_ms=granted_ms)

@@ -11,13 +11,14 @@ from django.views.decorators.http import require_http_methods
 from engine.model.errors import EngineError
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction, TxnStatus
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import ReasonForm
-from txnconsole.console.operator_actions import abort_transaction
-from txnconsole.console.page import ConsoleRequest, forbidden, page, show
+from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations import transactions as operations
+from txnconsole.request_log import about
 
 #: Partitions of which the dialog tells everything; of more it tells what moves.
 DETAILED, NAMED = 5, 5
@@ -39,8 +40,16 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     form = ReasonForm(request.POST)
     if not form.is_valid():
         return _dialog(request, found, form, status=422)
+    about(txn_id)
+
+    def end_reason(before: Transaction) -> EndReason:
+        own = before.owner == request.principal.name
+        return EndReason.CLIENT if own else EndReason.OPERATOR
+
     try:
-        abort_transaction(request, txn_id, form.cleaned_data["reason"])
+        operations.abort(
+            actor_of(request), txn_id, form.cleaned_data["reason"], end_reason=end_reason
+        )
     except EngineError as error:
         form.add_error(None, error.message)
         return _dialog(request, found, form, status=503 if error.retryable else 409)

@@ -12,7 +12,6 @@ from django.views.decorators.http import require_GET, require_http_methods
 from engine.model.errors import EngineError
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Change, recorded
 from txnconsole.console import bulk_abort
 from txnconsole.console.bulk_limits import ADMINS_MOST, OPERATORS_MOST, most_at_once
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
@@ -23,6 +22,7 @@ from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import starting
 from txnconsole.jobs.bulk_abort import BULK_ABORT
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
+from txnconsole.operations import jobs as operations
 
 #: Above so many the number is typed, so that nobody aborts hundreds by habit.
 TYPED_ABOVE = 20
@@ -209,17 +209,9 @@ def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
         back=reverse("console:bulk-job", args=[job_id]),
         harm=True,
     )
-    actor = actor_of(request)
 
     def change(form: ReasonForm) -> Outcome:
-        reason = form.cleaned_data["reason"]
-        with recorded(Change(actor, "job.cancel", f"job:{job_id}", reason=reason)) as recording:
-            ended = starting.cancel(job_id, request.principal.name)
-            recording.after = {
-                "state": str(ended.state),
-                "done": ended.done,
-                "failed": ended.failed,
-            }
+        ended = operations.cancel(actor_of(request), job_id, form.cleaned_data["reason"])
         return Outcome(
             title=f"Job {job_id} stops", lines=[f"{ended.done:,} of {ended.total:,} are done."]
         )
