@@ -129,6 +129,18 @@ def test_the_overview_names_the_broker(
     assert "Nothing holds readers back" not in text
 
 
+def test_the_pages_of_transactions_say_which_broker_they_could_not_ask(
+    orders: Orders, viewer: Client, engine: Engine
+) -> None:
+    away = engine.topics.get(TOPIC).brokers[0]
+    with unreachable(engine, away):
+        for part in ("", "/timeline", "/lineage"):
+            text = viewer.get(f"/transactions/{orders.open}{part}").content.decode()
+            assert f"<b>{away} cannot be asked</b>" in text, part
+        text = viewer.get("/transactions/hanging").content.decode()
+        assert f"<b>{away} could not be looked at</b>" in text
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_page_waits_once_for_a_broker_that_is_away_and_none_fails(
     orders: Orders, engine: Engine, db: None, monkeypatch: pytest.MonkeyPatch, number: int

@@ -74,7 +74,9 @@ def test_a_broker_that_is_away_leaves_the_rest(
 ) -> None:
     broker = engine.topics.get(TOPIC).brokers[1]
     with unreachable(engine, broker):
-        assert f"{broker} cannot be reached" in words(viewer, HERE)
+        one = words(viewer, HERE)
+        assert f"{broker} cannot be reached" in one
+        assert "Its partitions are missing below." in one
         text = words(viewer, "/subscriptions")
         assert f"{broker} cannot be reached" in text
         assert str(orders.subscription) in text

@@ -50,7 +50,10 @@ def test_partitions_of_a_broker_that_is_away_say_so_beside_the_others(
         assert "Partition 1 broker" in text
         assert "Cannot be read now" in text
         assert str(orders.open) in text
-        assert "cannot be reached" in words(viewer, "/topics")
+        assert "Its partitions are not counted." in text
+        listed = words(viewer, "/topics")
+        assert "cannot be reached" in listed
+        assert "What it has is not counted below." in listed
 
 
 def test_an_administrator_creates_a_topic_with_a_reason(engine: Engine, admin: Client) -> None:
