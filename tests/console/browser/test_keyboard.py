@@ -75,6 +75,7 @@ def stand_still(page: Page) -> None:
     if live.count():
         live.evaluate("button => button.click()")  # Without the focus.
         expect(live).to_have_attribute("data-state", "paused")
+    expect(page.locator(".htmx-request")).to_have_count(0)
 
 
 def walk(page: Page, key: str) -> list[str]:
