@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from engine.model.txn_id import TxnID
-from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.conftest import Producer, Watched, stop_clock
 
 pytestmark = pytest.mark.browser
 
@@ -61,8 +60,7 @@ def test_keys_lead_to_pages_and_search(watched: Watched, producer: Producer) -> 
     page.clock.install()
     txn_id = TxnID.parse(producer.begin())
     page.goto("/")
-    # The second key counts for a moment only, however late it comes.
-    page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))
+    stop_clock(page)  # The second key counts for a moment only.
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.wait_for_url("**/transactions")

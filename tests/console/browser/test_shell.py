@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import Producer, Watched, hold
+from tests.console.browser.conftest import Producer, Watched, hold, stop_clock
 
 pytestmark = pytest.mark.browser
 
@@ -99,7 +98,7 @@ def test_what_answers_an_earlier_text_does_not_replace_what_a_later_one_offers(
     held = hold(page, for_all)
     with page.expect_request(for_all):
         page.keyboard.press("Control+k")
-    page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))  # The next is not asked yet.
+    stop_clock(page)  # The next is not asked yet.
     page.keyboard.type("shortcuts")
     options = page.get_by_role("dialog", name="Commands").get_by_role("option")
     expect(options).to_have_count(1)
