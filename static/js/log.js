@@ -74,6 +74,8 @@ let resyncing = 0;
 let lastRead = -RESYNC_MS;
 /** The window that is being read: what gives it up, and the frames that have come since it was asked for. */
 let reading = null;
+/** The offset that is to have the focus when the window with it has been read, whoever reads it. */
+let wanted = null;
 
 /** Reads the window again, at most every two seconds however often it is asked for. */
 function resync(now = false) {
@@ -103,6 +105,8 @@ async function readWindow() {
     live.seen();
     showAll();
     if (waiting.length) flush();
+    if (wanted !== null) strip.focus(wanted);
+    wanted = null;
   } finally {
     if (reading === mine) reading = null;
   }
@@ -144,12 +148,12 @@ async function showPlace(isFocused) {
   const at = query.get("at");
   one("#follow").hidden = at === null;
   one("#at").value = at ?? "";
+  wanted = at !== null && isFocused ? Number(at) : null;
   try {
     await readWindow();
-  } catch {
-    return;  // Said by the page, or given up for a later place.
+  } catch (error) {
+    if (error.name !== "AbortError") wanted = null;  // Said by the page; else given up for a later reading.
   }
-  if (at !== null && isFocused) strip.focus(Number(at));
 }
 
 /** Moving along the line of the whole partition is one step, however long it is: it asks for no focus. */

@@ -106,6 +106,7 @@ export class Charts {
   #visible = true;
   #drawing = false;
   #next = 0;
+  #later = 0;
   #slow = 0;
   #revision = 0;
 
@@ -140,6 +141,7 @@ export class Charts {
 
   async draw({ now = false } = {}) {
     const early = !now && performance.now() < this.#next;
+    if (early || this.#drawing) this.#drawLater();
     if (early || this.#drawing || !this.#visible || document.hidden || !this.#figures) return;
     this.#drawing = true;
     const started = performance.now();
@@ -150,6 +152,15 @@ export class Charts {
     this.#next = started + (this.#slow >= 2 ? EVERY_MS_SLOW : EVERY_MS) - 100;
     this.#drawing = false;
     this.#describe();
+  }
+
+  /** What comes too early is drawn when its time has come: nothing may come after it. */
+  #drawLater() {
+    const pause = this.#drawing ? EVERY_MS : this.#next - performance.now();
+    this.#later ||= setTimeout(() => {
+      this.#later = 0;
+      this.draw();
+    }, pause);
   }
 
   async #react(element, figure, fill) {

@@ -116,9 +116,10 @@ export class Strip extends EventTarget {
     if (wanted !== this.#pinned) {
       this.grid.classList.toggle("pinning", wanted !== null && base - wanted > columns);
       all(".pinned, .gap", this.grid).forEach((row) => row.remove());
-      this.#pinned = wanted;
+      this.#pinned = null;
       if (wanted === null) return true;
       if (!this.log.entries.has(Math.max(wanted, summary.start))) return false;
+      this.#pinned = wanted;
       const row = this.#row(wanted);
       row.classList.add("pinned");
       all(".cell", row).forEach((cell) => this.#paint(cell));

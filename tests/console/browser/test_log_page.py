@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.console.browser.conftest import Producer, Watched, hold
+from tests.console.browser.conftest import PATIENCE, Producer, Watched, hold
 from tests.server import Served
 
 pytestmark = pytest.mark.browser
@@ -274,7 +274,7 @@ def test_a_page_is_renewed_as_often_as_one_has_chosen(watched: Watched, producer
     page.reload()
     expect(last).to_have_text("1")
     expect(pace).to_have_value("60")
-    expect(age).to_have_text("now")
+    expect(age).to_have_text("now", timeout=2 * PATIENCE)  # Again in a minute, if it was missed.
     producer.produce("third")
     expect(age).to_have_text(re.compile(r"^([4-9]|[1-5]\d) s ago"))
     page.keyboard.press("Control+k")
@@ -395,3 +395,97 @@ def test_what_comes_while_a_window_is_read_is_not_lost(
     expect(cell(page, 0)).to_be_focused()
     expect(figure(page, "last")).to_have_text("1")
     expect(cell(page, 1)).to_have_attribute("data-v", "delivered")
+
+
+def let_go(page: Page, address: str, held: list[Route]) -> None:
+    """Have all requests to an address answered, those that were held and those to come."""
+    page.route(address, lambda route: route.continue_())
+    for route in held:
+        route.continue_()
+
+
+#: What the channel says when frames were lost.
+_RESYNC = """
+async () => {
+  const { live } = await import("/static/js/live.js");
+  live.dispatchEvent(new Event("resync"));
+}
+"""
+
+
+def test_who_goes_to_an_offset_comes_there_also_when_the_window_is_read_again_meanwhile(
+    watched: Watched, producer: Producer
+) -> None:
+    for _ in range(12):
+        producer.produce(*map(str, range(64)))
+    page = open_log(watched, producer)
+    window = "**/log/window?at=130"
+    held = hold(page, window)
+    page.get_by_label("Go to offset").fill("130")
+    with page.expect_request(window):
+        page.keyboard.press("Enter")
+    with page.expect_request(window):
+        page.evaluate(_RESYNC)
+    let_go(page, window, held)
+    expect(cell(page, 130)).to_be_focused()
+
+
+#: Marks the body when another frame has been drawn.
+_MARK = """
+async () => {
+  const { live } = await import("/static/js/live.js");
+  const drawn = () => requestAnimationFrame(() => (document.body.dataset.drawn = ""));
+  live.addEventListener("delta", drawn, { once: true });
+}
+"""
+
+
+def test_what_comes_while_the_row_of_the_stable_position_is_read_is_drawn_after_it(
+    watched: Watched, producer: Producer
+) -> None:
+    """The stable position has moved to where the page knows no entry."""
+    first, second = producer.begin(), producer.begin()
+    producer.produce("first", txn_id=first)
+    producer.produce(*map(str, range(200)))
+    producer.produce("second", txn_id=second)
+    for _ in range(2):
+        producer.produce(*map(str, range(300)))
+    page = open_log(watched, producer)
+    window = "**/log/window"
+    held = hold(page, window)
+    with page.expect_request(window):
+        producer.end(first, "abort")
+    page.evaluate(_MARK)
+    producer.produce("later")
+    expect(page.locator("body")).to_have_attribute("data-drawn", "")
+    let_go(page, window, held)
+    expect(figure(page, "last")).to_have_text("803")
+    expect(page.locator(".flag")).to_have_text("stable 200")
+    expect(cell(page, 803)).to_be_visible()
+
+
+#: Two frames of a message each, one right after the other.
+_TWO_FRAMES = """
+async () => {
+  const { live } = await import("/static/js/live.js");
+  const { summary } = JSON.parse(document.getElementById("window").textContent);
+  for (const offset of [summary.last + 1, summary.last + 2]) {
+    const now = { ...summary, last: offset, stable: offset, now: summary.now + offset };
+    const entries = [[offset, "m", null, "", 0, 1]];
+    const detail = { from: offset, entries, txns: {}, summary: now };
+    live.dispatchEvent(new CustomEvent("delta", { detail }));
+    await new Promise(requestAnimationFrame);
+  }
+}
+"""
+
+
+def test_the_charts_show_the_last_that_came_though_nothing_comes_after_it(
+    watched: Watched, producer: Producer
+) -> None:
+    producer.produce("a", "b")
+    page = open_log(watched, producer)
+    text = page.locator("#positions-text")
+    expect(text).to_contain_text("Last position 1,")
+    page.evaluate(_TWO_FRAMES)
+    expect(text).to_contain_text("Last position 3,")
