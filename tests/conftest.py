@@ -115,6 +115,8 @@ def databases(postgres: EmbeddedPostgres) -> Iterator[Databases]:
     found.keep_seeds()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("engine.postgres.database.ConnectionPool", KeptPool)
+        # However slow the machine is, a run hears of what its brokers did.
+        patch.setattr("engine.coordinator.finalization._PATIENCE_SECONDS", 60.0)
         yield found
     wiring.close()
 
@@ -152,7 +154,10 @@ def valkey(server_directory: Path) -> Iterator[EmbeddedValkey]:
     )
     server.start()
     app.conf["broker_url"] = server.url.replace("unix://", "redis+socket://")
-    yield server
+    with pytest.MonkeyPatch.context() as patch:
+        # However slow the machine is, it answers.
+        patch.setattr("txnconsole.queue.connection._TIMEOUT", 60.0)
+        yield server
     server.stop()
 
 

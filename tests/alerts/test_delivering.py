@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 
+import httpx
 import pytest
 from django.conf import settings
 from django.core import mail as outbox
@@ -35,6 +36,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     monkeypatch.setattr(settings, "ALERTS_PRIVATE_ADDRESSES", True)
+    # However slow the machine is, it answers in time, and what is due is sent in one slice.
+    monkeypatch.setattr("txnconsole.alerts.webhook._WHOLE_SECONDS", 60.0)
+    monkeypatch.setattr("txnconsole.alerts.webhook._TIMEOUT", httpx.Timeout(60.0))
+    monkeypatch.setattr(delivering, "_SLICE_SECONDS", 3600.0)
     with Receiver().running() as running:
         yield running
 
@@ -130,8 +135,9 @@ def test_a_receiver_can_check_the_signature_as_the_documentation_says(receiver: 
 
 
 def test_a_failed_message_is_tried_again_later_and_later_until_it_is_dead(
-    receiver: Receiver,
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(delivering, "_FIRST_PAUSE_SECONDS", 900.0)
     receiver.statuses = [500]
     message = queued(webhook(url=receiver.url))
     for attempts in range(1, MAX_ATTEMPTS + 1):

@@ -302,7 +302,7 @@ def test_a_call_whose_first_is_still_under_way_is_told_to_come_back(
 
     def slow(**options: object) -> object:
         inside.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return open_really(**options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(engine.coordinator, "open", slow)
@@ -314,7 +314,7 @@ def test_a_call_whose_first_is_still_under_way_is_told_to_come_back(
 
     thread = threading.Thread(target=call)
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(60)
     early = post(program, "/transactions", {}, "k")
     go_on.set()
     thread.join()

@@ -13,7 +13,7 @@ from tests.client.faults import TOPIC, FaultyLog, async_client, client
 from txnconsole.client import BatchLimits, InvalidTxnStatus, TransactionAborted
 
 LIMITS = BatchLimits(linger=0.001)
-WAIT = 30.0
+WAIT = 60.0
 
 
 class WatchedLog(FaultyLog):

@@ -108,7 +108,7 @@ def test_one_trace_leads_from_the_request_over_the_queue_to_every_marker(
     app.loader.import_default_modules()
     with start_worker(app, pool="solo", perform_ping_check=False, loglevel="WARNING"):
         TraceMiddleware(view)(RequestFactory().post("/x", headers={"traceparent": GIVEN}))
-        ended = engine.coordinator.wait_for_end(txn, wait_ms=20_000)
+        ended = engine.coordinator.wait_for_end(txn, wait_ms=120_000)
     assert ended.status is TxnStatus.COMMITTED
 
     request, decide = spans.only("POST"), spans.only("decide")

@@ -52,7 +52,7 @@ def test_who_comes_while_a_worker_is_at_it_sends_no_message(queue: redis.Redis) 
 def test_a_worker_that_waits_is_woken_by_the_first_who_comes(queue: redis.Redis) -> None:
     turn = begin()
     with ThreadPoolExecutor(1) as worker:
-        waiting = worker.submit(take, turn, wait=0.9)
+        waiting = worker.submit(take, turn, wait=30.0)
         for _ in iter(lambda: queue.info("clients")["blocked_clients"], 1):
             pass
         wake_finalizer(3)

@@ -48,12 +48,17 @@ def session() -> str:
     return signed_in("viewer").session.session_key or ""
 
 
-def follow(session: str, scenario: Callable[[AsyncIterator[str], Hub], object]) -> None:
+def follow(
+    session: str,
+    scenario: Callable[[AsyncIterator[str], Hub], object],
+    *,
+    recheck_seconds: float = 0,
+) -> None:
     """Run a scenario over a stream that checks its session before every frame."""
 
     async def run() -> None:
         hub = Hub(interval=0.01)
-        stream = frames(CHANNEL, session, get_hub=lambda: hub, recheck_seconds=0)
+        stream = frames(CHANNEL, session, get_hub=lambda: hub, recheck_seconds=recheck_seconds)
         async with asyncio.timeout(60), aclosing(stream):  # type: ignore[type-var]
             await scenario(stream, hub)  # type: ignore[misc]
         assert hub.streams == 0
@@ -68,7 +73,7 @@ def test_a_stream_begins_with_the_pause_before_a_retry(session: str) -> None:
         assert "event: delta" in await anext(stream)
         assert hub.streams == 1
 
-    follow(session, scenario)
+    follow(session, scenario, recheck_seconds=3600)  # While it checks, more may come than it keeps.
 
 
 def reason_of(text: str) -> str:
