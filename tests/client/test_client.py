@@ -28,7 +28,7 @@ from txnconsole.client import (
     partition_for_key,
 )
 
-ENDED = 30.0
+ENDED = 60.0
 
 
 def test_committed_messages_are_read_in_the_order_in_which_they_were_sent(
@@ -36,7 +36,7 @@ def test_committed_messages_are_read_in_the_order_in_which_they_were_sent(
 ) -> None:
     topic = server.topic(partitions=2)
     producer = admin.producer(topic, limits=BatchLimits(messages=3))
-    with admin.transaction(timeout=30, client="test", properties={"why": "test"}) as txn:
+    with admin.transaction(timeout=600, client="test", properties={"why": "test"}) as txn:
         for number in range(10):
             producer.send(b"\xff%d" % number, key="UA", properties={"n": str(number)}, txn=txn)
     txn.commit(wait=ENDED)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.client.proxy import Fault, Hurting, hurting
-from tests.server import Served
+from tests.server import Served, eventually
 from txnconsole.client import (
     AsyncClient,
     AsyncTransportOptions,
@@ -71,6 +71,7 @@ def test_the_client_loses_and_doubles_nothing(
             done += client.process(
                 source, "s", to=target, transform=twice, max_messages=4, wait=5, until_empty=True
             ).received
+    _await_committed(admin, topics)
     check(admin, topics)
 
 
@@ -110,11 +111,9 @@ def test_the_asynchronous_client_loses_and_doubles_nothing(
 
 def _await_committed(admin: Client, topics: tuple[str, str]) -> None:
     """Wait until what was decided is carried out in the target's partition."""
-    reader = admin.reader(topics[1], 0)
-    for _ in range(len(MESSAGES)):
-        if (
-            admin.partition(topics[1], 0).stable_position
-            >= admin.partition(topics[1], 0).last_offset
-        ):
-            return
-        reader.fetch(wait=5)
+
+    def carried_out() -> bool:
+        target = admin.partition(topics[1], 0)
+        return target.stable_position >= target.last_offset
+
+    assert eventually(carried_out)

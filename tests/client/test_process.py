@@ -9,7 +9,7 @@ import pytest
 from tests.server import Served
 from txnconsole.client import Client, Message, NewMessage
 
-ENDED = 30.0
+ENDED = 60.0
 
 
 def prepared(server: Served, admin: Client, count: int) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from tests.server import Served
 from txnconsole.client import Client, Reader, Transaction
 from txnconsole.client.reader import Order
 
-ENDED = 30.0
+ENDED = 60.0
 
 
 def payloads(reader: Reader) -> list[bytes]:
@@ -25,7 +25,7 @@ def test_both_filters_and_both_orders_give_the_committed_messages(
         producer.send(text, txn=txn)
         producer.flush()
 
-    slow, gone, quick = (admin.transaction(timeout=60) for _ in range(3))
+    slow, gone, quick = (admin.transaction(timeout=600) for _ in range(3))
     send(b"before")
     send(b"gone", gone)
     send(b"quick 1", quick)

@@ -227,6 +227,7 @@ def test_the_idle_time_of_a_timeline_is_hidden_and_stays_so(
     with page.expect_request(re.compile(r"/timeline$")):
         hide.uncheck()
     expect(page.locator("#timeline .annotation")).to_have_count(0)
+    page.unroute_all(behavior="wait")  # The page goes on asking.
 
 
 def test_of_two_timelines_the_one_that_was_asked_for_last_is_shown(
