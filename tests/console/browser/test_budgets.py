@@ -31,9 +31,15 @@ async (only) => (await axe.run(document, {runOnly: only, resultTypes: ["violatio
   .map(({ id, nodes }) =>
     id + ": " + nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | "))
 """
+#: By address: what the page reads again, the longer one looks at it, is no part of the visit.
 _BYTES = """
-() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
-  .map((entry) => entry.encodedBodySize)
+() => {
+  const found = new Map();
+  for (const kind of ["navigation", "resource"])
+    for (const { name, encodedBodySize } of performance.getEntriesByType(kind))
+      if (!found.has(name)) found.set(name, encodedBodySize);
+  return [...found.values()];
+}
 """
 _WIDTH = "document.documentElement.scrollWidth"
 #: Where state is told by more than words, and must be without colours too.
