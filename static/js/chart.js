@@ -1,6 +1,8 @@
 // What all charts share: the server gives traces and axes, colours and type come from the style
 // sheet, so that a chart follows the theme. Plotly itself is loaded by the pages that draw.
 
+import { all } from "./dom.js";
+
 export const CONFIG = { displayModeBar: false, showAxisDragHandles: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
 
 const probe = document.createElement("span");
@@ -42,10 +44,23 @@ export function note(text, y, token, more = {}) {
   return { x: 1, xref: "paper", y, yref: "y", text, xanchor: "left", xshift: 6, showarrow: false, font: font(token), ...more };
 }
 
+/** On paper charts have the colours of the light theme. All are drawn at once: what comes later is not printed. */
+export const paper = matchMedia("print");
+
 /** Calls back when the colours have changed. */
 export function onTheme(draw) {
   document.addEventListener("theme", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  paper.addEventListener("change", () => {
+    draw();
+    all(".main-svg").forEach(fit);
+  });
+}
+
+/** A chart is as wide as the screen's page is: the paper's style sheet draws it to its measure. */
+function fit(svg) {
+  if (paper.matches) svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+  else svg.removeAttribute("viewBox");
 }
 
 const zone = document.documentElement.dataset.zone ?? "UTC";

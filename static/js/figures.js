@@ -1,7 +1,7 @@
 // The charts of what the job `metrics` has computed. They are read once: a run replaces figures
 // every few minutes at most, and a page that is read again shows them.
 
-import { colour, CONFIG, dressed, font, note, onTheme, shownTime, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, font, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { brief, count } from "./format.js";
 import "./shell.js";
@@ -83,7 +83,8 @@ function table(name) {
 async function drawAll() {
   for (const name of Object.keys(series.figures)) {
     describe(name);
-    await draw(name);
+    const drawn = draw(name);
+    if (!paper.matches) await drawn;
   }
 }
 

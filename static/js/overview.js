@@ -1,7 +1,7 @@
 // The overview's charts: rates, unfinished transactions, durations, the oldest. The server samples
 // every few seconds, so the charts read again every ten; figures and tables come by the channel.
 
-import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { brief } from "./format.js";
 import { askJson, freshness } from "./freshness.js";
@@ -116,12 +116,14 @@ async function draw() {
   if (!figures || !series?.at.length || document.hidden) return;
   for (const name of Object.keys(shown)) {
     describe(name);
-    if (!visible.has(name)) continue;
-    await Plotly.react(one(`#${name}`), figures[name].data, layoutOf(name), CONFIG);
+    if (!visible.has(name) && !paper.matches) continue;
+    const drawn = Plotly.react(one(`#${name}`), figures[name].data, layoutOf(name), CONFIG);
     one(`#${name}`).removeAttribute("aria-busy");
+    if (paper.matches) continue;
+    await drawn;
     await new Promise((resolve) => setTimeout(resolve, 0));
   }
-  if (visible.has("durations")) drawHeatmap(one("#durations"), series);
+  if (visible.has("durations") || paper.matches) drawHeatmap(one("#durations"), series);
   describeHeat();
 }
 

@@ -1,7 +1,7 @@
 // The two charts of the log page. The server gives traces and axes; data comes from the log and
 // colours from the style sheet. Drawn at most once a frame, only in sight, one chart a task.
 
-import { colour, CONFIG, dressed, font, note, onTheme, shownTime, transparent } from "../chart.js";
+import { colour, CONFIG, dressed, font, note, onTheme, paper, shownTime, transparent } from "../chart.js";
 import { all, h, one, setText } from "../dom.js";
 import { count } from "../format.js";
 import { ENDED, FIRST, LAST, STATE } from "./model.js";
@@ -142,11 +142,15 @@ export class Charts {
   async draw({ now = false } = {}) {
     const early = !now && performance.now() < this.#next;
     if (early || this.#drawing) this.#drawLater();
-    if (early || this.#drawing || !this.#visible || document.hidden || !this.#figures) return;
+    const waits = early || this.#drawing || !this.#visible || document.hidden;
+    if (!this.#figures || (waits && !paper.matches)) return;
     this.#drawing = true;
     const started = performance.now();
-    await this.#react(this.positions, this.#figures.positions, positionsFigure);
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    const drawn = this.#react(this.positions, this.#figures.positions, positionsFigure);
+    if (!paper.matches) {
+      await drawn;
+      await new Promise((resolve) => setTimeout(resolve, 0));
+    }
     await this.#react(this.spans, this.#figures.spans, spansFigure);
     this.#slow = performance.now() - started > 2 * SLOW_DRAW_MS ? this.#slow + 1 : 0;
     this.#next = started + (this.#slow >= 2 ? EVERY_MS_SLOW : EVERY_MS) - 100;
