@@ -361,7 +361,7 @@ if (!live && again(document)) {
 const box = one("#q");
 box?.addEventListener("focus", async () => {
   const found = await finder("#q", "#finds");
-  if (box.value) found.ask();
+  if (box.value && document.activeElement === box) found.ask();
 });
 box?.addEventListener("blur", () => loaded["#q"]?.close());
 one("[data-palette]")?.addEventListener("click", (event) => {

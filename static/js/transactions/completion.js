@@ -92,6 +92,7 @@ function take(index) {
 function onKey(event) {
   if (list.hidden) {
     if (event.key === "ArrowDown") open();
+    else if (event.key === "Escape") close();  // Also to what is still asked for.
     return;
   }
   if (event.key === "ArrowDown") move(1);

@@ -113,6 +113,24 @@ def test_what_answers_an_earlier_text_does_not_replace_what_a_later_one_offers(
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
 
 
+def test_who_has_left_the_search_box_is_suggested_nothing(watched: Watched) -> None:
+    """However late what suggests has been loaded."""
+    page = watched.page
+    page.clock.install()
+    page.goto("/search?q=public")
+    asked, script = hold(page, "**/search/suggest?*"), "**/finder.js"
+    held = hold(page, script)
+    with page.expect_request(script):
+        page.locator("#q").focus()
+    page.locator("#main").focus()
+    expect(page.locator("#main")).to_be_focused()
+    held.pop().continue_()
+    expect(page.locator("#q")).to_have_role("combobox")
+    page.clock.run_for(1000)
+    page.evaluate("fetch('/healthz').then((answer) => answer.text())")
+    assert asked == []
+
+
 @pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 800}}])
 def test_on_a_narrow_screen_all_pages_are_a_tap_away(
     watched: Watched, options: dict[str, Any]

@@ -84,6 +84,23 @@ def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: 
     expect(own).to_have_count(0)
 
 
+def test_who_has_closed_the_list_is_not_offered_what_is_answered_after_that(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    page.goto("/transactions")
+    query, asked = page.get_by_role("combobox", name="Query"), re.compile("part=")
+    held = hold(page, asked)
+    with page.expect_request(asked):
+        query.fill("topic:public")
+    query.press("Escape")
+    with page.expect_response(asked) as answered:
+        held.pop().fulfill(json={"values": [producer.topic]})
+    answered.value.finished()
+    page.evaluate("fetch('/search/suggest?q=later').then((answer) => answer.text())")
+    expect(page.locator("#query-options")).to_be_hidden()
+
+
 def test_a_transaction_tells_its_whole_story(
     watched: Watched, producer: Producer, server: Served
 ) -> None:
