@@ -88,7 +88,7 @@ def test_a_request_that_waits_on_purpose_asks_again_and_waits_for_the_broker_onc
         return connect(timeout)
 
     monkeypatch.setattr(pool, "getconn", counted)
-    body = {"consumer": "d", "wait_ms": 50}
+    body = {"consumer": "d", "wait_ms": 500}
     assert world.post(f"{_SUBSCRIPTION}/receive", body).json == {"messages": []}
     assert len(patience) > 1
     assert patience[1:] == [0.1] * len(patience[1:])
