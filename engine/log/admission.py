@@ -26,10 +26,12 @@ def check(
     settings: EngineSettings,
     partition: PartitionName,
     messages: Sequence[NewMessage],
+    *,
+    packed_bytes: int,
     producer_name: str | None,
     sequence_id: int | None,
 ) -> None:
-    """Refuse a batch that cannot be stored.
+    """Refuse a batch that cannot be stored; packed it has so many bytes.
 
     Raises:
         InvalidRequest: it is empty, for the engine's own topic, or its sequence id cannot be.
@@ -49,6 +51,9 @@ def check(
         raise PayloadTooLarge(
             f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}."
         )
+    # A batch has every byte of its messages, so one within both limits need not be looked into.
+    if packed_bytes <= min(settings.max_message_bytes, settings.max_batch_bytes):
+        return
     _check_sizes(settings, [len(message.payload) for message in messages], "payload")
     beside = [
         len((message.key or "").encode()) + (_size(message.properties) if message.properties else 0)

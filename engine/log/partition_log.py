@@ -80,11 +80,19 @@ class PartitionLogs(LogReader):
             SequenceOutOfOrder: below the producer's last one and no known duplicate.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
         """
-        check(self._settings, partition, messages, producer_name, sequence_id)
+        packed = batch.pack(messages)
+        check(
+            self._settings,
+            partition,
+            messages,
+            packed_bytes=len(packed),
+            producer_name=producer_name,
+            sequence_id=sequence_id,
+        )
         location = self.locate(partition)
         stored = Batch(
             messages=len(messages),
-            body=batch.encode(messages),
+            body=batch.compressed(packed),
             producer_name=producer_name,
             sequence_id=sequence_id,
             tc_id=txn_id.tc_id if txn_id else None,

@@ -53,9 +53,19 @@ class _Codec(threading.local):
 _codec = _Codec()
 
 
+def pack(messages: Sequence[NewMessage]) -> bytes:
+    """A batch in MessagePack: longer than everything in it together."""
+    return _encoder.encode(messages)
+
+
+def compressed(packed: bytes) -> bytes:
+    """The stored form of a packed batch."""
+    return _VERSION + _codec.compress(packed)
+
+
 def encode(messages: Sequence[NewMessage]) -> bytes:
     """Encode a batch for storage."""
-    return _VERSION + _codec.compress(_encoder.encode(messages))
+    return compressed(pack(messages))
 
 
 def decode(body: bytes) -> list[NewMessage]:

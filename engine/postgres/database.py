@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, LiteralString, TypeVar
 
-import psycopg
 from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
 from engine.postgres import absences, deadlines, offsets
+from engine.postgres.connection import Connection
 from engine.postgres.prepared import Prepared, forget
 from engine.postgres.taking import Taking
 from engine.sql import queries
@@ -44,9 +45,7 @@ class Session:
         TimeLimitExceeded: from every method, when the deadline has passed.
     """
 
-    def __init__(
-        self, connection: psycopg.Connection[Row], statements: Mapping[str, LiteralString]
-    ) -> None:
+    def __init__(self, connection: Connection, statements: Mapping[str, LiteralString]) -> None:
         self._connection = connection
         self._queries = statements
 
@@ -143,9 +142,9 @@ class Database:
         for file in ("session", *files):
             self._queries |= queries(file)
         self._unavailable = unavailable
-        self._taking = Taking()
         self._pool = ConnectionPool(
             url,
+            connection_class=Connection,
             min_size=0,
             max_size=pool_size,
             timeout=3,
@@ -173,8 +172,10 @@ class Database:
                 " -c enable_seqscan=off -c enable_bitmapscan=off",
             },
         )
+        self._taking = Taking(self._pool)
 
     def close(self) -> None:
+        self._taking.dismiss()
         self._pool.close()
 
     @contextlib.contextmanager
@@ -194,14 +195,17 @@ class Database:
             EngineError: the database cannot be reached or refuses (see ``unavailable``).
             TimeLimitExceeded: the caller's deadline has passed, or the statement took too long.
         """
-        with self._translated():
+        try:
             deadlines.check()
             self._check_presence()
-            connection = self._taking.connection(self._pool)
+            connection = self._taking.take()
             try:
                 return statement.ask(connection, *values)
             finally:
-                self._pool.putconn(connection)
+                self._taking.give(connection)
+        except pg.Error as error:
+            self._translate(error)
+            raise
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -236,19 +240,22 @@ class Database:
             with self._borrowed() as connection, _transaction(connection):
                 return work(Session(connection, self._queries))
 
-    def _configure(self, connection: psycopg.Connection[Row]) -> None:
+    def _configure(self, connection: Connection) -> None:
         self.connections += 1
+        self._taking.welcome(connection)
         offsets.register(connection)
 
     @contextlib.contextmanager
-    def _borrowed(self) -> Iterator[psycopg.Connection[Row]]:
+    def _borrowed(self) -> Iterator[Connection]:
         self._check_presence()
-        connection = self._taking.connection(self._pool)
+        connection = self._taking.take()
         try:
-            with connection:
-                yield connection
+            yield connection
+        except BaseException:
+            _roll_back(connection)
+            raise
         finally:
-            self._pool.putconn(connection)
+            self._taking.give(connection)
 
     def _check_presence(self) -> None:
         if (reason := absences.reason(self.name)) is not None:
@@ -260,31 +267,37 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except pg.DataError as error:
+        except pg.Error as error:
+            self._translate(error)
+            raise
+
+    def _translate(self, error: pg.Error) -> None:
+        """Raise an error of the engine's instead of PostgreSQL's, if it has one."""
+        if isinstance(error, pg.DataError):
             # A number out of range, a NUL in a text: the caller's value, in PostgreSQL's words,
             # which tell no field.
             raise InvalidRequest(
                 f"A value cannot be stored: {_first_line(error)}", field=""
             ) from error
-        except pg.ForeignKeyViolation as error:
+        if isinstance(error, pg.ForeignKeyViolation):
             # What a row was to belong to has been deleted since it was looked up.
             raise self._unavailable(
                 f"{self.name} is deleting what this was about; try again."
             ) from error
-        except pg.FeatureNotSupported as error:
+        if isinstance(error, pg.FeatureNotSupported):
             # A migration has changed what a kept plan answers: on a connection that has outlived it
             # the statement would be refused for ever.
+            self._taking.dismiss()
             self._pool.drain()
             raise self._unavailable(f"{self.name} has been migrated; try again.") from error
-        except _OUT_OF_TIME as error:
+        if isinstance(error, _OUT_OF_TIME):
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}."
             ) from error
-        except (pg.DatabaseError, PoolTimeout) as error:
-            if not _is_lost(error):
-                raise
-            # After a server restart every pooled connection is dead: find out now, once.
-            with contextlib.suppress(PoolTimeout, pg.DatabaseError):
+        if _is_lost(error):
+            # After a server restart every connection is dead: find out now, once.
+            self._taking.dismiss()
+            with contextlib.suppress(pg.DatabaseError):
                 self._pool.check()
             reason = f"{self.name} cannot serve this now: {_first_line(error)}."
             if isinstance(error, PoolTimeout):
@@ -293,7 +306,7 @@ class Database:
 
 
 @contextlib.contextmanager
-def _transaction(connection: psycopg.Connection[Row]) -> Iterator[None]:
+def _transaction(connection: Connection) -> Iterator[None]:
     try:
         with connection.transaction():
             yield
@@ -302,11 +315,21 @@ def _transaction(connection: psycopg.Connection[Row]) -> Iterator[None]:
         raise
 
 
+def _roll_back(connection: Connection) -> None:
+    """Leave no transaction open that a script or a batch has begun."""
+    if connection.pgconn.transaction_status in (
+        TransactionStatus.INTRANS,
+        TransactionStatus.INERROR,
+    ):
+        with contextlib.suppress(pg.Error):
+            connection.rollback()
+
+
 def _is_lost(error: Exception) -> bool:
     """Whether the database cannot be reached. libpq tells of a statement that it could not send by
     an answer without a kind: the server's last word may have come before, and then the connection
     looks sound."""
-    return isinstance(error, (pg.OperationalError, PoolTimeout)) or type(error) is pg.DatabaseError
+    return isinstance(error, pg.OperationalError) or type(error) is pg.DatabaseError
 
 
 def _first_line(error: Exception) -> str:

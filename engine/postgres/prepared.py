@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, LiteralString, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import msgspec
-import psycopg
 from psycopg import errors as pg
 from psycopg import generators
 from psycopg.errors import error_from_result
@@ -19,12 +17,14 @@ from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from engine.model.ranges import Ranges
+from engine.postgres.connection import Connection
 
 _T = TypeVar("_T")
 
 _BINARY = 1
 _UNKNOWN_STATEMENT = b"26000"
 _SQLSTATE = 67  # libpq's PG_DIAG_SQLSTATE
+_DONE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 _int8 = struct.Struct(">q")
 _int4 = struct.Struct(">i")
@@ -123,13 +123,9 @@ def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
     return Type(type_.array_oid, 0, dump_array, load_array)
 
 
-#: What is prepared on which connection.
-_known: WeakKeyDictionary[psycopg.Connection[Any], set[Prepared]] = WeakKeyDictionary()
-
-
-def forget(connection: psycopg.Connection[Any]) -> None:
+def forget(connection: Connection) -> None:
     """What was prepared may be gone: with a rollback psycopg drops its own, and ours too."""
-    _known.pop(connection, None)
+    connection.prepared.clear()
 
 
 class Prepared:
@@ -157,9 +153,9 @@ class Prepared:
         self._oids = [type_.oid for type_ in parameters.values()]
         self._dumpers = [type_.dump for type_ in parameters.values()]
         self._binary = [_BINARY] * len(parameters)
-        self._loaders = [type_.load for type_ in columns]
+        self._columns = [(column, type_.load) for column, type_ in enumerate(columns)]
 
-    def ask(self, connection: psycopg.Connection[Any], *values: Any) -> list[tuple[Any, ...]]:
+    def ask(self, connection: Connection, *values: Any) -> list[tuple[Any, ...]]:
         """Run it: as a transaction of its own, or as a part of the one that the connection is in.
 
         Raises:
@@ -174,15 +170,16 @@ class Prepared:
             ]
         except (struct.error, UnicodeError) as error:
             raise pg.DataError(f"out of its type's range: {error}") from error
-        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
         answer = self._execute(connection, parameters)
-        if answer.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT:
-            forget(connection)
-            if idle:
-                answer = self._execute(connection, parameters)
-        return self._rows(connection, answer)
+        if answer.status not in _DONE:
+            if answer.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT:
+                forget(connection)
+                if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+                    answer = self._execute(connection, parameters)
+            _checked(connection, answer)
+        return self._rows(answer)
 
-    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+    def _prepare(self, connection: Connection) -> None:
         # What is forgotten may be there. To prepare it again would spoil a transaction; to close
         # what is not there does not. PGconn.close_prepared() would hold up all threads until the
         # server answers: alone of libpq's calls here it keeps Python's lock.
@@ -190,31 +187,30 @@ class Prepared:
         [closed] = connection.wait(generators.execute(connection.pgconn))
         _checked(connection, closed)
         _checked(connection, connection.pgconn.prepare(self._name, self._text, self._oids))
-        _known[connection].add(self)
+        connection.prepared.add(self)
 
-    def _rows(self, connection: psycopg.Connection[Any], answer: PGresult) -> list[tuple[Any, ...]]:
-        _checked(connection, answer)
-        get = answer.get_value
+    def _rows(self, answer: PGresult) -> list[tuple[Any, ...]]:
+        get, columns = answer.get_value, self._columns
         return [
             tuple(
-                None if (data := get(row, column)) is None else load(data)
-                for column, load in enumerate(self._loaders)
+                [
+                    None if (data := get(row, column)) is None else load(data)
+                    for column, load in columns
+                ]
             )
             for row in range(answer.ntuples)
         ]
 
-    def _execute(
-        self, connection: psycopg.Connection[Any], parameters: list[bytes | None]
-    ) -> PGresult:
-        if self not in _known.setdefault(connection, set()):
+    def _execute(self, connection: Connection, parameters: list[bytes | None]) -> PGresult:
+        if self not in connection.prepared:
             self._prepare(connection)
         # NULLs are None: psycopg's own type does not say so.
         values = cast("list[bytes]", parameters)
         return connection.pgconn.exec_prepared(self._name, values, self._binary, _BINARY)
 
 
-def _checked(connection: psycopg.Connection[Any], answer: PGresult) -> None:
-    if answer.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+def _checked(connection: Connection, answer: PGresult) -> None:
+    if answer.status in _DONE:
         return
     if connection.pgconn.status == ConnStatus.BAD:
         raise pg.OperationalError(answer.get_error_message())

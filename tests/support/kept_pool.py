@@ -10,8 +10,10 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool
 
+from engine.postgres.connection import Connection
+
 #: Idle connections of closed pools, by where they lead and how they were made.
-_idle: dict[tuple[object, ...], list[psycopg.Connection[Any]]] = defaultdict(list)
+_idle: dict[tuple[object, ...], list[Connection]] = defaultdict(list)
 _KEPT = 4
 
 
@@ -19,7 +21,7 @@ def _key(conninfo: str, settings: Mapping[str, object]) -> tuple[object, ...]:
     return conninfo, settings.get("options"), settings.get("application_name")
 
 
-class _Kept(psycopg.Connection[Any]):
+class _Kept(Connection):
     """A connection, new or handed on by a pool that was closed."""
 
     @classmethod
@@ -36,11 +38,11 @@ class _Kept(psycopg.Connection[Any]):
         return super().connect(conninfo, **settings)
 
 
-class KeptPool(ConnectionPool[psycopg.Connection[Any]]):
+class KeptPool(ConnectionPool[Connection]):
     """The engine's pool, whose idle connections the next pool to the same database goes on with."""
 
     def __init__(self, conninfo: str, **settings: Any) -> None:
-        super().__init__(conninfo, connection_class=_Kept, **settings)
+        super().__init__(conninfo, **settings | {"connection_class": _Kept})
         self._key = _key(conninfo, settings.get("kwargs", {}))
 
     def close(self, timeout: float = 5) -> None:

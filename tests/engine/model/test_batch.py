@@ -27,6 +27,15 @@ def test_a_batch_reads_back(messages: list[NewMessage]) -> None:
     assert batch.decode(batch.encode(messages)) == messages
 
 
+@given(st.lists(MESSAGES, min_size=1))
+def test_a_packed_batch_is_longer_than_everything_in_it(messages: list[NewMessage]) -> None:
+    """So that one within the limits of a message and of a batch holds nothing beyond them."""
+    texts = [text for each in messages for pair in each.properties.items() for text in pair]
+    texts += [each.key or "" for each in messages]
+    payloads = sum(len(each.payload) for each in messages)
+    assert len(batch.pack(messages)) > payloads + sum(len(text.encode()) for text in texts)
+
+
 def test_an_event_time_of_another_zone_is_the_same_moment() -> None:
     at = datetime(2013, 1, 1, 5, 15, tzinfo=timezone(timedelta(hours=-5)))
     [read] = batch.decode(batch.encode([NewMessage(payload=b"x", event_time=at)]))

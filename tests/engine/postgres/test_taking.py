@@ -1,11 +1,16 @@
-"""While a server is away one caller waits for it, and the others keep their threads."""
+"""Which connection is taken; while a server is away one caller waits for it, and the others keep
+their threads."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
 from engine.postgres.taking import Taking, hurried
@@ -21,6 +26,10 @@ class Pool:
         self.asked = 0
         self.answers: list[threading.Event] = []
         self.there = False
+        self.back: list[object] = []
+
+    def putconn(self, connection: object) -> None:
+        self.back.append(connection)
 
     def getconn(self, timeout: float | None = None) -> object:
         self.asked += 1
@@ -35,18 +44,97 @@ class Pool:
         return self
 
 
+class Full:
+    """A pool that has a new connection for everybody, and keeps what comes back."""
+
+    def __init__(self) -> None:
+        self.back: list[object] = []
+        self.made = 0
+
+    def getconn(self, timeout: float | None = None) -> Any:
+        del timeout
+        self.made += 1
+        pgconn = SimpleNamespace(transaction_status=TransactionStatus.IDLE)
+        return SimpleNamespace(pgconn=pgconn, generation=0)
+
+    def putconn(self, connection: object) -> None:
+        self.back.append(connection)
+
+
 @pytest.fixture
-def callers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(8)
+def callers() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as executor:
+        yield executor
+
+
+def test_what_was_given_back_last_is_taken_first() -> None:
+    pool = Full()
+    taking = Taking(pool)  # type: ignore[arg-type]
+    first, second, third = (taking.take() for _ in range(3))
+    for each in (first, second, third):
+        taking.give(each)
+    assert pool.back == [third]  # Two are kept.
+    assert [taking.take(), taking.take()] == [second, first]
+    assert pool.made == 3
+
+
+def test_a_connection_in_a_transaction_or_without_a_server_goes_back_to_the_pool() -> None:
+    pool = Full()
+    taking = Taking(pool)  # type: ignore[arg-type]
+    for status in set(TransactionStatus) - {TransactionStatus.IDLE}:
+        spoiled: Any = taking.take()
+        spoiled.pgconn.transaction_status = status
+        taking.give(spoiled)
+        assert pool.back.pop() is spoiled
+
+
+def test_after_a_dismissal_none_of_before_is_kept() -> None:
+    pool = Full()
+    taking = Taking(pool)  # type: ignore[arg-type]
+    kept, out = taking.take(), taking.take()
+    taking.give(kept)
+    taking.dismiss()
+    assert pool.back == [kept]
+    taking.give(out)
+    assert pool.back == [kept, out]
+    new = taking.take()
+    taking.welcome(new)
+    taking.give(new)
+    assert taking.take() is new
+
+
+def test_the_pool_sees_every_connection_now_and_then() -> None:
+    pool = Full()
+    taking = Taking(pool)  # type: ignore[arg-type]
+    for _ in range(2500):
+        taking.give(taking.take())
+    assert len(pool.back) == 2
+    assert pool.made == 3
+
+
+def test_what_is_given_back_while_somebody_asks_the_pool_goes_there(
+    callers: ThreadPoolExecutor,
+) -> None:
+    """Else they would wait for it in vain."""
+    pool = Pool()
+    taking = Taking(pool)  # type: ignore[arg-type]
+    asking = callers.submit(taking.take)
+    assert pool.waiting.acquire(timeout=PATIENCE)
+    another: Any = Full().getconn()
+    taking.give(another)
+    assert pool.back == [another]
+    pool.there = True
+    pool.answers[0].set()
+    asking.result(PATIENCE)
+    taking.give(another)
+    assert pool.back == [another]
 
 
 def test_one_waits_and_the_others_are_refused_until_there_is_a_connection(
     callers: ThreadPoolExecutor,
 ) -> None:
-    pool, taking = Pool(), Taking()
-
-    def take() -> object:
-        return taking.connection(pool)  # type: ignore[arg-type]
+    pool = Pool()
+    take = Taking(pool).take  # type: ignore[arg-type]
 
     first = [callers.submit(take) for _ in range(3)]
     for _ in first:
@@ -76,10 +164,8 @@ def test_one_waits_and_the_others_are_refused_until_there_is_a_connection(
 
 
 def test_a_pool_whose_connections_are_all_in_use_is_not_away(callers: ThreadPoolExecutor) -> None:
-    pool, taking = Pool(), Taking()
-
-    def take() -> object:
-        return taking.connection(pool)  # type: ignore[arg-type]
+    pool = Pool()
+    take = Taking(pool).take  # type: ignore[arg-type]
 
     late = callers.submit(take)
     assert pool.waiting.acquire(timeout=PATIENCE)
@@ -105,10 +191,8 @@ def test_a_pool_whose_connections_are_all_in_use_is_not_away(callers: ThreadPool
 def test_who_is_in_a_hurry_waits_for_no_server_that_is_known_to_be_away(
     callers: ThreadPoolExecutor,
 ) -> None:
-    pool, taking = Pool(), Taking()
-
-    def take() -> object:
-        return taking.connection(pool)  # type: ignore[arg-type]
+    pool = Pool()
+    take = Taking(pool).take  # type: ignore[arg-type]
 
     def take_in_a_hurry() -> object:
         with hurried():

@@ -1,0 +1,25 @@
+"""A connection of a pool, and what the engine knows of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+if TYPE_CHECKING:
+    from engine.postgres.prepared import Prepared
+
+
+class Connection(psycopg.Connection[Any]):
+    """A connection to PostgreSQL.
+
+    Attributes:
+        prepared: the statements that are prepared on it (engine.postgres.prepared).
+        generation: which of its pool's it is of: those of an earlier one have been dismissed
+            (engine.postgres.taking).
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.prepared: set[Prepared] = set()
+        self.generation = 0
