@@ -100,7 +100,7 @@ class SupervisedRun:
         request.add_header("Authorization", f"Bearer {self.token()}")
         request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code

@@ -29,7 +29,8 @@ _WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname <> 'postgres'"
 )
 _PATIENCE = 0.002
-_LOOKS = 100
+#: A statement that takes longer than all of them is taken for one that waits.
+_LOOKS = 400
 _role = threading.local()
 
 
