@@ -122,7 +122,7 @@ def test_a_transaction_tells_its_whole_story(
         ).raise_for_status()
     producer.produce("result", txn_id=work)
     page.goto(f"/transactions/{source}")
-    lineage = page.locator("#lineage")  # A topic's name may end as an id begins.
+    lineage = page.locator("#lineage")  # A partition's name may end as an id does.
     expect(lineage.get_by_role("link", name=work, exact=True)).to_be_visible()
     page.goto(f"/transactions/{work}")
     expect(page.locator("#timeline .main-svg").first).to_be_visible()
