@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -185,8 +185,8 @@ def messages_of(
     within: tuple[int, int],
     visibility: Visibility = Visibility.VISIBLE,
     contents: Sequence[NewMessage] | None = None,
-) -> Iterator[StoredMessage]:
-    """Yield an entry's messages with an offset in the half-open range ``within``.
+) -> list[StoredMessage]:
+    """An entry's messages with an offset in the half-open range ``within``.
 
     Args:
         contents: the entry's batch, if it has been opened before.
@@ -204,8 +204,8 @@ def messages_of(
     producer_name, sequence_id = entry.producer_name, entry.sequence_id
     first = entry.first_offset
     start, stop = max(0, within[0] - first), max(0, within[1] - first)
-    for offset, content in enumerate(contents[start:stop], first + start):
-        yield StoredMessage(
+    return [
+        StoredMessage(
             message_id=MessageID(ledger_id, entry_id, number, offset - entry_id),
             offset=offset,
             partition=number,
@@ -221,3 +221,5 @@ def messages_of(
             sequence_id=sequence_id,
             visibility=visibility,
         )
+        for offset, content in enumerate(contents[start:stop], first + start)
+    ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -83,11 +84,13 @@ class _Received:
     dead: bool
     files: OffloadedFiles
 
-    def messages(self) -> Iterator[StoredMessage]:
-        dispatch = self.state.dispatch
-        for piece in self.pieces:
-            messages = piece.messages(self.state.number, self.files)
-            yield from map(self._counted, messages) if dispatch.counts else messages
+    def messages(self) -> list[StoredMessage]:
+        found = list(
+            chain.from_iterable(
+                piece.messages(self.state.number, self.files) for piece in self.pieces
+            )
+        )
+        return [self._counted(each) for each in found] if self.state.dispatch.counts else found
 
     def _counted(self, message: StoredMessage) -> StoredMessage:
         count = self.state.dispatch.count(message.offset)
@@ -342,7 +345,7 @@ class Delivery:
         )
         if received.dead:
             self._dead_letters.move(place, partition_id)
-        return list(received.messages())
+        return received.messages()
 
     def _deliver(
         self, session: Session, place: Place, state: State, consumer: str, room: int

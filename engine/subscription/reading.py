@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.log.entries import Entry, kind_of, messages_of
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
     lower: int
     upper: int
 
-    def messages(self, number: int, files: OffloadedFiles) -> Iterator[StoredMessage]:
+    def messages(self, number: int, files: OffloadedFiles) -> list[StoredMessage]:
         return messages_of(
             self.entry,
             number,
