@@ -15,7 +15,7 @@ from engine.model.txn_status import TxnAction
 
 
 def rows(engine: Engine, peer: Peer, topic: TopicName) -> list[Row]:
-    """From what the rows of producing have left in partition 0."""
+    """Partition 0 is on the peer's broker."""
     name = SubscriptionName(topic, "bench")
     engine.subscriptions.create(name, SubscriptionSettings())
 
@@ -28,6 +28,7 @@ def rows(engine: Engine, peer: Peer, topic: TopicName) -> list[Row]:
     def row(messages: int, calls: int, target: float) -> Row:
         for _ in range(5 * messages * calls // 1000 + 1):
             peer.send_batch("consumed")
+            engine.produce(PartitionName(topic, 0), MESSAGES)
         ours, theirs = alternate(
             lambda: per_second(lambda: receive_and_ack(messages), calls=calls, units=messages),
             lambda: per_second(lambda: peer.read_and_delete(messages), calls=calls, units=messages),
