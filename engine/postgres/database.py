@@ -305,6 +305,8 @@ def _transaction(connection: Connection) -> Iterator[None]:
         with connection.transaction():
             yield
     except BaseException:
+        # A commit that is refused may leave it in the transaction that has failed.
+        _roll_back(connection)
         forget(connection)
         raise
 
