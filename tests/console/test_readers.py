@@ -58,7 +58,7 @@ def status(held_ms: int | None, state: PartitionState = PartitionState.ONLINE) -
     ("held_ms", "readers", "reach", "told"),
     [
         (None, None, Reach.GO_ON, "Nothing holds readers back."),
-        (SHORT, Readers(2, 2), Reach.GO_ON, "Held back for 1 min 00 s, which is not long."),
+        (SHORT, Readers(2, 2), Reach.WAITING, "Held back for 1 min 00 s, which is not long."),
         (LONG, Readers(3, 2), Reach.STOPPED, "2 of 3 subscriptions have nothing left before that"),
         (LONG, Readers(1, 1), Reach.STOPPED, "its one subscription has nothing left before that"),
         (LONG, Readers(3, 0), Reach.AT_RISK, "its subscriptions have something left"),
@@ -84,7 +84,7 @@ def test_a_partition_that_is_not_served_stops_them_whatever_holds_it() -> None:
     ("held_ms", "left", "reach"),
     [
         (None, 0, Reach.GO_ON),
-        (SHORT, 0, Reach.GO_ON),
+        (SHORT, 0, Reach.WAITING),
         (LONG, 7, Reach.AT_RISK),
         (LONG, 0, Reach.STOPPED),
     ],
@@ -115,7 +115,7 @@ def test_a_subscription_has_stopped_in_a_partition_once_nothing_is_left(
     ("held_ms", "starved_ms", "offline", "reach"),
     [
         (None, None, 0, Reach.GO_ON),
-        (SHORT, SHORT, 0, Reach.GO_ON),
+        (SHORT, SHORT, 0, Reach.WAITING),
         (LONG, SHORT, 0, Reach.AT_RISK),
         (LONG, LONG, 0, Reach.STOPPED),
         (None, None, 2, Reach.STOPPED),
@@ -145,6 +145,9 @@ def test_a_subscription_is_as_its_worst_partition(
 
 def test_the_worst_of_several_is_the_first_of_its_kind() -> None:
     risk, stop = Verdict(Reach.AT_RISK, "a"), Verdict(Reach.STOPPED, "b")
+    wait = Verdict(Reach.WAITING, "e")
     assert worst([Verdict(Reach.GO_ON, "c"), risk, stop, Verdict(Reach.STOPPED, "d")]) is stop
-    assert worst([Verdict(Reach.GO_ON, "c"), risk]) is risk
-    assert worst([]).goes_on
+    assert worst([Verdict(Reach.GO_ON, "c"), wait, risk]) is risk
+    assert worst([Verdict(Reach.GO_ON, "c"), wait]) is wait
+    assert worst([]).reach is Reach.GO_ON
+    assert [each.is_news for each in (wait, risk, stop)] == [False, True, True]

@@ -1,9 +1,9 @@
 """Whether readers of committed messages go on: of a partition, of a subscription, of one in the
 other.
 
-A transaction holds readers back for as long as it is open, which is no news for a while. Beyond
-that they are at risk, for as long as something is left to read before the place where they will be
-held; when nothing is, they have stopped.
+A transaction holds readers back for as long as it is open: they wait, which is no news for a while.
+Beyond that they are at risk, for as long as something is left to read before the place where they
+will be held; when nothing is, they have stopped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ class Reach(StrEnum):
     """The verdict; also the state whose badge it carries."""
 
     GO_ON = "COMMITTED"
+    WAITING = "OPEN"
     AT_RISK = "ABORTING"
     STOPPED = "ABORTED"
 
 
-_WORDS = {Reach.GO_ON: "Go on", Reach.AT_RISK: "At risk", Reach.STOPPED: "Stopped"}
+_WORDS = {
+    Reach.GO_ON: "Go on",
+    Reach.WAITING: "Waiting",
+    Reach.AT_RISK: "At risk",
+    Reach.STOPPED: "Stopped",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,8 @@ class Verdict:
         return _WORDS[self.reach]
 
     @property
-    def goes_on(self) -> bool:
-        return self.reach is Reach.GO_ON
+    def is_news(self) -> bool:
+        return self.reach in (Reach.AT_RISK, Reach.STOPPED)
 
 
 def held_ms(status: PartitionStatus) -> int | None:
@@ -70,7 +76,7 @@ def of_partition(status: PartitionStatus, readers: Readers | None) -> Verdict:
         return not_served
     held = held_ms(status)
     if held is None or held <= _PATIENCE_MS:
-        return _goes_on(held)
+        return _no_news(held)
     since = f"Held back for {duration(held)}"
     if readers is None:
         return Verdict(Reach.AT_RISK, f"{since}; how far its readers are is not known.")
@@ -108,19 +114,17 @@ def of_subscription(summary: SubscriptionSummary) -> Verdict:
         return _held(summary.starved_ms, 0)
     if summary.held_ms is not None and summary.held_ms > _PATIENCE_MS:
         return _held(summary.held_ms, summary.unacknowledged)
-    return _goes_on(summary.held_ms)
+    return _no_news(summary.held_ms)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The first of the worst."""
     found = list(verdicts)
-    for reach in (Reach.STOPPED, Reach.AT_RISK):
+    for reach in (Reach.STOPPED, Reach.AT_RISK, Reach.WAITING):
         for verdict in found:
             if verdict.reach is reach:
                 return verdict
-    return Verdict(
-        Reach.GO_ON, "Nothing holds it back for long." if found else "It has read nowhere yet."
-    )
+    return Verdict(Reach.GO_ON, "Nothing holds it back." if found else "It has read nowhere yet.")
 
 
 def _not_served(state: PartitionState, why: str | None) -> Verdict | None:
@@ -133,14 +137,14 @@ def _not_served(state: PartitionState, why: str | None) -> Verdict | None:
 
 def _held(held: int | None, left: int) -> Verdict:
     if held is None or held <= _PATIENCE_MS:
-        return _goes_on(held)
+        return _no_news(held)
     since = f"Held back for {duration(held)}"
     if left > 0:
         return Verdict(Reach.AT_RISK, f"{since}; {count(left)} offsets are left before that.")
     return Verdict(Reach.STOPPED, f"{since}, and nothing is left before that.")
 
 
-def _goes_on(held: int | None) -> Verdict:
+def _no_news(held: int | None) -> Verdict:
     if held is None:
         return Verdict(Reach.GO_ON, "Nothing holds readers back.")
-    return Verdict(Reach.GO_ON, f"Held back for {duration(held)}, which is not long.")
+    return Verdict(Reach.WAITING, f"Held back for {duration(held)}, which is not long.")

@@ -223,7 +223,7 @@ def test_the_subscriptions_of_a_partition_are_as_it_knows_them(
     orders: Orders, viewer: Client
 ) -> None:
     text = words(viewer, f"{HERE}/subscriptions")
-    assert f"billing SHARED Go on 0 – 4 no {orders.open} 1" in text
+    assert f"billing SHARED Waiting 0 – 4 no {orders.open} 1" in text
 
 
 def test_history_has_the_ends_of_transactions(orders: Orders, viewer: Client) -> None:
