@@ -25,17 +25,24 @@ def rows(engine: Engine, peer: Peer, topic: TopicName) -> list[Row]:
             raise RuntimeError(f"{len(received)} messages were received, not {messages}")
         engine.acknowledge(name, "c", [message.message_id for message in received])
 
-    def row(messages: int, calls: int, target: float) -> Row:
-        for _ in range(5 * messages * calls // 1000 + 1):
+    def row(what: str, messages: int, calls: int, target: float, *, batch: int = 1000) -> Row:
+        wanted = 5 * messages * calls
+        for _ in range(wanted // 1000 + 1):
             peer.send_batch("consumed")
-            engine.produce(PartitionName(topic, 0), MESSAGES)
+        for _ in range(wanted // batch + 1):
+            engine.produce(PartitionName(topic, 0), MESSAGES[:batch])
         ours, theirs = alternate(
             lambda: per_second(lambda: receive_and_ack(messages), calls=calls, units=messages),
             lambda: per_second(lambda: peer.read_and_delete(messages), calls=calls, units=messages),
         )
-        return at_least(f"receive + ack {messages} beside pgmq read + delete", ours, theirs, target)
+        return at_least(f"{what} beside pgmq read + delete", ours, theirs, target)
 
-    return [row(100, 200, 4), row(1000, 40, 10), _isolation(engine, PartitionName(topic, 1))]
+    return [
+        row("receive + ack 100", 100, 200, 4),
+        row("receive + ack 1000", 1000, 40, 10),
+        row("receive + ack 100, produced one by one,", 100, 40, 4, batch=1),
+        _isolation(engine, PartitionName(topic, 1)),
+    ]
 
 
 def _isolation(engine: Engine, partition: PartitionName) -> Row:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from engine.log.entries import Entry, kind_of, messages_of
@@ -18,6 +20,7 @@ from engine.subscription.window import Window
 #: Windows of offsets read in one call. A window that gives nothing doubles the next, so that a long
 #: stretch of aborted messages is passed whatever the number of messages asked for.
 _WINDOWS = 50
+_last_offset = attrgetter("last_offset")
 
 
 class Piece(NamedTuple):
@@ -102,7 +105,8 @@ class Reading:
     def pick(self, window: Window, wanted: Ranges) -> int:
         """Pick from one window; answers the offset from which to read on."""
         runs, at = wanted.runs, 0
-        for entry in window.entries:
+        first = bisect_left(window.entries, runs[0][0], key=_last_offset)
+        for entry in window.entries[first:]:
             lower, upper = entry.first_offset, entry.last_offset + 1
             while at < len(runs) and runs[at][1] <= lower:
                 at += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
@@ -13,7 +14,7 @@ from engine.postgres.database import Session
 from engine.subscription.statements import ReadRow
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Window:
     """The entries with an offset in [lower, upper), from the first on until they were cut by their
     bytes."""
@@ -59,7 +60,7 @@ class Window:
         spans = AbortedSpans.of_rows(aborted)
         return cls(lower, upper, [Entry.of_row(row) for row in entries], spans)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many bytes it has in memory, about, once all is opened."""
         return sum(len(entry.body) + batch.size(entry.body) for entry in self.entries if entry.body)
