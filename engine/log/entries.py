@@ -147,9 +147,9 @@ class AbortedSpans:
 
     def cover(self, entry: Row) -> bool:
         """Tell whether an entry belongs to an aborted transaction."""
-        return any(
-            first <= entry.first_offset < last
-            for first, last in self._spans.get((entry.tc_id, entry.sequence), ())
+        spans = self._spans.get((entry.tc_id, entry.sequence))
+        return spans is not None and any(
+            first <= entry.first_offset < last for first, last in spans
         )
 
 

@@ -107,16 +107,15 @@ class LogReader:
         )
         messages: list[StoredMessage] = []
         markers: list[Marker] = []
-        from_offset = next_offset = window[0]
+        from_offset, upper = window
+        next_offset = min(entries[-1].last_offset + 1, upper) if entries else from_offset
+        within = from_offset, min(upper, head.stable_position + 1) if committed else upper
         for entry in entries:
-            next_offset = min(entry.last_offset + 1, window[1])
             if kind_of(entry) is not EntryKind.DATA:
                 markers.append(marker_of(entry))
                 continue
             if committed and not keep_aborted and spans.cover(entry):
                 continue
-            upper = min(window[1], head.stable_position + 1) if committed else window[1]
-            within = from_offset, upper
             messages.extend(messages_of(entry, partition.number, self.offloaded, within=within))
         relevant = tuple(
             txn for txn in spans.transactions if from_offset < next_offset > txn.first_offset
