@@ -326,12 +326,6 @@ class Coordinator:
             found = {row.status: row.count for row in session.all("live_counts")}
         return {status: found.get(status, 0) for status in live}
 
-    def newest_log_id(self) -> int:
-        """The newest record of the transaction log; grows with every change of any header."""
-        with self._database.session() as session:
-            row = session.one("newest_log_id")
-        return int(row.log_id) if row else 0
-
     def timeout_wheel(self, tc_id: int, bounds: Sequence[float]) -> tuple[int, ...]:
         """How many open transactions of a coordinator have less time left than the first of the
         ascending ``bounds`` (seconds), how many between each and the next, and how many more than

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from tests.api.conftest import TOPIC, Caller
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
-from txnconsole.audit.chain import verify_chain
+from txnconsole.audit.chain import verify
 from txnconsole.audit.models import AuditEntry
 
 
@@ -147,7 +147,7 @@ def test_every_change_of_a_token_is_audited_and_so_is_a_refused_one(admin: Calle
     assert f'"token":{number}' in created.after
     assert (revoked.object, revoked.result) == (f"token:{number}", "done")
     assert (refused.object, refused.result) == ("token:999999", "TokenNotFound")
-    assert verify_chain() is None
+    assert verify().fault is None
 
 
 def test_me_of_a_session_has_no_token(db: None, engine: object) -> None:

@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -207,7 +207,3 @@ class History:
 def read(path: Path) -> list[Op]:
     """Read what :meth:`History.write` wrote."""
     return [_decoder.decode(line) for line in path.read_bytes().splitlines()]
-
-
-def of_kind(ops: Iterable[Op], *kinds: type[Op]) -> Iterator[Op]:
-    return (op for op in ops if type(op) in kinds)

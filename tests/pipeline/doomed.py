@@ -20,7 +20,7 @@ from txnconsole.pipeline.session import build_session, stop_session
 from txnconsole.pipeline.writer import StreamWriter, TopicWrite, Written
 
 #: The moments, in the order in which a batch passes them.
-MID_WRITE, WRITTEN, BEFORE_COMMIT, AFTER_COMMIT = MOMENTS = (
+MID_WRITE, WRITTEN, BEFORE_COMMIT, AFTER_COMMIT = (
     "mid-write",
     "written",
     "before-commit",

@@ -194,11 +194,6 @@ def verify(*, after: int = 0, known_hash: str | None = None, limit: int | None =
     return Verified(sequence - after, sequence, previous.hex(), None)
 
 
-def verify_chain() -> ChainFault | None:
-    """Recompute every hash from the first entry on; None when all of them hold."""
-    return verify().fault
-
-
 def _problem_of(entry: AuditEntry, sequence: int, previous: bytes) -> str | None:
     """Why the entry does not follow the one of that number and hash, if so."""
     if entry.sequence != sequence + 1:

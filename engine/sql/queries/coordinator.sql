@@ -65,9 +65,6 @@ SELECT * FROM coordinator.transaction_log
 WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND log_id > %(after)s
 ORDER BY log_id LIMIT %(limit)s
 
--- newest_log_id --
-SELECT coalesce(max(log_id), 0) AS log_id FROM coordinator.transaction_log
-
 -- list_txns --
 -- Looks at scan_limit headers from the cursor on, in one index, then filters: a page's cost is
 -- bounded whatever the filter. Of the three scans the order chooses one; the planner drops the other

@@ -435,14 +435,6 @@ def test_counts_and_stats_agree_with_what_lives(engine: Engine) -> None:
     assert engine.coordinator.stats()[0].finalizing_txns == 0
 
 
-def test_the_newest_log_id_grows_with_every_change(engine: Engine) -> None:
-    before = engine.coordinator.newest_log_id()
-    txn = open_txn(engine)
-    middle = engine.coordinator.newest_log_id()
-    engine.coordinator.end(txn, ABORT)
-    assert before < middle < engine.coordinator.newest_log_id()
-
-
 def test_the_timeout_wheel_counts_what_is_open_by_the_time_left(engine: Engine) -> None:
     for timeout_ms in (5_000, 30_000, 30_000, 600_000):
         engine.coordinator.open(owner="a", tc_id=1, timeout_ms=timeout_ms)

@@ -182,7 +182,6 @@ def on_coordinator(statement: str) -> Callable[[Engine], object]:
     return lambda engine: coordinator_sql(engine, statement)
 
 
-_FLIGHTS = "(SELECT partition_id FROM broker.partition WHERE topic LIKE '%%flights' AND number = 0)"
 DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
     "a head that forgets what is ongoing": (
         on_broker("UPDATE broker.partition_live SET first_ongoing_offset = NULL"),
