@@ -151,58 +151,11 @@ class Blocking(Generic[C]):
         self.core = core
 
 
-class Method(Generic[C, P, R]):
-    """A method of a synchronous class: the operation of that name, run to its end."""
-
-    def __init__(self, operation: Callable[Concatenate[C, P], Awaitable[R]]) -> None:
-        self._operation = operation
-        self.__doc__ = operation.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, instance: Blocking[C], owner: type) -> Callable[P, R]: ...
-
-    def __get__(self, instance: Blocking[C] | None, owner: type) -> Self | Callable[P, R]:
-        if instance is None:
-            return self
-        core = instance.core
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> R:
-            return complete(self._operation(core, *args, **kwargs))
-
-        return update_wrapper(method, self._operation)
-
-
-class Opener(Generic[C, P, A, F]):
-    """A method that opens something and returns it as its synchronous class."""
-
-    def __init__(
-        self, operation: Callable[Concatenate[C, P], Awaitable[A]], face: Callable[[A], F]
-    ) -> None:
-        self._operation, self._face = operation, face
-        self.__doc__ = operation.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, instance: Blocking[C], owner: type) -> Callable[P, F]: ...
-
-    def __get__(self, instance: Blocking[C] | None, owner: type) -> Self | Callable[P, F]:
-        if instance is None:
-            return self
-        core = instance.core
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> F:
-            return self._face(complete(self._operation(core, *args, **kwargs)))
-
-        return update_wrapper(method, self._operation)
-
-
 class Maker(Generic[C, P, A, F]):
-    """A method that makes something without IO, as its synchronous class."""
+    """A method of a synchronous class: what the method of that name answers, as ``face`` shows it.
+
+    By itself it is one without IO that makes something, as its synchronous class.
+    """
 
     def __init__(self, operation: Callable[Concatenate[C, P], A], face: Callable[[A], F]) -> None:
         self._operation, self._face = operation, face
@@ -223,6 +176,22 @@ class Maker(Generic[C, P, A, F]):
             return self._face(self._operation(core, *args, **kwargs))
 
         return update_wrapper(method, self._operation)
+
+
+class Method(Maker[C, P, Awaitable[R], R]):
+    """An operation, run to its end."""
+
+    def __init__(self, operation: Callable[Concatenate[C, P], Awaitable[R]]) -> None:
+        super().__init__(operation, complete)
+
+
+class Opener(Maker[C, P, Awaitable[A], F]):
+    """An operation that opens something, run to its end and returned as its synchronous class."""
+
+    def __init__(
+        self, operation: Callable[Concatenate[C, P], Awaitable[A]], face: Callable[[A], F]
+    ) -> None:
+        super().__init__(operation, lambda opened: face(complete(opened)))
 
 
 class Block(Blocking[C]):
