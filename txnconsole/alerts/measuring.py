@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import structlog
 
@@ -63,7 +64,7 @@ class Measurements:
         """Measure a kind, once; what cannot be read now is incomplete."""
         if kind not in self._measured:
             try:
-                self._measured[kind] = _MEASURE[kind](self)
+                self._measured[kind] = self._by_kind[kind](self)
             except EngineError as error:
                 _log.warning("not measured", kind=kind.value, code=error.code)
                 self._measured[kind] = Measured(complete=False)
@@ -184,20 +185,19 @@ class Measurements:
     def _workers(self) -> Measured:
         return Measured()  # Whoever measures is a worker that speaks; see ``reading``.
 
-
-_MEASURE: Mapping[Kind, Callable[[Measurements], Measured]] = {
-    Kind.OVERDUE: Measurements._overdue,  # noqa: SLF001  # The table of this class's own methods.
-    Kind.HELD_BACK: Measurements._held_back,  # noqa: SLF001
-    Kind.BLOCKER_TIMEOUT: Measurements._blocker_timeout,  # noqa: SLF001
-    Kind.STUCK_ENDING: Measurements._stuck,  # noqa: SLF001
-    Kind.ABORT_RATIO: Measurements._abort_ratio,  # noqa: SLF001
-    Kind.CONFLICT_RATE: Measurements._conflicts,  # noqa: SLF001
-    Kind.SNAPSHOT_AGE: Measurements._snapshots,  # noqa: SLF001
-    Kind.COORDINATOR_RECOVERING: Measurements._recovering,  # noqa: SLF001
-    Kind.INVARIANT_BROKEN: Measurements._invariants,  # noqa: SLF001
-    Kind.DATABASE_AWAY: Measurements._databases,  # noqa: SLF001
-    Kind.WORKER_SILENT: Measurements._workers,  # noqa: SLF001
-}
+    _by_kind: ClassVar[Mapping[Kind, Callable[[Measurements], Measured]]] = {
+        Kind.OVERDUE: _overdue,
+        Kind.HELD_BACK: _held_back,
+        Kind.BLOCKER_TIMEOUT: _blocker_timeout,
+        Kind.STUCK_ENDING: _stuck,
+        Kind.ABORT_RATIO: _abort_ratio,
+        Kind.CONFLICT_RATE: _conflicts,
+        Kind.SNAPSHOT_AGE: _snapshots,
+        Kind.COORDINATOR_RECOVERING: _recovering,
+        Kind.INVARIANT_BROKEN: _invariants,
+        Kind.DATABASE_AWAY: _databases,
+        Kind.WORKER_SILENT: _workers,
+    }
 
 
 def _txn_id(name: str) -> TxnID:

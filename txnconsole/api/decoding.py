@@ -26,6 +26,7 @@ MSGPACK = "application/msgpack"
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S", bound=msgspec.Struct)
 
 _ANYTHING = msgspec.json.Decoder()
 _WRITTEN = msgspec.json.Encoder()
@@ -97,28 +98,19 @@ class BodyDecoder(Generic[T]):
         )
 
 
-class QueryDecoder(Generic[T]):
+class QueryDecoder(Generic[S]):
     """Reads the query strings of one call; only list fields may be repeated."""
 
-    def __init__(self, kind: type[T]) -> None:
+    def __init__(self, kind: type[S]) -> None:
         self._kind = kind
-        self._lists = frozenset(
-            field.encode_name
-            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
-            if get_origin(field.type) is list
-        )
-        self._times = frozenset(
-            field.encode_name
-            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
-            if "datetime" in str(field.type)
-        )
+        types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        self._lists = frozenset(name for name in types if get_origin(types[name]) is list)
+        self._times = frozenset(name for name in types if "datetime" in str(types[name]))
         self._times_or_offsets = frozenset(
-            field.encode_name
-            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
-            if field.encode_name in self._times and "int" in str(field.type)
+            name for name in self._times if "int" in str(types[name])
         )
 
-    def decode(self, query: QueryDict) -> T:
+    def decode(self, query: QueryDict) -> S:
         """Read a query string.
 
         Raises:

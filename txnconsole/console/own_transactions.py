@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 
 from engine.model.txn_id import TxnID
 from txnconsole.access.principal import Principal
@@ -18,15 +18,15 @@ from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.transaction_query import QueryError, TransactionQuery
 from txnconsole.enginedb.wiring import engine
 
-View = Callable[[ConsoleRequest, TxnID], HttpResponse]
+View = Callable[[ConsoleRequest, TxnID], HttpResponseBase]
 
 
-def transaction_page(view: View) -> Callable[..., HttpResponse]:
+def transaction_page(view: View) -> Callable[..., HttpResponseBase]:
     """A page, or a part of one, about a transaction that whoever asks may see."""
 
     @page(Permission.TRANSACTION_READ)
     @wraps(view)
-    def checked(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
+    def checked(request: ConsoleRequest, txn_id: TxnID) -> HttpResponseBase:
         owner = request.principal.owner_filter
         if owner is not None:
             engine().coordinator.get(txn_id, owner=owner)

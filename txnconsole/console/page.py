@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
@@ -33,10 +34,10 @@ class ConsoleRequest(HttpRequest):
     preferences: Preferences
 
 
-View = Callable[Concatenate[ConsoleRequest, P], HttpResponse]
+View = Callable[Concatenate[ConsoleRequest, P], HttpResponseBase]
 
 
-def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpResponse]]:
+def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpResponseBase]]:
     """Let in who holds the permission; turn the engine's errors into pages.
 
     Anonymous requests go to the login, except those of a page's own script, which get a 401 that
@@ -44,11 +45,11 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
     keeps it.
     """
 
-    def decorate(view: View[P]) -> Callable[..., HttpResponse]:
+    def decorate(view: View[P]) -> Callable[..., HttpResponseBase]:
         @gzip_page
         @_for_its_sender
         @wraps(view)
-        def wrapped(request: ConsoleRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def wrapped(request: ConsoleRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             user = request.user
             principal = principal_of(user)
             if principal is None or user.pk is None:
@@ -72,9 +73,9 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
     return decorate
 
 
-def _for_its_sender(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def _for_its_sender(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     @wraps(view)
-    def wrapped(*args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(*args: Any, **kwargs: Any) -> HttpResponseBase:
         response = view(*args, **kwargs)
         response.headers.setdefault("Cache-Control", "private, no-cache")
         return response
