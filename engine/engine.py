@@ -21,6 +21,7 @@ from engine.coordinator.partitions import PartitionOperations
 from engine.coordinator.recovery import CoordinatorRecovery
 from engine.coordinator.remedies import Remedies
 from engine.coordinator.scaling import Coordinators
+from engine.coordinator.statements import FILES
 from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
@@ -81,7 +82,7 @@ class Engine:
         self.database = self._database = Database(
             "coordinator",
             coordinator_url,
-            files=("coordinator", "coordinator_inspection"),
+            files=FILES,
             unavailable=CoordinatorUnavailable,
             pool_size=self.settings.pool_size,
             statement_timeout_ms=self.settings.statement_timeout_ms,

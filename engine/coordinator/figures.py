@@ -29,7 +29,7 @@ _SHARDS = 16
 _KEPT_SECONDS = 5.0
 _ADD_FIGURES = Prepared(
     "add_figures",
-    queries("coordinator")["add_figures"],
+    queries("figures")["add_figures"],
     {
         "shard": INT4,
         "names": array_of(TEXT),

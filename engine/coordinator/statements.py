@@ -22,6 +22,9 @@ from engine.postgres.prepared import (
 )
 from engine.sql import queries
 
+#: The files of statements for the coordinators' database.
+FILES = ("coordinator", "finalization", "topics", "figures", "coordinator_inspection")
+
 _INT8S, _INT4S, _TEXTS = array_of(INT8), array_of(INT4), array_of(TEXT)
 _TXN = {"tc_id": INT4, "sequence": INT8}
 _TXNS: dict[str, Type[Any]] = {"tc_ids": _INT4S, "sequences": _INT8S}
@@ -161,13 +164,13 @@ STATUSES = Prepared(
 )
 DUE_PARTITIONS = Prepared(
     "due_partitions",
-    queries("coordinator")["due_partitions"],
+    queries("finalization")["due_partitions"],
     _TXNS,
     [INT4, INT8, INT8, TEXT, INT4, TEXT],
 )
 DUE_SUBSCRIPTIONS = Prepared(
     "due_subscriptions",
-    queries("coordinator")["due_subscriptions"],
+    queries("finalization")["due_subscriptions"],
     _TXNS,
     [INT4, INT8, INT8, TEXT, TEXT, TEXT],
 )
@@ -176,13 +179,13 @@ CONFIRMED_ACKS = Prepared(
 )
 LOW_WATER_MARKS = Prepared(
     "low_water_marks_of",
-    queries("coordinator")["low_water_marks_of"],
+    queries("finalization")["low_water_marks_of"],
     {"tc_ids": _INT4S},
     [INT4, INT8],
 )
 RECORD_ENDS = Prepared(
     "record_ends",
-    queries("coordinator")["record_ends"],
+    queries("finalization")["record_ends"],
     {
         "tc_ids": _INT4S,
         "sequences": _INT8S,

@@ -22,9 +22,10 @@ from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
 
-_STATEMENTS = (
-    *("broker", "sidecar", "subscription", "retention", "inspection", "invariants"),
-    "overview",
+#: The files of statements for a broker's database.
+FILES = (
+    *("partitions", "broker", "sidecar", "recovery", "retention"),
+    *("subscription", "inspection", "invariants", "overview"),
 )
 
 
@@ -43,7 +44,7 @@ class Brokers:
             name: Database(
                 name,
                 url,
-                files=_STATEMENTS,
+                files=FILES,
                 unavailable=BrokerUnavailable,
                 pool_size=settings.pool_size,
                 statement_timeout_ms=settings.statement_timeout_ms,

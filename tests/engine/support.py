@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from engine import Engine
-from engine.log.brokers import Location
+from engine.log.brokers import FILES, Location
 from engine.model import dispatch
 from engine.model.message import NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionSettings
@@ -274,7 +274,7 @@ def unreachable(engine: Engine, broker: str, *, patience: float = 0.05) -> Itera
     dead = Database(
         broker,
         "host=/nonexistent dbname=none",
-        files=("broker", "sidecar", "subscription", "inspection"),
+        files=FILES,
         unavailable=known._unavailable,
         pool_size=1,
     )

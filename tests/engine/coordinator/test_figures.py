@@ -145,7 +145,7 @@ def test_what_cannot_be_written_waits_for_the_next_time(
     database = Database(
         "gone",
         "host=/nonexistent dbname=none",
-        files=("coordinator",),
+        files=("figures",),
         unavailable=CoordinatorUnavailable,
         pool_size=1,
     )

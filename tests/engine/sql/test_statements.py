@@ -14,22 +14,18 @@ from engine.coordinator import figures
 from engine.coordinator import statements as coordinator_statements
 from engine.log import appending
 from engine.log import statements as log_statements
+from engine.log.brokers import FILES as BROKER_FILES
 from engine.postgres.prepared import Prepared
 from engine.sql import queries, scripts
 from engine.subscription import statements as subscription_statements
 from tests.support.databases import Databases
 
 SOURCES = Path(engine.__file__).parent
+#: Of each file the database that its statements are for.
 FILES = {
-    "coordinator": 0,
-    "coordinator_inspection": 0,
-    "broker": 1,
-    "sidecar": 1,
-    "subscription": 1,
-    "inspection": 1,
-    "invariants": 1,
-    "overview": 1,
     "session": 0,
+    **dict.fromkeys(coordinator_statements.FILES, 0),
+    **dict.fromkeys(BROKER_FILES, 1),
 }
 NAMES = [(file, name) for file in FILES for name in queries(file)]
 _PARAMETER = re.compile(r"%\((\w+)\)s")
@@ -51,6 +47,10 @@ def test_a_statement_can_be_prepared(databases: Databases, file: str, name: str)
         return
     with psycopg.connect(databases.all_urls[FILES[file]]) as connection:
         connection.execute(f"PREPARE statement AS {numbered(statement)}".encode())
+
+
+def test_every_file_of_statements_is_read() -> None:
+    assert set(FILES) == {path.stem for path in (SOURCES / "sql/queries").glob("*.sql")}
 
 
 def test_every_statement_is_used_by_its_name() -> None:
@@ -75,10 +75,7 @@ def test_what_is_read_by_position_is_asked_by_name() -> None:
 
 
 def test_names_are_unique_within_a_database() -> None:
-    for files in (
-        ("session", "coordinator", "coordinator_inspection"),
-        ("session", "broker", "sidecar", "subscription", "inspection", "invariants", "overview"),
-    ):
+    for files in (("session", *coordinator_statements.FILES), ("session", *BROKER_FILES)):
         names = [name for file in files for name in queries(file)]
         assert len(names) == len(set(names))
 

@@ -1,0 +1,88 @@
+-- create_partition --
+-- Makes the record, its first segment and its head; does nothing to one that exists.
+WITH made AS (
+    INSERT INTO broker.partition (
+        topic_id, topic, number, buffer, segment_max_messages, segment_max_bytes, retention_ms,
+        retention_bytes, deduplication
+    ) VALUES (
+        %(topic_id)s, %(topic)s, %(number)s, %(buffer)s, %(segment_max_messages)s,
+        %(segment_max_bytes)s, %(retention_ms)s, %(retention_bytes)s, %(deduplication)s
+    )
+    ON CONFLICT (topic_id, number) DO NOTHING
+    RETURNING partition_id
+), segment AS (
+    INSERT INTO broker.segment (partition_id, ledger_id, first_offset)
+    SELECT partition_id, nextval('broker.ledger_id_seq'), 0 FROM made
+    RETURNING partition_id, ledger_id
+)
+INSERT INTO broker.partition_live (
+    partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,
+    segment_bytes, ongoing_txns, aborted_txns, changes, online, segment_max_messages,
+    segment_max_bytes, deduplication
+)
+SELECT
+    partition_id, 0, 0, ledger_id, 0, 0, 0, 0, 0, 0, true, %(segment_max_messages)s,
+    %(segment_max_bytes)s, %(deduplication)s
+FROM segment
+
+-- set_retention --
+-- How long the partitions of a topic keep their messages.
+UPDATE broker.partition SET
+    retention_ms = %(retention_ms)s, retention_bytes = %(retention_bytes)s
+WHERE topic_id = %(topic_id)s
+AND (retention_ms, retention_bytes) IS DISTINCT FROM
+    (%(retention_ms)s::bigint, %(retention_bytes)s::bigint)
+
+-- first_entry --
+-- Where the first entry from an offset on begins; a compacted log has gaps.
+SELECT first_offset, ledger_id FROM broker.entry
+WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
+ORDER BY last_offset LIMIT 1
+
+-- partition_ids --
+SELECT topic_id, number, partition_id FROM broker.partition
+WHERE topic_id = ANY (%(topic_ids)s::bigint[])
+
+-- lock_topic_records --
+-- The records of a topic's partitions on this broker: a subscription that is being made comes first.
+-- An append that holds a head may still write what belongs to the record.
+SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+ORDER BY partition_id FOR NO KEY UPDATE
+
+-- hold_topic_records --
+-- Keeps a topic from being deleted on this broker.
+SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+ORDER BY partition_id FOR SHARE
+
+-- lock_topic --
+-- The heads of a topic's partitions on this broker: what is being appended is deleted with the rest.
+-- A sidecar log is made after its partition, so its head comes after the partition's.
+SELECT l.partition_id FROM broker.partition p
+LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
+JOIN broker.partition_live l ON l.partition_id IN (p.partition_id, s.partition_id)
+WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
+
+-- delete_topic --
+-- A topic on this broker. Its entries and index rows have no foreign key; nobody finds them any
+-- more, and retention deletes them in bounded steps.
+WITH gone AS (
+    DELETE FROM broker.partition WHERE partition_id IN (
+        SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+        UNION ALL
+        SELECT s.partition_id FROM broker.partition p
+        JOIN broker.partition s ON s.sidecar_of = p.partition_id
+        WHERE p.topic_id = %(topic_id)s
+    ) RETURNING partition_id, compacted_id
+), live AS (
+    DELETE FROM broker.partition_live l USING gone WHERE l.partition_id = gone.partition_id
+), ongoing AS (
+    DELETE FROM broker.ongoing_txn o USING gone WHERE o.partition_id = gone.partition_id
+), dispatched AS (
+    DELETE FROM broker.dispatch d USING gone WHERE d.partition_id = gone.partition_id
+), subscribed AS (
+    DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s
+)
+INSERT INTO broker.dropped_partition (partition_id)
+SELECT partition_id FROM gone
+UNION ALL SELECT compacted_id FROM gone WHERE compacted_id IS NOT NULL
+ON CONFLICT DO NOTHING

@@ -1,0 +1,120 @@
+-- lock_partition --
+-- One recovery at a time; the record's lock, since the head may be gone.
+SELECT * FROM broker.partition WHERE partition_id = %(partition_id)s FOR UPDATE
+
+-- has_head --
+SELECT 1 FROM broker.partition_live WHERE partition_id = %(partition_id)s
+
+-- snapshots --
+-- The newest snapshots, with the system topic's entry that holds the content.
+SELECT s.position, s.system_offset, s.taken_at, e.body FROM broker.snapshot s
+LEFT JOIN broker.entry e
+    ON e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset
+WHERE s.partition_id = %(partition_id)s ORDER BY s.position DESC LIMIT 3
+
+-- headers_after --
+-- What the entries after a position mean for the buffer, by transaction; bodies are not read.
+SELECT tc_id, sequence,
+    min(first_offset) FILTER (WHERE kind = 'D') AS first_offset,
+    max(last_offset) FILTER (WHERE kind = 'D') AS last_offset,
+    coalesce(sum(last_offset - first_offset + 1) FILTER (WHERE kind = 'D'), 0)::bigint AS messages,
+    min(publish_time) FILTER (WHERE kind = 'D') AS first_append_at,
+    max(last_offset) FILTER (WHERE kind <> 'D') AS marker_offset
+FROM broker.entry
+WHERE partition_id = %(partition_id)s AND last_offset > %(position)s AND tc_id IS NOT NULL
+GROUP BY tc_id, sequence
+
+-- log_end --
+SELECT
+    coalesce((SELECT max(e.last_offset) FROM broker.entry e
+        WHERE e.partition_id = %(partition_id)s), s.first_offset - 1) AS last_offset,
+    s.ledger_id, s.first_offset AS segment_first_offset,
+    (SELECT count(*) FROM broker.entry e WHERE e.partition_id = %(partition_id)s
+        AND e.last_offset >= s.first_offset AND e.last_offset > %(position)s) AS entries_after,
+    (SELECT coalesce(sum(coalesce(length(e.body), e.txn_bytes)), 0)::bigint FROM broker.entry e
+        WHERE e.partition_id = %(partition_id)s
+        AND e.last_offset >= s.first_offset AND e.last_offset > %(position)s) AS bytes_after,
+    (SELECT count(*) FROM broker.txn_index i WHERE i.partition_id = %(partition_id)s
+        AND i.last_offset > CASE WHEN p.sidecar_of IS NULL THEN %(position)s ELSE -1 END
+        AND i.aborted) AS aborted_after,
+    p.log_start_offset, p.aborted_dropped, p.sidecar_of IS NOT NULL AS is_sidecar
+FROM broker.segment s JOIN broker.partition p USING (partition_id)
+WHERE s.partition_id = %(partition_id)s AND s.sealed_at IS NULL
+
+-- restore_head --
+INSERT INTO broker.partition_live (
+    partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,
+    segment_bytes, first_ongoing_offset, ongoing_txns, aborted_txns, changes, snapshot_position,
+    snapshot_at, online, segment_max_messages, segment_max_bytes, deduplication
+)
+SELECT
+    p.partition_id, %(next_offset)s, %(log_start_offset)s, %(ledger_id)s,
+    %(segment_first_offset)s, %(segment_entries)s, %(segment_bytes)s, %(first_ongoing_offset)s,
+    %(ongoing_txns)s, %(aborted_txns)s, %(changes)s, %(snapshot_position)s, %(snapshot_at)s,
+    p.online, p.segment_max_messages, p.segment_max_bytes, p.deduplication
+FROM broker.partition p WHERE p.partition_id = %(partition_id)s
+
+-- clear_ongoing --
+DELETE FROM broker.ongoing_txn WHERE partition_id = %(partition_id)s
+
+-- restore_ongoing --
+INSERT INTO broker.ongoing_txn
+SELECT %(partition_id)s, * FROM unnest(
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(first_offsets)s::bigint[],
+    %(last_offsets)s::bigint[], %(messages)s::bigint[], %(first_append_ats)s::timestamptz[]
+)
+
+-- record_recovery --
+-- How long a recovery took; a partition's last twenty are kept.
+WITH old AS (
+    DELETE FROM broker.recovery WHERE partition_id = %(partition_id)s AND at < (
+        SELECT at FROM broker.recovery WHERE partition_id = %(partition_id)s
+        ORDER BY at DESC OFFSET 19 LIMIT 1
+    )
+)
+INSERT INTO broker.recovery (partition_id, snapshot_position, entries, duration_ms)
+SELECT %(partition_id)s, %(snapshot_position)s, count(*), %(duration_ms)s FROM broker.entry
+WHERE partition_id = %(partition_id)s AND last_offset > %(snapshot_position)s
+
+-- headless --
+-- Partitions that a crash of the database has left without their derived state.
+SELECT p.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
+FROM broker.partition p
+WHERE NOT EXISTS (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)
+LIMIT %(limit)s
+
+-- snapshot_due --
+-- Partitions whose buffer changed: often enough, or long enough ago (semantics §5); and those whose
+-- log has grown far beyond their snapshot, so that recovery never has far to read.
+SELECT l.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
+FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
+WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL
+    OR l.snapshot_at < clock_timestamp() - %(interval_ms)s * interval '1 millisecond'))
+OR (l.next_offset - coalesce(l.snapshot_position, l.log_start_offset - 1) > %(max_distance)s
+    AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%')
+LIMIT %(limit)s
+
+-- lock_head --
+SELECT * FROM broker.partition_live WHERE partition_id = %(partition_id)s FOR UPDATE
+
+-- system_partition --
+SELECT partition_id, number FROM broker.partition WHERE topic = %(topic)s LIMIT 1
+
+-- record_snapshot --
+WITH old AS (
+    DELETE FROM broker.snapshot WHERE partition_id = %(partition_id)s
+    AND position < (
+        SELECT position FROM broker.snapshot WHERE partition_id = %(partition_id)s
+        AND position <> %(position)s ORDER BY position DESC OFFSET 1 LIMIT 1
+    )
+)
+INSERT INTO broker.snapshot AS s (partition_id, position, system_partition_id, system_offset)
+VALUES (%(partition_id)s, %(position)s, %(system_partition_id)s, %(system_offset)s)
+ON CONFLICT (partition_id, position) DO UPDATE
+    SET system_offset = excluded.system_offset, taken_at = excluded.taken_at
+RETURNING taken_at
+
+-- note_snapshot --
+UPDATE broker.partition_live SET
+    changes = 0, snapshot_position = %(position)s, snapshot_at = %(taken_at)s
+WHERE partition_id = %(partition_id)s

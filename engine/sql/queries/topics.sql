@@ -1,0 +1,106 @@
+-- create_topic --
+INSERT INTO coordinator.topic (
+    tenant, namespace, topic, buffer, brokers, retention_ms, retention_bytes,
+    segment_max_messages, segment_max_bytes, deduplication
+) VALUES (
+    %(tenant)s, %(namespace)s, %(topic)s, %(buffer)s, %(brokers)s, %(retention_ms)s,
+    %(retention_bytes)s, %(segment_max_messages)s, %(segment_max_bytes)s, %(deduplication)s
+)
+ON CONFLICT (tenant, namespace, topic) DO NOTHING
+RETURNING *
+
+-- get_topic --
+SELECT * FROM coordinator.topic
+WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
+
+-- hold_topic --
+-- A topic as it stands, kept so: what is told to its brokers is what stands here, however many change
+-- it at once.
+SELECT * FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR NO KEY UPDATE
+
+-- grow_topic --
+-- Compare-and-set on the brokers that were read.
+UPDATE coordinator.topic SET brokers = %(brokers)s
+WHERE topic_id = %(topic_id)s AND brokers = %(expected)s
+RETURNING *
+
+-- change_retention --
+UPDATE coordinator.topic SET
+    retention_ms = %(retention_ms)s, retention_bytes = %(retention_bytes)s
+WHERE topic_id = %(topic_id)s RETURNING *
+
+-- list_topics --
+SELECT * FROM coordinator.topic
+WHERE (tenant, namespace, topic) > (%(tenant)s, %(namespace)s, %(topic)s)
+AND (%(include_system)s OR topic NOT LIKE '\_\_%%')
+ORDER BY tenant, namespace, topic LIMIT %(limit)s
+
+-- topics_named --
+-- Those whose names hold a text, first those whose last part begins with it; of so many as are looked
+-- through.
+WITH looked AS MATERIALIZED (
+    SELECT topic, tenant || '/' || namespace || '/' || topic AS name FROM coordinator.topic
+    WHERE (%(include_system)s OR topic NOT LIKE '\_\_%%') LIMIT %(look_through)s
+)
+SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
+    SELECT name FROM looked WHERE position(%(part)s IN lower(name)) > 0
+    ORDER BY NOT starts_with(lower(topic), %(part)s), name LIMIT %(limit)s
+) AS names
+
+-- hold_for_deletion --
+-- Waits for who makes its partitions, before anybody waits for the deletion.
+SELECT topic_id FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR UPDATE
+
+-- topic_in_use --
+-- The pending index's own way to write its predicate, here and below (migration 0005).
+SELECT tc_id, sequence FROM coordinator.txn_partition
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
+UNION
+SELECT tc_id, sequence FROM coordinator.txn_subscription
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
+LIMIT 5
+
+-- abandon_partitions --
+-- The part that transactions have in a topic that is deleted by force: aborted, and they say why.
+UPDATE coordinator.txn_partition SET state = 'aborted', last_error = %(error)s
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
+RETURNING tc_id, sequence, topic || ':' || partition AS participant
+
+-- abandon_subscriptions --
+UPDATE coordinator.txn_subscription SET state = 'aborted', last_error = %(error)s
+WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
+RETURNING tc_id, sequence, topic || '/' || subscription AS participant
+
+-- abandon_subscription --
+-- As abandon_subscriptions, of one that is deleted by force.
+UPDATE coordinator.txn_subscription SET state = 'aborted', last_error = %(error)s
+WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state = 'pending'
+RETURNING tc_id, sequence, topic || '/' || subscription AS participant
+
+-- subscription_in_use --
+SELECT tc_id, sequence FROM coordinator.txn_subscription
+WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state || '' = 'pending'
+LIMIT 5
+
+-- abandoned_txns --
+-- Those, not ended yet, whose part in a subscription has been aborted by deleting it. By the index's
+-- own way to write its predicate (migration 0010).
+SELECT DISTINCT s.tc_id, s.sequence FROM coordinator.txn_subscription s
+JOIN coordinator.transaction t USING (tc_id, sequence)
+WHERE s.topic_id = %(topic_id)s AND s.subscription = %(subscription)s
+AND s.state || '' = 'aborted' AND s.last_error IS NOT NULL AND t.ended_at IS NULL
+
+-- delete_topic --
+-- What its brokers have of it is still to be deleted.
+WITH gone AS (
+    DELETE FROM coordinator.topic WHERE topic_id = %(topic_id)s RETURNING topic_id, brokers
+)
+INSERT INTO coordinator.dropped_topic (topic_id, broker)
+SELECT DISTINCT topic_id, unnest(brokers) FROM gone
+
+-- dropped_topics --
+SELECT topic_id, broker FROM coordinator.dropped_topic
+WHERE broker = %(broker)s ORDER BY topic_id LIMIT %(limit)s
+
+-- forget_dropped_topic --
+DELETE FROM coordinator.dropped_topic WHERE topic_id = %(topic_id)s AND broker = %(broker)s
