@@ -82,12 +82,7 @@ class ThreadLock:
     async def __aenter__(self) -> None:
         self._lock.acquire()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._lock.release()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from types import TracebackType
 from typing import Self
 
 from txnconsole.pipeline.broker import statements
@@ -52,12 +51,7 @@ class Snapshot:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
