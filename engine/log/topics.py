@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
@@ -12,8 +12,8 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 import structlog
 
 from engine.log.brokers import Brokers
+from engine.log.holders import participations, require_no_holders
 from engine.log.retention import delete_dropped
-from engine.log.rows import txn_of
 from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
@@ -21,7 +21,6 @@ from engine.model.errors import (
     SubscriptionNotFound,
     TimeLimitExceeded,
     TopicConflict,
-    TopicInUse,
     TopicNotFound,
 )
 from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
@@ -34,7 +33,6 @@ from engine.model.topic import (
     TopicSettings,
 )
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
@@ -43,7 +41,6 @@ MAX_PARTITIONS = 10_000
 #: Interrupted deletions that one sweep goes on with, of each broker.
 _DELETIONS = 200
 _ABANDONED = "topic deleted by force; this part is aborted"
-_ABANDONED_SUBSCRIPTION = "subscription deleted by force; this part is aborted"
 #: What may not change once there is data.
 _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
 #: How long a process may go on with what it knows of a topic. Growth is noticed on the first use of
@@ -224,7 +221,7 @@ class Topics:
         for broker in dict.fromkeys(topic.brokers):
             self._delete_on(broker, topic.topic_id)
         self._brokers.forget(topic.topic_id)
-        return _participations(rows)
+        return participations(rows)
 
     def finish_deletions(self) -> int:
         """Delete what is left of deleted topics on brokers that could not be reached then, or that
@@ -254,37 +251,6 @@ class Topics:
         with suppress(PartitionUnavailable), database.session() as session:
             delete_dropped(session, steps=2)
         return True
-
-    def abandoned(self, topic: Topic, subscription: str) -> tuple[TxnID, ...]:
-        """The transactions, not ended yet, whose part in a subscription of that name has been
-        aborted by deleting it."""
-        with self._catalog.session() as session:
-            rows = session.all("abandoned_txns", topic_id=topic.topic_id, subscription=subscription)
-        return tuple(txn_of(row) for row in rows)
-
-    def abandon(self, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
-        """Abort the part that transactions have in a subscription, which is then deleted; the rest
-        of them goes on."""
-        with self._catalog.transaction() as session:
-            rows = session.all(
-                "abandon_subscription",
-                topic_id=topic.topic_id,
-                subscription=subscription,
-                error=_ABANDONED_SUBSCRIPTION,
-            )
-        return _participations(rows)
-
-    def require_unheld(self, topic: Topic, name: SubscriptionName) -> None:
-        """Check that no transaction that has not ended holds a subscription.
-
-        Raises:
-            TopicInUse: names some that do.
-        """
-        with self._catalog.session() as session:
-            holders = session.all(
-                "subscription_in_use", topic_id=topic.topic_id, subscription=name.name
-            )
-        require_no_holders(name, holders)
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:
@@ -415,29 +381,6 @@ def _delete_all(session: Session, topic_id: int) -> None:
     session.all("lock_topic_records", topic_id=topic_id)
     session.all("lock_topic", topic_id=topic_id)
     session.run("delete_topic", topic_id=topic_id)
-
-
-def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row]) -> None:
-    """Refuse what transactions hold.
-
-    Raises:
-        TopicInUse: names them.
-    """
-    if holders:
-        # A subscription is held once for each broker of its topic.
-        txn_ids = sorted({txn_of(row) for row in holders})
-        ids = [str(txn_id) for txn_id in txn_ids]
-        message = f"{name} is held by {', '.join(ids[:5])}; end them first, or force."
-        raise TopicInUse(message, holders=ids)
-
-
-def _participations(rows: list[Row]) -> tuple[AbortedParticipation, ...]:
-    # A subscription takes part once on each broker.
-    parts = {(txn_of(row), str(row.participant)) for row in rows}
-    return tuple(
-        AbortedParticipation(txn_id=txn_id, participant=participant)
-        for txn_id, participant in sorted(parts)
-    )
 
 
 def _topic(row: Row) -> Topic:

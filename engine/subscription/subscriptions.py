@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from engine.log.brokers import Brokers, Location
-from engine.log.topics import Topics, once_more_when_made_anew, require_no_holders
+from engine.log.holders import Holders, require_no_holders
+from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
 from engine.model.errors import (
@@ -36,9 +37,15 @@ class Subscriptions:
     holds partitions of its topic."""
 
     def __init__(
-        self, topics: Topics, brokers: Brokers, records: Records, recover: Recover
+        self,
+        topics: Topics,
+        holders: Holders,
+        brokers: Brokers,
+        records: Records,
+        recover: Recover,
     ) -> None:
         self._topics = topics
+        self._holders = holders
         self._brokers = brokers
         self._records = records
         self._recover = recover
@@ -62,7 +69,7 @@ class Subscriptions:
         self._check(name, settings)
         topic = self._topics.get(name.topic, fresh=True)
         home = self._records.home(topic)
-        fenced = self._topics.abandoned(topic, name.name)
+        fenced = self._holders.abandoned(topic, name.name)
         row, created = make(
             home,
             topic,
@@ -271,9 +278,9 @@ class Subscriptions:
         topic = self._topics.get(name.topic, fresh=True)
         home, *others = self._brokers.of_topic(topic)
         if not force and _exists_on(home, topic, name):
-            self._topics.require_unheld(topic, name)
+            self._holders.require_unheld(topic, name)
         found = _delete_on(home, topic, name, unheld=not force)
-        parts = self._topics.abandon(topic, name.name) if force else ()
+        parts = self._holders.abandon(topic, name.name) if force else ()
         for database in others:
             found = _delete_on(database, topic, name) or found
         if not found:

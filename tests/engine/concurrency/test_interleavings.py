@@ -745,13 +745,13 @@ def _acknowledged_after_the_look(
     engine.produce(partition, batch("a"))
     [message] = engine.receive(SUBSCRIPTION, "c1")
     txn = open_txn(engine)
-    look = engine.topics.require_unheld
+    look = engine.subscriptions._holders.require_unheld
 
     def acknowledged_then(*args: Any, **options: Any) -> None:
         look(*args, **options)
         engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
 
-    monkeypatch.setattr(engine.topics, "require_unheld", acknowledged_then)
+    monkeypatch.setattr(engine.subscriptions._holders, "require_unheld", acknowledged_then)
     return txn
 
 
