@@ -1,4 +1,4 @@
-"""Django's settings, one file for every environment (docs: "Settings" in README)."""
+"""Django's settings, one file for every environment (docs/operations.md, Settings)."""
 
 from __future__ import annotations
 
