@@ -59,7 +59,8 @@ class Reason:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """``readable``: a fetch at the isolation level gets the message now. ``deliverable``: the next
-    receive on the subscription may get it; None when no subscription was asked about."""
+    receive on the subscription, which reads committed messages whatever the level, may get it; None
+    when no subscription was asked about."""
 
     partition: PartitionName
     offset: int
@@ -98,14 +99,18 @@ class Explainer:
         try:
             with self._reading.view(partition) as view:
                 in_log = list(self._in_log(view, offset, isolation))
+                committed = list(self._in_log(view, offset, Isolation.READ_COMMITTED))
                 in_subscription = list(
                     self._in_subscription(view, offset, subscription) if subscription else ()
                 )
         except PartitionUnavailable as error:
-            in_log = [Reason(ReasonCode.UNAVAILABLE, error.message)]
+            in_log = committed = [Reason(ReasonCode.UNAVAILABLE, error.message)]
             in_subscription = []
         readable = in_log[0].code is ReasonCode.VISIBLE
-        in_log = [self._with_header(reason) for reason in in_log]
+        is_committed = committed[0].code is ReasonCode.VISIBLE
+        reasons = [*in_log]
+        if subscription is not None and readable and not is_committed:
+            reasons += committed  # what keeps it from consumers
         offered = bool(in_subscription) and in_subscription[-1].code in _DELIVERABLE
         return Explanation(
             partition=partition,
@@ -113,8 +118,8 @@ class Explainer:
             isolation=isolation,
             subscription=subscription,
             readable=readable,
-            deliverable=None if subscription is None else readable and offered,
-            reasons=(*in_log, *(self._with_header(reason) for reason in in_subscription)),
+            deliverable=None if subscription is None else is_committed and offered,
+            reasons=tuple(map(self._with_header, (*reasons, *in_subscription))),
         )
 
     def _in_log(self, view: View, offset: int, isolation: Isolation) -> Iterator[Reason]:

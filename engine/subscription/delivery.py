@@ -375,7 +375,8 @@ class Delivery:
         )
         after = state.changed(dispatch=dispatch)
         if reading.skipped:
-            after = after.delete(Ranges.of(reading.skipped))
+            # A transaction may hold a part of what nobody gets; its end settles that.
+            after = after.delete(Ranges.of(reading.skipped) - after.held)
         return after, reading.pieces
 
 

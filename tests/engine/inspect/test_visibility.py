@@ -25,6 +25,7 @@ from tests.engine.support import (
     fetched,
     make_topic,
     open_txn,
+    received,
     subscribe,
     time_out_deliveries,
     unreachable,
@@ -76,6 +77,21 @@ def test_every_entry_of_a_log_has_its_reason(engine: Engine) -> None:
     assert [
         offset for offset in expected if explained(engine, offset, isolation=uncommitted).readable
     ] == [0, 1, 2, 3, 5, 7, 8]
+
+
+def test_consumers_are_given_committed_messages_at_whatever_level_is_asked(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("0"), txn_id=txn)
+    options = {"isolation": Isolation.READ_UNCOMMITTED, "subscription": SUBSCRIPTION}
+    found = explained(engine, 0, **options)
+    assert (found.readable, found.deliverable, received(engine)) == (True, False, [])
+    assert codes(found) == [ReasonCode.VISIBLE, ReasonCode.OPEN, ReasonCode.UNREAD]
+    abort(engine, txn)
+    found = explained(engine, 0, **options)
+    assert (found.readable, found.deliverable, received(engine)) == (True, False, [])
+    assert codes(found) == [ReasonCode.VISIBLE, ReasonCode.ABORTED, ReasonCode.UNREAD]
 
 
 def test_what_a_sidecar_has_committed_is_visible_at_its_marker(engine: Engine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from engine import Engine
@@ -14,7 +16,7 @@ from engine.model.errors import (
     SubscriptionNotFound,
     TransactionConflict,
 )
-from engine.model.message import MessageID, StoredMessage
+from engine.model.message import Isolation, MessageID, StoredMessage
 from engine.model.subscription import AckType
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
@@ -175,6 +177,27 @@ def test_a_batch_may_be_shared_by_transactions_and_plain_acks(engine: Engine) ->
     assert received(engine) == []
     [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
     assert (cursor.mark_delete_offset, list(cursor.acked), cursor.backlog) == (2, [6, 7, 8], 3)
+
+
+@pytest.mark.parametrize("ending", [commit, abort])
+def test_what_a_transaction_holds_of_an_aborted_batch_is_not_passed_over(
+    engine: Engine, ending: Callable[[Engine, TxnID], None]
+) -> None:
+    """Its id is known to whoever reads uncommitted messages."""
+    make_topic(engine)
+    subscribe(engine)
+    gone, txn = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a", "b", "c"), txn_id=gone)
+    messages = engine.log.fetch(P0, isolation=Isolation.READ_UNCOMMITTED).messages
+    abort(engine, gone)
+    engine.acknowledge(SUBSCRIPTION, "c1", [messages[1].message_id], txn_id=txn)
+    assert received(engine) == []
+    assert [one for one in engine.inspect.invariants(P0).checks if not one.passed] == []
+    ending(engine, txn)
+    assert received(engine) == []
+    assert [one for one in engine.inspect.invariants(P0).checks if not one.passed] == []
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.backlog) == (3, 0)
 
 
 def test_nothing_is_acknowledged_beyond_what_readers_may_see(engine: Engine) -> None:
