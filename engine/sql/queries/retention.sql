@@ -158,11 +158,13 @@ SELECT count(*) AS rows FROM dropped
 
 -- uncounted_segments --
 -- Sealed segments, wholly at or below the stable position, that some subscription has not read, and
--- of which it is not known yet how much no reader gets.
+-- of which it is not known yet how much no reader gets. In a system topic that is never known for
+-- good: it is compacted.
 SELECT s.partition_id, s.ledger_id FROM broker.segment s
 JOIN broker.partition p USING (partition_id)
 JOIN broker.partition_live l USING (partition_id)
 WHERE s.unseen IS NULL AND s.sealed_at IS NOT NULL AND p.online
+AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
 AND s.last_offset < coalesce(l.first_ongoing_offset, l.next_offset)
 AND s.last_offset > (
     SELECT min(c.mark_delete) FROM broker.subscription u

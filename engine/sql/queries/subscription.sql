@@ -319,11 +319,17 @@ WHERE subscription_id = %(subscription_id)s ORDER BY partition_id, tc_id, sequen
 SELECT first_offset, last_offset, unseen FROM broker.segment
 WHERE partition_id = %(partition_id)s AND last_offset > %(after)s AND last_offset <= %(until)s
 AND unseen IS NOT NULL AND first_offset > %(after)s
+-- Those of system topics were counted before they were compacted.
+AND NOT EXISTS (
+    SELECT FROM broker.partition
+    WHERE partition_id = %(partition_id)s AND split_part(topic, '/', 3) LIKE '\_\_%%'
+)
 ORDER BY last_offset
 
 -- invisible --
 -- Offsets in (mark_delete, stable] that no reader ever gets: markers, but for those that stand for
--- the messages of their transaction, and aborted messages.
+-- the messages of their transaction, and aborted messages; of a system topic, what compaction has
+-- taken out.
 SELECT coalesce(range_agg(r), '{}') AS ranges FROM (
     SELECT int8range(e.first_offset, e.last_offset, '[]') AS r FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s AND e.last_offset > %(mark_delete)s
@@ -344,4 +350,14 @@ SELECT coalesce(range_agg(r), '{}') AS ranges FROM (
         && int8range(%(mark_delete)s, %(stable_position)s, '(]')
     AND e.kind = 'D' AND e.last_offset > %(mark_delete)s
     AND e.first_offset <= %(stable_position)s
+    UNION ALL
+    SELECT unnest(
+        int8multirange(int8range(%(mark_delete)s, %(stable_position)s, '(]')) - coalesce(k.kept, '{}')
+    )
+    FROM broker.partition p CROSS JOIN LATERAL (
+        SELECT range_agg(int8range(e.first_offset, e.last_offset, '[]')) AS kept
+        FROM broker.entry e WHERE e.partition_id = p.partition_id
+        AND e.last_offset > %(mark_delete)s AND e.last_offset <= %(stable_position)s
+    ) k
+    WHERE p.partition_id = %(partition_id)s AND split_part(p.topic, '/', 3) LIKE '\_\_%%'
 ) invisible

@@ -9,6 +9,7 @@ import pytest
 from engine import Engine
 from engine.model.ranges import Ranges
 from engine.model.topic import BufferKind
+from engine.model.topic_name import SubscriptionName
 from engine.subscription import backlog as counting
 from tests.engine.sql.test_plans import connected, counters, undone
 from tests.engine.support import (
@@ -170,3 +171,21 @@ def test_it_reads_a_few_segments_however_much_is_unread(engine: Engine) -> None:
     assert found == entries * 3 // 4 - 4
     scans, read = (now - then for now, then in zip(after["entry"], before["entry"], strict=True))
     assert (scans, read) <= (0, 2 * size)
+
+
+def test_what_compaction_has_taken_out_of_a_system_topic_is_no_message(engine: Engine) -> None:
+    make_topic(engine)
+    name = subscribe(engine, SubscriptionName(P0.topic.snapshot_topic(), "auditor"))
+    for _ in range(6):
+        txn = open_txn(engine)
+        engine.produce(P0, batch("a"), txn_id=txn)
+        engine.partitions.snapshot(P0)
+        commit(engine, txn)
+    engine.apply_retention()
+    kept = engine.receive(name, "c1")
+    assert 0 < len(kept) < 6
+    cursors = engine.subscriptions.describe(name).partitions
+    assert sum(cursor.backlog for cursor in cursors) == len(kept)
+    engine.acknowledge(name, "c1", [each.message_id for each in kept])
+    cursors = engine.subscriptions.describe(name).partitions
+    assert sum(cursor.backlog for cursor in cursors) == 0
