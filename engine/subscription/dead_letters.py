@@ -118,11 +118,12 @@ class DeadLetters:
         return moved
 
     def _place(self, database: Database, row: Row) -> Place | None:
-        """Where a letter comes from; None while that is being deleted, and the letter with it."""
+        """Where a letter comes from; None while that is being deleted, and the letter with it: its
+        record here has gone since, and its home says so or is away."""
         name = SubscriptionName(TopicName.parse(row.topic), row.name)
         try:
             return self._cursors.place(database, self._topics.get(name.topic), name)
-        except (TopicNotFound, SubscriptionNotFound):
+        except (TopicNotFound, SubscriptionNotFound, PartitionUnavailable):
             return None
 
     def _move(self, place: Place, rows: Sequence[Row], away: set[str]) -> int:

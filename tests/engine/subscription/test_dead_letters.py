@@ -204,6 +204,39 @@ def test_a_partition_that_is_offline_delays_only_its_own_dead_letters(
     assert [letter.payload for letter in letters(engine)] == [b"a", b"a"]
 
 
+def test_a_subscription_that_is_being_deleted_while_its_home_is_away_delays_nobody(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    home, away_from_home = engine.topics.get(TOPIC).brokers
+    names = (TopicName("public", "default", f"dead-{letter}") for letter in "abcdefgh")
+    dead = next(
+        name
+        for name in names
+        if engine.topics.create(name, TopicSettings(partitions=2))[0].brokers[1] == away_from_home
+    )
+    other = SubscriptionName(TOPIC, "other")
+    for name in (SUBSCRIPTION, other):
+        subscribe(engine, name, max_redeliveries=0, dead_letter_topic=dead)
+    engine.produce(P1, batch("a"))
+    interrupted(engine, monkeypatch, SUBSCRIPTION, other)
+    read = Session.all
+
+    def delete_then(session: Session, name: str, /, **params: object) -> list[Row]:
+        found = read(session, name, **params)
+        if name == "dead_letter_cursors":
+            key = {"topic_id": engine.topics.get(TOPIC).topic_id, "name": SUBSCRIPTION.name}
+            read(session, "delete_subscription", **key)
+        return found
+
+    with monkeypatch.context() as patch, unreachable(engine, home):
+        patch.setattr(Session, "all", delete_then)
+        engine._dead_letters._cursors._records.forget(engine.topics.get(TOPIC), SUBSCRIPTION)
+        assert engine.move_dead_letters() == 1
+    [letter] = engine.log.fetch(PartitionName(dead, 1)).messages
+    assert letter.properties["REAL_SUBSCRIPTION"] == "other"
+
+
 def test_a_dead_letter_topic_that_is_made_anew_may_be_smaller(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
