@@ -93,12 +93,14 @@ def check_ids(database: Database, tc_id: int, position: int) -> Check:
 def check_transactions(
     reading: Reading, database: Database, tc_id: int, position: int, budget: int
 ) -> tuple[list[Check], int | None]:
-    """Ids increase, and every participant of an ended transaction carries its outcome, for
-    ``budget`` transactions from a sequence on; answers where to go on."""
+    """Ids increase, a transaction names all that have joined it, and every participant of one that
+    has ended carries its outcome, for ``budget`` transactions from a sequence on; answers where to
+    go on."""
     with database.reading() as session:
         headers = session.all("headers_from", tc_id=tc_id, sequence=position, limit=budget)
         span = {"tc_id": tc_id, "first": position, "last": headers[-1].sequence if headers else -1}
         disorder = session.all("ids_out_of_order", **span)
+        astray = session.all("participants_astray", **span)
         issued = session.one("lowest_live", tc_id=tc_id)
         partitions: dict[int, list[PartitionParticipant]] = defaultdict(list)
         for row in session.all("participants_from", **span):
@@ -125,6 +127,13 @@ def check_transactions(
             name="ids_increase",
             subject=subject,
             counter_examples=tuple(odd_ids[:EXAMPLES]),
+            position=resume,
+        ),
+        Check(
+            invariant=2,
+            name="participants_named",
+            subject=subject,
+            counter_examples=tuple(map(evidence, astray)),
             position=resume,
         ),
         Check(

@@ -71,6 +71,26 @@ WHERE tc_id = %(tc_id)s AND sequence BETWEEN %(first)s AND %(last)s
 SELECT * FROM coordinator.txn_subscription
 WHERE tc_id = %(tc_id)s AND sequence BETWEEN %(first)s AND %(last)s
 
+-- participants_astray --
+-- Participants that the transaction log says have joined and that are not there, or the other way
+-- round, within a range of sequences. By their names, as the log has them.
+WITH logged AS (
+    SELECT DISTINCT l.sequence, p.participant FROM coordinator.transaction_log l
+    CROSS JOIN LATERAL unnest(l.partitions || l.subscriptions) AS p (participant)
+    WHERE l.tc_id = %(tc_id)s AND l.sequence BETWEEN %(first)s AND %(last)s
+), named AS (
+    SELECT sequence, topic || ':' || partition AS participant FROM coordinator.txn_partition
+    WHERE tc_id = %(tc_id)s AND sequence BETWEEN %(first)s AND %(last)s
+    UNION
+    SELECT sequence, topic || '/' || subscription FROM coordinator.txn_subscription
+    WHERE tc_id = %(tc_id)s AND sequence BETWEEN %(first)s AND %(last)s
+)
+SELECT %(tc_id)s::integer AS tc_id, sequence, participant, l.logged IS NOT NULL AS logged,
+    n.named IS NOT NULL AS named
+FROM (SELECT *, true AS logged FROM logged) l
+FULL JOIN (SELECT *, true AS named FROM named) n USING (sequence, participant)
+WHERE l.logged IS NULL OR n.named IS NULL ORDER BY sequence, participant LIMIT 20
+
 -- ids_out_of_order --
 -- Ids that were issued after a higher one of their coordinator, by the order of the transaction log.
 SELECT sequence, log_id, log_id_before FROM (

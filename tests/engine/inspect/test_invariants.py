@@ -305,6 +305,17 @@ DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
         on_coordinator("UPDATE coordinator.txn_partition SET state = 'aborted'"),
         {(2, "one_outcome")},
     ),
+    "a participant that is lost": (
+        on_coordinator("DELETE FROM coordinator.txn_partition WHERE sequence = 0"),
+        {(2, "participants_named")},
+    ),
+    "a subscription that has joined unseen": (
+        on_coordinator(
+            "UPDATE coordinator.transaction_log SET subscriptions = '{}'"
+            " WHERE metadata_op = 'ADD_SUBSCRIPTION'"
+        ),
+        {(2, "participants_named")},
+    ),
     "a segment's totals": (
         on_broker("UPDATE broker.partition_live SET segment_entries = segment_entries + 1"),
         {(7, "snapshot_and_log")},
@@ -457,7 +468,12 @@ def test_a_broker_that_is_gone_is_told_from_one_that_is_broken(engine: Engine) -
         report = engine.inspect.coordinator_invariants(0)
         assert engine.inspect.check_invariants() == 0
     told = {one.name: one.passed for one in report.checks}
-    assert told == {"low_water_mark": None, "ids_increase": True, "one_outcome": None}
+    assert told == {
+        "low_water_mark": None,
+        "ids_increase": True,
+        "participants_named": True,
+        "one_outcome": None,
+    }
 
 
 def test_cumulative_claims_are_checked_like_others(engine: Engine) -> None:

@@ -29,6 +29,7 @@ PROMISES: Mapping[str, str] = {
     "low_water_mark": "No broker knows a low water mark that its coordinator has not reached",
     "ids_increase": "A coordinator issues its ids in order, each once",
     "ids_answer": "Every id that was issued has its outcome, in a header or in the archive",
+    "participants_named": "A transaction names all participants that its log says have joined",
     "one_outcome": "All participants of a transaction have the same outcome",
     "snapshot_and_log": "Snapshot and log together give the live state",
 }
