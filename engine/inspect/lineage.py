@@ -19,7 +19,7 @@ from engine.log.rows import txn_of
 from engine.model.errors import EngineError
 from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.model.transaction import PartitionParticipant, Transaction
+from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row, Session
 
@@ -186,7 +186,10 @@ def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Inp
 def _outputs(
     reading: Reading, txn_id: TxnID, broker: str, parts: list[PartitionParticipant]
 ) -> list[Output]:
-    there = reading.those_there(parts)
+    # What has not committed is taken by nobody; in a sidecar log it has offsets that are others' in
+    # the partition.
+    committed = [part for part in parts if part.state is ParticipantState.COMMITTED]
+    there = reading.those_there(committed)
     written = [part for part in there if part.first_offset is not None and part.messages]
     asked = [
         {

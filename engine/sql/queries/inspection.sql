@@ -417,7 +417,8 @@ LEFT JOIN LATERAL (
 -- times_of_txn --
 -- When the entries at a transaction's first and last offset in partitions were written, and its
 -- marker, which is looked for among the transactions that ended next. In a sidecar-buffered partition
--- the marker takes the offsets of the messages, and they have no times of their own.
+-- the marker takes the offsets of the messages, and they have no times of their own; before it is there
+-- their offsets are the sidecar log's, and name others' entries here.
 SELECT p.topic_id, p.number, m.publish_time AS marker_at, m.first_offset AS marker_offset,
     CASE WHEN p.buffer = 'marker' THEN f.publish_time END AS first_at,
     CASE WHEN p.buffer = 'marker' THEN z.publish_time END AS last_at
@@ -446,10 +447,10 @@ LEFT JOIN LATERAL (
     UNION ALL SELECT w.last_offset WHERE p.buffer = 'sidecar'
 ) i ON true
 LEFT JOIN LATERAL (
-    SELECT e.publish_time, e.first_offset FROM broker.entry e
+    SELECT e.publish_time, e.first_offset, e.tc_id, e.sequence FROM broker.entry e
     WHERE e.partition_id = p.partition_id AND e.last_offset >= i.last_offset
     AND i.last_offset IS NOT NULL ORDER BY e.last_offset LIMIT 1
-) m ON true
+) m ON m.tc_id = %(tc_id)s AND m.sequence = %(sequence)s
 
 -- steps_of_txn --
 -- A transaction's steps in the pending-ack logs of subscriptions, as far as they are kept; no more

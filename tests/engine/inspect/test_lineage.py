@@ -120,6 +120,27 @@ def test_the_timeline_tells_when_each_participant_did_what(engine: Engine) -> No
     assert ended.left_out == 0
 
 
+def test_what_is_open_in_a_sidecar_log_has_neither_takers_nor_a_marker(engine: Engine) -> None:
+    """Its offsets are the sidecar log's; at the same ones in the partition stands something else."""
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    subscribe(engine)
+    engine.produce(P0, batch("plain"))
+    writer, worker = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("out"), txn_id=writer)
+    consume(engine, worker)
+    [output] = engine.inspect.transactions.lineage(engine.inspect.transaction(writer)).outputs
+    assert (output.first_offset, output.messages, output.takers) == (0, 1, ())
+    [part] = timeline(engine, writer).partitions
+    assert (part.marker_at, part.marker_offset) == (None, None)
+    commit(engine, writer)
+    consume(engine, worker)
+    [output] = engine.inspect.transactions.lineage(engine.inspect.transaction(writer)).outputs
+    assert [one.txn_id for one in output.takers] == [worker]
+    [part] = timeline(engine, writer).partitions
+    assert part.marker_at is not None
+    assert part.marker_offset == 1
+
+
 def messages(engine: Engine, txn: TxnID, **options: Any) -> Contents:
     [part] = engine.inspect.transaction(txn).partitions
     return engine.inspect.transactions.messages(part, txn, **options)
