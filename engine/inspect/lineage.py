@@ -18,9 +18,11 @@ from engine.inspect.timeline import LOOK, STEPS
 from engine.log.rows import txn_of
 from engine.model.errors import EngineError
 from engine.model.ranges import Ranges
+from engine.model.subscription import AckOp
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import Outcome, outcome_of
 from engine.postgres.database import Row, Session
 
 #: Inputs and outputs that are followed, entries and log steps looked at for each, and transactions
@@ -92,7 +94,8 @@ def acknowledged(reading: Reading, transaction: Transaction) -> Acknowledged:
             unavailable[broker] = error.message
             continue
         cut = cut or len(steps) == STEPS
-        ranges |= {(name, partition): each for (name, partition, _), each in _claimed(steps)}
+        claimed = _claimed(steps, transaction)
+        ranges |= {(name, partition): each for (name, partition, _), each in claimed}
     return Acknowledged(ranges, unavailable, cut)
 
 
@@ -146,22 +149,29 @@ def _steps(session: Session, transaction: Transaction, broker: str) -> list[Row]
     )
 
 
-def _claimed(steps: list[Row]) -> list[tuple[tuple[SubscriptionName, PartitionName, int], Ranges]]:
-    """What the steps acknowledged, by subscription and partition (with its id)."""
+def _claimed(
+    steps: list[Row], transaction: Transaction
+) -> list[tuple[tuple[SubscriptionName, PartitionName, int], Ranges]]:
+    """What the steps acknowledged, by subscription and partition (with its id): without what was
+    given back of calls that did not count, but with what the transaction's own abort gave back."""
+    committed = outcome_of(transaction.status) is Outcome.COMMITTED
     claimed: dict[tuple[SubscriptionName, PartitionName, int], Ranges] = {}
     for row in steps:
-        if row.op == "ACK":
-            topic = TopicName.parse(row.topic)
-            name = SubscriptionName(topic, row.name)
-            place = (name, PartitionName(topic, row.number), int(row.partition_id))
-            claimed[place] = claimed.get(place, Ranges()) | row.ranges
-    return list(claimed.items())
+        topic = TopicName.parse(row.topic)
+        name = SubscriptionName(topic, row.name)
+        place = (name, PartitionName(topic, row.number), int(row.partition_id))
+        before = claimed.get(place, Ranges())
+        if row.op == AckOp.ACK:
+            claimed[place] = before | row.ranges
+        elif row.op == AckOp.ABORT and (committed or row.call_id):
+            claimed[place] = before - row.ranges
+    return [(place, ranges) for place, ranges in claimed.items() if ranges]
 
 
 def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Input]:
     txn_id = transaction.txn_id
     with reading.brokers.get(broker).session() as session:
-        followed = _claimed(_steps(session, transaction, broker))[:FOLLOWED]
+        followed = _claimed(_steps(session, transaction, broker), transaction)[:FOLLOWED]
         writers = session.batch(
             *(
                 (

@@ -455,7 +455,8 @@ LEFT JOIN LATERAL (
 -- steps_of_txn --
 -- A transaction's steps in the pending-ack logs of subscriptions, as far as they are kept; no more
 -- than the newest of a log are looked at.
-SELECT s.topic_id, s.topic, s.name, p.number, g.partition_id, g.op, g.ack_type, g.ranges, g.at
+SELECT s.topic_id, s.topic, s.name, p.number, g.partition_id, g.op, g.ack_type, g.ranges, g.call_id,
+    g.at
 FROM unnest(%(topic_ids)s::bigint[], %(names)s::text[]) AS w (topic_id, name)
 JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.name
 CROSS JOIN LATERAL (

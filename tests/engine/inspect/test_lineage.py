@@ -10,6 +10,7 @@ from engine import Engine
 from engine.inspect import contents
 from engine.inspect.contents import Contents
 from engine.inspect.timeline import Timeline
+from engine.model.errors import TransactionConflict
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
@@ -54,6 +55,26 @@ def test_lineage_goes_from_writer_to_taker_and_back(engine: Engine) -> None:
     forward = engine.inspect.transactions.lineage(engine.inspect.transaction(writer))
     assert [one.txn_id for one in forward.outputs[0].takers] == [worker]
     assert forward.inputs == ()
+
+
+def test_what_a_refused_call_gave_back_was_not_consumed(engine: Engine) -> None:
+    make_topic(engine, 2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a", "b"))
+    messages = {(m.partition, m.offset): m.message_id for m in engine.receive(SUBSCRIPTION, "c1")}
+    holder, worker = open_txn(engine), open_txn(engine)
+    for number, offset in ((0, 0), (1, 1)):  # whichever broker is asked first, the other refuses
+        engine.acknowledge(SUBSCRIPTION, "c1", [messages[number, offset]], txn_id=holder)
+        wanted = [messages[0, offset], messages[1, offset]]
+        with pytest.raises(TransactionConflict):
+            engine.acknowledge(SUBSCRIPTION, "c1", wanted, txn_id=worker)
+    assert engine.inspect.transactions.lineage(engine.inspect.transaction(worker)).inputs == ()
+    abort(engine, holder)
+    engine.acknowledge(SUBSCRIPTION, "c1", [messages[0, 0], messages[1, 0]], txn_id=worker)
+    abort(engine, worker)
+    found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
+    assert {one.partition: list(one.offsets) for one in found.inputs} == {P0: [0], P1: [0]}
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -121,7 +142,7 @@ def test_the_timeline_tells_when_each_participant_did_what(engine: Engine) -> No
 
 
 def test_what_is_open_in_a_sidecar_log_has_neither_takers_nor_a_marker(engine: Engine) -> None:
-    """Its offsets are the sidecar log's; at the same ones in the partition stands something else."""
+    """Its offsets are the sidecar log's; the partition has something else at them."""
     make_topic(engine, buffer=BufferKind.SIDECAR)
     subscribe(engine)
     engine.produce(P0, batch("plain"))
