@@ -38,7 +38,7 @@ from engine.coordinator.statements import (
 from engine.log.brokers import Brokers, Location
 from engine.log.rows import txn_of
 from engine.log.topics import Topics
-from engine.model.errors import EngineError
+from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceeded
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID, id_lists
@@ -56,6 +56,8 @@ _ASKERS = 32
 _PATIENCE_SECONDS = 1.0
 #: How long what a broker has done waits to be recorded with what others have.
 _TOGETHER_SECONDS = 0.02
+#: Participants that may run out of time, one after the other, before their broker is given up.
+_SLOW = 2
 #: Transactions that one line of the log names.
 _TOLD = 20
 #: What a participant is to do about one transaction; participants with all of theirs, by topic and
@@ -268,6 +270,55 @@ class Finalizer:
         places = _grouped(partitions, "partition", orders)
         shares = _grouped(subscriptions, "subscription", orders)
 
+        asked = orders.traces.ask(broker, partitions, subscriptions)
+        try:
+            database = self._brokers.get(broker)
+            answers = self._end_all(database, places, shares, orders)
+            answers = self._recover_what_waits(database, answers)
+        except EngineError as error:
+            logger.warning(
+                "broker not finalized", broker=broker, code=error.code, reason=error.message
+            )
+            answers = _failed(places, shares, error.message)
+        for answer in (*answers.partitions, *answers.subscriptions):
+            asked.answer(answer.row, answer.result, waiting=answer.state is None)
+        return answers
+
+    def _end_all(
+        self, database: Database, places: _Groups, shares: _Groups, orders: _Orders
+    ) -> Answers:
+        """In one SQL transaction or, where something is in the way of that, each participant in one
+        of its own: one that is locked or damaged delays only its own part.
+
+        Raises:
+            BrokerUnavailable: it cannot be reached.
+        """
+        try:
+            return self._end_together(database, places, shares, orders)
+        except BrokerUnavailable:
+            raise
+        except Exception as error:
+            logger.exception("participants end one by one", broker=database.name)
+            if len(places) + len(shares) == 1:
+                return _failed(places, shares, _reason(error))
+        alone: list[tuple[_Groups, _Groups]] = [([place], []) for place in places]
+        alone += [([], [share]) for share in shares]
+        answers: list[Answers] = []
+        slow = 0
+        for place, share in alone:
+            if slow == _SLOW:  # It is the broker.
+                answers.append(_failed(place, share, f"{database.name} was not done in time."))
+                continue
+            try:
+                answers.append(self._end_together(database, place, share, orders))
+            except Exception as error:
+                slow += isinstance(error, TimeLimitExceeded)
+                answers.append(_failed(place, share, _reason(error)))
+        return Answers.together(answers)
+
+    def _end_together(
+        self, database: Database, places: _Groups, shares: _Groups, orders: _Orders
+    ) -> Answers:
         def work(session: Session) -> Answers:
             return Answers(
                 self._end_partitions(session, places, orders) if places else [],
@@ -278,22 +329,7 @@ class Finalizer:
                 ],
             )
 
-        asked = orders.traces.ask(broker, partitions, subscriptions)
-        try:
-            database = self._brokers.get(broker)
-            answers = database.retrying(work)
-            self._recover_what_waits(database, answers.partitions)
-        except EngineError as error:
-            logger.warning(
-                "broker not finalized", broker=broker, code=error.code, reason=error.message
-            )
-            answers = Answers(
-                [Answer.failed(row, error.message) for row in partitions],
-                [Answer.failed(row, error.message) for row in subscriptions],
-            )
-        for answer in (*answers.partitions, *answers.subscriptions):
-            asked.answer(answer.row, answer.result, waiting=answer.state is None)
-        return answers
+        return database.retrying(work)
 
     def _end_partitions(self, session: Session, places: _Groups, orders: _Orders) -> list[Answer]:
         ends = [
@@ -329,21 +365,41 @@ class Finalizer:
         error = "not there yet" if exists else GONE
         return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
 
-    def _recover_what_waits(self, database: Database, answers: Sequence[Answer]) -> None:
+    def _recover_what_waits(self, database: Database, answers: Answers) -> Answers:
+        """Rebuild partitions for the next run; one that cannot be says why."""
         waiting = {
             (answer.row.topic_id, answer.row.topic, answer.row.partition)
-            for answer in answers
+            for answer in answers.partitions
             if answer.result.error == "recovering"
         }
+        faults: dict[tuple[int, int], str] = {}
         for topic_id, topic, number in sorted(waiting):
-            with database.session() as session:
-                rows = session.all("partition_ids", topic_ids=[topic_id])
-            for row in rows:
-                if row.number == number:
-                    self._recover(
-                        Location(database, row.partition_id),
-                        PartitionName(TopicName.parse(topic), number),
-                    )
+            try:
+                self._recover_partition(database, topic_id, topic, number)
+            except Exception as error:
+                logger.exception("partition not rebuilt", partition=f"{topic}:{number}")
+                faults[topic_id, number] = _reason(error)
+        if not faults:
+            return answers
+        partitions = [
+            Answer.failed(answer.row, faults[place])
+            if (place := (answer.row.topic_id, answer.row.partition)) in faults
+            else answer
+            for answer in answers.partitions
+        ]
+        return Answers(partitions, answers.subscriptions)
+
+    def _recover_partition(
+        self, database: Database, topic_id: int, topic: str, number: int
+    ) -> None:
+        with database.session() as session:
+            rows = session.all("partition_ids", topic_ids=[topic_id])
+        for row in rows:
+            if row.number == number:
+                self._recover(
+                    Location(database, row.partition_id),
+                    PartitionName(TopicName.parse(topic), number),
+                )
 
     def _record(self, orders: _Orders, answers: Sequence[Answers], concluded: list[TxnID]) -> int:
         """Record what brokers did, and end the transactions that have nobody left to ask."""
@@ -377,6 +433,20 @@ def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
         action=TxnAction.COMMIT if row.status == TxnStatus.COMMITTING else TxnAction.ABORT,
         confirmed=confirmed.get(txn_of(row), frozenset()),
     )
+
+
+def _failed(places: _Groups, shares: _Groups, reason: str) -> Answers:
+    """Nothing is known of these; they are asked again."""
+    partitions, subscriptions = (
+        [Answer.failed(row, reason) for _, members in groups for row, _ in members]
+        for groups in (places, shares)
+    )
+    return Answers(partitions, subscriptions)
+
+
+def _reason(error: Exception) -> str:
+    """What people are told; the log has the rest."""
+    return error.message if isinstance(error, EngineError) else f"failed: {type(error).__name__}"
 
 
 def _grouped(rows: Iterable[Row], name: str, orders: _Orders) -> _Groups:

@@ -272,6 +272,58 @@ def test_a_partition_that_lost_its_derived_state_is_rebuilt_and_ended(engine: En
     assert fetched(engine) == ["a"]
 
 
+def test_a_partition_that_cannot_be_rebuilt_delays_only_its_own_part(engine: Engine) -> None:
+    make_topic(engine, partitions=3)  # the first and the last are on one broker
+    lost, other = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("lost"), txn_id=lost)
+    engine.produce(PartitionName(TOPIC, 2), batch("other"), txn_id=other)
+    key = engine.log.locate(P0).partition_id
+    broker_sql(engine, "DELETE FROM broker.segment WHERE partition_id = %s", key)
+    broker_sql(engine, "DELETE FROM broker.partition_live WHERE partition_id = %s", key)
+    engine.coordinator.end(lost, COMMIT)
+    commit(engine, other)
+    assert engine.coordinator.get(other).status is TxnStatus.COMMITTED
+    found = engine.coordinator.get(lost)
+    assert found.status is TxnStatus.COMMITTING
+    assert found.partitions[0].last_error == f"Partition {key} has no open segment."
+
+
+@pytest.mark.parametrize("damage", ["a marker cannot be written", "a share cannot be read"])
+def test_a_participant_that_is_damaged_delays_only_its_own_part(
+    engine: Engine, damage: str
+) -> None:
+    make_topic(engine, partitions=3)
+    subscribe(engine)
+    damaged, other = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("plain"))
+    last = PartitionName(TOPIC, 2)
+    for txn in (damaged, other):
+        engine.produce(last, batch("in both"), txn_id=txn)
+    if damage == "a marker cannot be written":
+        engine.produce(P0, batch("damaged"), txn_id=damaged)
+        broker_sql(
+            engine,
+            "UPDATE broker.partition_live SET next_offset = 1 WHERE partition_id = %s",
+            engine.log.locate(P0).partition_id,
+        )
+    else:
+        [message] = engine.receive(SUBSCRIPTION, "c1")
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=damaged)
+        broker_sql(engine, "UPDATE broker.dispatch SET state = 'nothing that can be read'")
+    engine.coordinator.end(damaged, COMMIT)
+    commit(engine, other)
+    assert engine.coordinator.get(other).status is TxnStatus.COMMITTED
+    assert fetched(engine, last) == ["in both", "in both"]
+    found = engine.coordinator.get(damaged)
+    assert found.status is TxnStatus.COMMITTING
+    done = {part.partition.number: part.state for part in found.partitions}
+    assert done.pop(2) is ParticipantState.COMMITTED
+    told = {part.state: part.last_error for part in (*found.partitions, *found.subscriptions)}
+    assert told[ParticipantState.PENDING] is not None
+    assert told[ParticipantState.COMMITTED] is None
+    assert engine.finalizer.due() == ()  # it backs off
+
+
 def test_a_partition_that_is_offline_waits(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)
