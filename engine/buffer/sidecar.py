@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import structlog
 
-from engine.log.brokers import Brokers
+from engine.log.brokers import Brokers, one_by_one
 from engine.log.retention import STEP, drop_emptied
 from engine.postgres.database import Database, Row, Session
 
@@ -41,7 +41,7 @@ class SidecarLogs:
     def _sweep_broker(self, database: Database) -> int:
         with database.session() as session:
             due = session.all("compactable")
-        return sum(_sweep(database, row) for row in due)
+        return one_by_one(due, lambda row: _sweep(database, row))
 
 
 def _sweep(database: Database, sidecar: Row) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from datetime import UTC
 
 from engine.buffer.recovery import recover
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers, Location, one_by_one
 from engine.log.rows import txn_of
 from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
@@ -53,9 +53,15 @@ class Snapshots:
                 max_distance=self._settings.snapshot_max_distance,
                 limit=_SWEEP,
             )
-        for row in lost:
+
+        def rebuild(row: Row) -> int:
             recover(Location(database, row.partition_id), _name(row))
-        return sum(self.take(Location(database, row.partition_id), _name(row)) for row in due)
+            return 0
+
+        one_by_one(lost, rebuild)
+        return one_by_one(
+            due, lambda row: self.take(Location(database, row.partition_id), _name(row))
+        )
 
     def take(
         self, location: Location, partition: PartitionName, *, only_first: bool = False

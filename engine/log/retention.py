@@ -14,9 +14,11 @@ has yet to read, once each, for the backlog (engine.subscription.backlog).
 
 from __future__ import annotations
 
+from functools import partial
+
 import structlog
 
-from engine.log.brokers import Brokers
+from engine.log.brokers import Brokers, one_by_one
 from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import SNAPSHOT_TOPIC
 from engine.postgres.database import Database, Row, Session
@@ -53,51 +55,56 @@ class Retention:
 
     def _sweep_broker(self, database: Database) -> int:
         with database.session() as session:
-            for row in session.all("seal_due"):
-                session.run("seal_segment", partition_id=row.partition_id, ledger_id=row.ledger_id)
-            for row in session.all("expirable", partition_id=None, limit=_SEGMENTS):
-                _expire(database, row)
+            one_by_one(session.all("seal_due"), partial(_seal, database))
+            expirable = session.all("expirable", partition_id=None, limit=_SEGMENTS)
+            one_by_one(expirable, partial(_expire, database))
             session.run("advance_cursors", limit=STEP)
             session.run("trim_pending_ack_log", limit=STEP)
             session.run("forget_producers", kept_ms=self._settings.producers_kept_ms, limit=STEP)
-            compacted = sum(
-                _compact(database, session, row.partition_id)
-                for row in session.all("system_partitions", topic=SNAPSHOT_TOPIC)
+            compacted = one_by_one(
+                session.all("system_partitions", topic=SNAPSHOT_TOPIC),
+                partial(_compact, database),
             )
-            deleted = sum(
-                _delete_below_start(session, row) for row in session.all("expired_segments")
+            deleted = one_by_one(
+                session.all("expired_segments"), partial(_delete_below_start, database)
             )
             dropped = delete_dropped(session)
             uncounted = session.all("uncounted_segments", limit=_COUNTED)
-        for row in uncounted:
-            _count_unseen(database, row)
+        one_by_one(uncounted, partial(_count_unseen, database))
         return compacted + deleted + dropped
 
 
-def _count_unseen(database: Database, segment: Row) -> None:
-    """Write down how many offsets of a segment no reader ever gets. Below the stable position that
-    changes by truncation alone, which waits meanwhile."""
+def _seal(database: Database, segment: Row) -> int:
+    with database.session() as session:
+        return session.run(
+            "seal_segment", partition_id=segment.partition_id, ledger_id=segment.ledger_id
+        )
+
+
+def _count_unseen(database: Database, segment: Row) -> int:
+    """Write down how many offsets of a segment no reader ever gets; answers whether it did. Below
+    the stable position that changes by truncation alone, which waits meanwhile."""
     key = {"partition_id": segment.partition_id, "ledger_id": segment.ledger_id}
 
-    def work(session: Session) -> None:
+    def work(session: Session) -> int:
         if session.one("share_partition", partition_id=segment.partition_id) is None:
-            return
+            return 0
         span = session.one("uncounted_segment", **key)
         if span is None:
-            return
+            return 0
         found = session.one(
             "invisible",
             partition_id=segment.partition_id,
             mark_delete=span.first_offset - 1,
             stable_position=span.last_offset,
         )
-        session.run("count_segment", **key, unseen=len(found.ranges) if found else 0)
+        return session.run("count_segment", **key, unseen=len(found.ranges) if found else 0)
 
-    database.retrying(work)
+    return database.retrying(work)
 
 
-def _expire(database: Database, segment: Row) -> None:
-    """Move the log's start above one segment, if it still may go."""
+def _expire(database: Database, segment: Row) -> int:
+    """Move the log's start above one segment, if it still may go; answers whether it did."""
     partition_id = segment.partition_id
 
     def work(session: Session) -> bool:
@@ -116,12 +123,14 @@ def _expire(database: Database, segment: Row) -> None:
             partition_id=partition_id,
             log_start_offset=segment.log_start_offset,
         )
-    if database.retrying(work):
+    expired = database.retrying(work)
+    if expired:
         logger.info(
             "segment expired",
             partition=f"{segment.topic}:{segment.number}",
             log_start_offset=segment.log_start_offset,
         )
+    return expired
 
 
 def _move_log_start(session: Session, partition_id: int, offset: int, *, changes: int) -> bool:
@@ -132,17 +141,18 @@ def _move_log_start(session: Session, partition_id: int, offset: int, *, changes
     )
 
 
-def _compact(database: Database, session: Session, partition_id: int) -> int:
+def _compact(database: Database, partition: Row) -> int:
     """Delete the snapshots that no recovery can need; segments without any go like expired ones.
 
     Snapshots are kept by partition, not by age: that of an idle partition may be the oldest entry.
     """
-    deleted = 0
-    for _ in range(_STEPS):
-        step = session.run("compact_snapshots", partition_id=partition_id, limit=STEP)
-        deleted += step
-        if step < STEP:
-            break
+    deleted, partition_id = 0, partition.partition_id
+    with database.session() as session:
+        for _ in range(_STEPS):
+            step = session.run("compact_snapshots", partition_id=partition_id, limit=STEP)
+            deleted += step
+            if step < STEP:
+                break
     if deleted:
         # The system topics have no snapshots of their own, so no change is counted.
         drop_emptied(database, partition_id, changes=0)
@@ -162,19 +172,17 @@ def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None
     database.retrying(work)
 
 
-def _delete_below_start(session: Session, partition: Row) -> int:
+def _delete_below_start(database: Database, partition: Row) -> int:
     """Delete the rows below a log's start; answers how many entries."""
-    key = {"partition_id": partition.partition_id, "upper": partition.log_start_offset}
-    deleted, finished = _delete_entries(
-        session, partition.partition_id, partition.first_offset, partition.log_start_offset
-    )
-    if finished and partition.compacted_id is not None:
-        committed, finished = _delete_entries(
-            session, partition.compacted_id, partition.first_offset, partition.log_start_offset
-        )
-        deleted += committed
-    if finished and _delete_index(session, **key):
-        session.run("drop_segments", **key)
+    first, upper = partition.first_offset, partition.log_start_offset
+    key = {"partition_id": partition.partition_id, "upper": upper}
+    with database.session() as session:
+        deleted, finished = _delete_entries(session, partition.partition_id, first, upper)
+        if finished and partition.compacted_id is not None:
+            committed, finished = _delete_entries(session, partition.compacted_id, first, upper)
+            deleted += committed
+        if finished and _delete_index(session, **key):
+            session.run("drop_segments", **key)
     return deleted
 
 

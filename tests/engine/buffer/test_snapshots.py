@@ -195,6 +195,26 @@ def test_the_sweep_rebuilds_what_a_crash_has_emptied_and_then_rests(engine: Engi
     assert engine.take_snapshots() == 0
 
 
+def test_a_partition_that_cannot_be_rebuilt_keeps_no_other_from_it(engine: Engine) -> None:
+    make_topic(engine, partitions=3)  # the first and the last are on one broker
+    last = PartitionName(TOPIC, 2)
+    txn = open_txn(engine)
+    for partition in (P0, last):
+        engine.produce(partition, batch("a"), txn_id=txn)
+    lose_derived_state(engine)
+    key = engine.log.locate(P0).partition_id
+    broker_sql(engine, "DELETE FROM broker.segment WHERE partition_id = %s", key)
+    engine.take_snapshots()
+    [headless] = broker_sql(
+        engine,
+        "SELECT partition_id FROM broker.partition p WHERE NOT EXISTS"
+        " (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)",
+    )
+    assert headless.partition_id == key
+    interval_passed(engine)
+    assert engine.take_snapshots() == 1
+
+
 def test_a_log_that_only_grows_is_snapshotted_by_its_distance(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

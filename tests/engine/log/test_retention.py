@@ -326,11 +326,11 @@ def test_a_crash_after_the_start_has_moved_loses_and_shows_nothing(
     texts = produce(engine, 15)
 
     def crash(*_: object) -> int:
-        raise RuntimeError("killed")
+        raise SystemExit("killed")
 
     with monkeypatch.context() as patched:
         patched.setattr(retention, "_delete_below_start", crash)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(SystemExit):
             engine.apply_retention()
     lose_derived_state(engine)
     start = start_of(engine)
@@ -340,6 +340,23 @@ def test_a_crash_after_the_start_has_moved_loses_and_shows_nothing(
     assert engine.log.segments(P0)[-1].first_offset == start
     assert engine.apply_retention() == start
     assert entry_offsets(engine) == list(range(start, 15))
+
+
+def test_a_partition_that_is_damaged_keeps_no_other_from_its_retention(engine: Engine) -> None:
+    make_topic(engine, partitions=3, **_SMALL)  # the first and the last are on one broker
+    last = PartitionName(TOPIC, 2)
+    for partition in (P0, last):
+        for number in range(15):
+            engine.produce(partition, batch(noise(number, _MESSAGE // 2).hex()))
+    key = engine.log.locate(P0).partition_id
+    broker_sql(
+        engine,
+        "UPDATE broker.entry SET producer_name = 'p', sequence_id = NULL WHERE partition_id = %s",
+        key,
+    )  # so that nothing can be remembered of it
+    engine.apply_retention()
+    assert start_of(engine) == 0
+    assert engine.log.status(last).log_start_offset > 0
 
 
 def test_entries_are_deleted_a_bounded_number_at_a_time(
