@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 import zstandard
 
-from engine.model.errors import EngineError
+from engine.model.errors import SegmentUnreadable
 from engine.model.message import NewMessage
 
 _VERSION = b"\x01"
@@ -32,10 +32,8 @@ class Reference(NamedTuple):
     length: int
 
 
-class CorruptBatch(EngineError):
+class CorruptBatch(SegmentUnreadable):
     """A stored batch cannot be read back."""
-
-    code = "CorruptBatch"
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -90,6 +88,13 @@ def reference(body: bytes) -> Reference | None:
 
 
 def size(body: bytes) -> int:
-    """How many bytes a stored batch has when it is opened, without opening it."""
+    """How many bytes a stored batch has when it is opened, without opening it.
+
+    Raises:
+        CorruptBatch: the bytes are not what :func:`encode` wrote.
+    """
     begins = 21 if body[:1] == _OFFLOADED else 1
-    return max(0, zstandard.frame_content_size(body[begins : begins + 18]))
+    try:
+        return max(0, zstandard.frame_content_size(body[begins : begins + 18]))
+    except zstandard.ZstdError as error:
+        raise CorruptBatch(f"A stored batch cannot be read back: {error}") from error

@@ -132,7 +132,8 @@ class BrokerUnavailable(PartitionUnavailable):
 
 
 class SegmentUnreadable(PartitionUnavailable):
-    """The file that a segment's messages were offloaded to is missing or damaged."""
+    """Messages cannot be read back: what they stand in, such as the file that their segment was
+    offloaded to, is missing or damaged."""
 
     code = "SegmentUnreadable"
     retryable = False

@@ -155,7 +155,8 @@ class PartitionUnavailable(TxnConsoleError):
 
 
 class SegmentUnreadable(TxnConsoleError):
-    """A file that messages were offloaded to is missing or damaged; ``data["file"]`` names it."""
+    """Messages cannot be read back: what they stand in is missing or damaged. Of a file that they
+    were offloaded to, ``data["file"]`` is the name."""
 
 
 class InvalidPartitionState(TxnConsoleError):

@@ -14,6 +14,7 @@ from engine import Engine, EngineSettings
 from engine.model.dispatch import decode
 from engine.model.errors import (
     PartitionUnavailable,
+    SegmentUnreadable,
     SubscriptionNotFound,
     TopicNotFound,
 )
@@ -365,6 +366,30 @@ def test_a_partition_that_goes_offline_withholds_nothing_that_another_has_given(
         patch.setattr(engine._delivery, "_receive_from", offline_afterwards)
         given = received(engine)
     assert given in (["0"], ["2"])
+
+
+@pytest.mark.parametrize("left", [0, 12])
+def test_a_batch_that_cannot_be_read_back_withholds_nothing_of_other_partitions(
+    engine: Engine, left: int
+) -> None:
+    """Nothing is left of it, or its beginning."""
+    make_topic(engine, partitions=3)
+    subscribe(engine)
+    for number in range(3):
+        engine.produce(PartitionName(TOPIC, number), batch(f"of {number} " * 20))
+    broker_sql(
+        engine,
+        "UPDATE broker.entry SET body = substr(body, 1, %s) || '\\x00'::bytea"
+        " WHERE partition_id = %s",
+        left,
+        engine.log.locate(P0).partition_id,
+    )
+    expected = [f"of {number} " * 20 for number in (1, 2)]
+    assert received(engine) == expected
+    time_out_deliveries(engine)
+    assert received(engine) == expected
+    with pytest.raises(SegmentUnreadable):
+        engine.log.fetch(P0)
 
 
 def test_a_receive_of_partitions_that_are_all_offline_is_refused(engine: Engine) -> None:
