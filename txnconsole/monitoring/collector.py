@@ -184,6 +184,12 @@ def _brokers(brokers: dict[str, BrokerStanding]) -> Iterator[Metric]:
         away.add_metric([name, "offline"], seen.offline)
     yield from (late, held, away)
     one_by_one = settings.TXNCONSOLE_METRICS_BY_TOPIC
+    yield from _positions(brokers, one_by_one=one_by_one)
+    yield _pending_acks(brokers, one_by_one=one_by_one)
+
+
+def _positions(brokers: dict[str, BrokerStanding], *, one_by_one: bool) -> Iterator[Metric]:
+    """How partitions stand: each by itself, or those of a broker together."""
     partition = ("topic", "partition") if one_by_one else ()
     for attribute, metric, text in (
         ("lag_messages", "stable_position_lag_messages", "Offsets above the stable position."),
@@ -199,6 +205,9 @@ def _brokers(brokers: dict[str, BrokerStanding]) -> Iterator[Metric]:
                 topic, number = str(each.partition.topic), str(each.partition.number)
                 family.add_metric([name, topic, number], getattr(each, attribute))
         yield family
+
+
+def _pending_acks(brokers: dict[str, BrokerStanding], *, one_by_one: bool) -> Metric:
     subscription = ("topic", "subscription") if one_by_one else ()
     pending = _gauge(
         "pending_ack_open", "Transactions that hold acknowledgements.", "broker", *subscription
@@ -208,7 +217,7 @@ def _brokers(brokers: dict[str, BrokerStanding]) -> Iterator[Metric]:
             pending.add_metric([name], seen.pending_acks)
         for subscribed, count in seen.pending_acks_of.items():
             pending.add_metric([name, str(subscribed.topic), subscribed.name], count)
-    yield pending
+    return pending
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
