@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Max, Sum
 
-from txnconsole.console.plots import MARGIN, TIME, as_json, empty_figure, milliseconds
+from txnconsole.console.plots import as_json, milliseconds, over_time
 from txnconsole.runs.models import Figure
 
 #: How far back from the newest figure, and how long one period is.
@@ -62,16 +62,7 @@ def _periods(found: Mapping[datetime, object], width: timedelta) -> list[datetim
 @cache
 def figure_templates(amounts: tuple[str, ...]) -> dict[str, Any]:
     """Traces and axes of all charts."""
-
-    def chart() -> Any:
-        return empty_figure().update_layout(
-            hovermode="x unified",
-            margin=MARGIN,
-            xaxis=TIME,
-            yaxis={"nticks": 3, "rangemode": "tozero", "fixedrange": True},
-        )
-
-    drawn = {"amount": chart()} | {latency: chart() for latency in _LATENCIES}
+    drawn = {"amount": over_time()} | {latency: over_time() for latency in _LATENCIES}
     for column in amounts:
         drawn["amount"].add_scatter(
             meta=column,

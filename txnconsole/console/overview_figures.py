@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import EngineSettings
 from engine.model.durations import STEPS_PER_DOUBLING
-from txnconsole.console.plots import MARGIN, TIME, as_json, empty_figure, milliseconds
+from txnconsole.console.plots import as_json, milliseconds, over_time
 from txnconsole.trends.reading import Series
 
 
@@ -51,7 +51,7 @@ def _throughput() -> dict[str, Any]:
 
     Steps and not bars: an area is one element however many points it has, a bar is two of its own.
     """
-    figure = empty_figure()
+    figure = over_time(",.3~g")
     for status, pattern in (("committed", ""), ("aborted", "x")):
         figure.add_scatter(
             name=status.capitalize(),
@@ -62,18 +62,12 @@ def _throughput() -> dict[str, Any]:
             fillpattern={"shape": pattern, "size": 5, "solidity": 0.2, "fillmode": "overlay"},
             hovertemplate="%{y:,.1f} /s",
         )
-    figure.update_layout(
-        hovermode="x unified",
-        margin=MARGIN,
-        xaxis=TIME,
-        yaxis={"nticks": 3, "rangemode": "tozero", "tickformat": ",.3~g", "fixedrange": True},
-    )
     return as_json(figure)
 
 
 def _live() -> dict[str, Any]:
     """Unfinished transactions by state: a pile-up while committing or aborting is a stuck end."""
-    figure = empty_figure()
+    figure = over_time(",d")
     for status in ("aborting", "committing", "open"):
         figure.add_scatter(
             name=status.capitalize(),
@@ -83,19 +77,13 @@ def _live() -> dict[str, Any]:
             line={"width": 1.5, "shape": "hv"},
             hovertemplate="%{y:,d}",
         )
-    figure.update_layout(
-        hovermode="x unified",
-        margin=MARGIN,
-        xaxis=TIME,
-        yaxis={"nticks": 3, "rangemode": "tozero", "tickformat": ",d", "fixedrange": True},
-    )
     return as_json(figure)
 
 
 def _oldest() -> dict[str, Any]:
     """The age of the oldest open transaction: does one head for its timeout? The page draws the
     line at the timeout of those that ask for none."""
-    figure = empty_figure()
+    figure = over_time()
     figure.add_scatter(
         name="Oldest open",
         meta="oldest",
@@ -103,12 +91,6 @@ def _oldest() -> dict[str, Any]:
         fill="tozeroy",
         line={"width": 1.75, "shape": "hv"},
         hovertemplate="%{customdata}<extra></extra>",
-    )
-    figure.update_layout(
-        hovermode="x unified",
-        margin=MARGIN,
-        xaxis=TIME,
-        yaxis={"nticks": 3, "rangemode": "tozero", "fixedrange": True},
     )
     return as_json(figure)
 

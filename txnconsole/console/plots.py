@@ -12,9 +12,6 @@ from typing import Any
 
 from engine.model.txn_status import TxnStatus
 
-#: The margins and the axis of time of a chart of the newest hours or days.
-MARGIN = {"l": 54, "r": 92, "t": 10, "b": 26}
-TIME = {"type": "date", "nticks": 4, "showgrid": False, "fixedrange": True}
 _PATTERN = {
     TxnStatus.COMMITTING: "/",
     TxnStatus.ABORTING: "\\",
@@ -28,6 +25,16 @@ def empty_figure() -> Any:
     from plotly.graph_objects import Figure  # noqa: PLC0415
 
     return Figure(layout={"template": "none", "showlegend": False})
+
+
+def over_time(tickformat: str | None = None) -> Any:
+    """An empty figure of the newest hours or days, its values from zero on."""
+    return empty_figure().update_layout(
+        hovermode="x unified",
+        margin={"l": 54, "r": 92, "t": 10, "b": 26},
+        xaxis={"type": "date", "nticks": 4, "showgrid": False, "fixedrange": True},
+        yaxis={"nticks": 3, "rangemode": "tozero", "tickformat": tickformat, "fixedrange": True},
+    )
 
 
 def as_json(figure: Any) -> dict[str, Any]:
