@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import structlog
+
 from engine.inspect.ack_checks import check_acks
 from engine.inspect.checks import Check
 from engine.inspect.coordinator_checks import (
@@ -33,6 +35,8 @@ from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Database, Row, Session
+
+logger = structlog.get_logger(__name__)
 
 #: Entries, steps or transactions that one step looks at, of one subject.
 BUDGET = 5000
@@ -140,7 +144,8 @@ class Invariants:
 
     def step(self, coordinators: int, *, seconds: float = math.inf) -> int:
         """One round: the next coordinators, and the next partitions of each broker, from where the
-        last round stopped. A broker that cannot be reached is left out.
+        last round stopped. A broker that cannot be reached is left out; so are, this time, the
+        partitions behind one that cannot be looked at.
 
         Args:
             seconds: after so long nothing more is begun, but one coordinator and one partition of
@@ -156,6 +161,8 @@ class Invariants:
                 broken += self._round(database, share)
             except EngineError:
                 continue  # It is named by readiness, and by the checks that wanted to ask it.
+            except Exception:  # A damage that no check expects.
+                logger.exception("invariants not checked", broker=database.name)
         with self._database.session() as session:
             session.run("forget_checks")
         return broken
@@ -216,7 +223,7 @@ class Invariants:
                 report = self.of_partition(partition, position=position)
             except (PartitionNotFound, TopicNotFound):
                 continue  # It has been deleted meanwhile.
-            except EngineError:
+            except Exception:
                 self._stop(subject, place)  # the next round goes on behind it
                 raise
             broken += self._keep(report, begins=position == 0)

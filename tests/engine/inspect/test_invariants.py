@@ -410,8 +410,12 @@ def test_a_step_without_time_takes_one_of_each_and_the_next_goes_on_there(engine
     ]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [PartitionUnavailable("canceling statement due to statement timeout"), ValueError("damage")],
+)
 def test_a_partition_that_cannot_be_checked_holds_up_no_other(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     make_topic(engine, partitions=3)  # the first and the last are on one broker
     checker = engine.inspect._invariants
@@ -419,7 +423,7 @@ def test_a_partition_that_cannot_be_checked_holds_up_no_other(
 
     def too_long(partition: PartitionName, **options: int) -> invariants.Report:
         if partition == P0:
-            raise PartitionUnavailable("canceling statement due to statement timeout")
+            raise error
         return check(partition, **options)
 
     monkeypatch.setattr(checker, "of_partition", too_long)
