@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
+
 import pytest
 
 from engine import Engine
 from engine.inspect import reading
-from engine.model.errors import CoordinatorUnavailable, InvalidTxnStatus
+from engine.model.errors import CoordinatorUnavailable, InvalidTxnStatus, TransactionConflict
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind, TopicSettings
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
     P0,
     P1,
     SUBSCRIPTION,
+    TOPIC,
     abort,
     batch,
     broker_sql,
     commit,
     fetched,
     finalize,
+    lose_derived_state,
     make_topic,
     open_txn,
     overdue,
@@ -242,3 +247,72 @@ def test_a_commit_gives_back_what_an_unconfirmed_call_over_brokers_claimed(
     commit(engine, txn)
     left = engine.subscriptions.describe(SUBSCRIPTION).partitions
     assert [cursor.backlog for cursor in left] == [1, 1]
+
+
+@pytest.mark.parametrize("buffer", BufferKind)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_dry_run_tells_what_the_end_then_does(
+    engine: Engine, buffer: BufferKind, seed: int
+) -> None:
+    random = Random(seed)  # noqa: S311
+    make_topic(engine, partitions=2, buffer=buffer, segment_max_messages=7)
+    names = [SUBSCRIPTION, SubscriptionName(TOPIC, "one-at-a-time")]
+    for name, kind in zip(names, (SubscriptionType.SHARED, SubscriptionType.FAILOVER), strict=True):
+        subscribe(engine, name, type=kind)
+    ongoing: list[TxnID] = []
+    for number in range(60):
+        step = random.random()
+        if step < 0.2 or not ongoing:
+            ongoing.append(open_txn(engine, tc_id=number % 2))
+        elif step < 0.55:
+            texts = [f"{number}.{place}" for place in range(random.randint(1, 3))]
+            txn = random.choice([*ongoing, None])
+            engine.produce(random.choice((P0, P1)), batch(*texts), txn_id=txn)
+        elif step < 0.75:
+            name = random.choice(names)
+            consume(engine, random, name, random.choice([*ongoing, None]))
+        elif step < 0.85:
+            random.choice((lose_derived_state, Engine.take_snapshots, Engine.apply_retention))(
+                engine
+            )
+        else:
+            txn = ongoing.pop(random.randrange(len(ongoing)))
+            compare(engine, txn, random.choice([COMMIT, ABORT]))
+
+
+def consume(engine: Engine, random: Random, name: SubscriptionName, txn_id: TxnID | None) -> None:
+    taken = engine.receive(name, "c1", max_messages=random.randint(1, 6))
+    if not taken:
+        return
+    ids = [each.message_id for each in random.sample(taken, random.randint(1, len(taken)))]
+    kind = AckType.INDIVIDUAL
+    if name != SUBSCRIPTION and random.random() < 0.5:
+        ids, kind = ids[:1], AckType.CUMULATIVE
+    with suppress(TransactionConflict):
+        engine.acknowledge(name, "c1", ids, ack_type=kind, txn_id=txn_id)
+
+
+def compare(engine: Engine, txn_id: TxnID, action: TxnAction) -> None:
+    """End a transaction, and compare what comes of it with what was told before."""
+    told = engine.inspect.impact(txn_id, action)
+    before = {each.partition: len(fetched(engine, each.partition)) for each in told.partitions}
+    engine.coordinator.end(txn_id, action)
+    finalize(engine)
+    for part in told.partitions:
+        status = engine.log.status(part.partition)
+        now = len(fetched(engine, part.partition))
+        assert now - before[part.partition] == part.messages_visible
+        # Beside it there is the marker, which comes after the log as it stood.
+        assert status.stable_position >= part.stable_position_after
+        if part.next_blocker is not None:
+            [first, *_] = engine.log.ongoing(part.partition)
+            assert first.txn_id == part.next_blocker
+            assert first.first_offset - 1 == part.stable_position_after
+    acks = {one.subscription: (one.acks_final, one.acks_given_back) for one in told.subscriptions}
+    done: dict[SubscriptionName, int] = dict.fromkeys(acks, 0)
+    for share in engine.coordinator.get(txn_id).subscriptions:
+        done[share.subscription] += share.acked_messages or 0
+    assert acks == {
+        name: (messages, 0) if action is COMMIT else (0, messages)
+        for name, messages in done.items()
+    }
