@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from txnconsole.wsgi_on_threads import WsgiOnThreads
+from txnconsole.wsgi_on_threads import Scope, WsgiOnThreads, resting
 
 Environ = dict[str, Any]
 
@@ -62,7 +62,13 @@ def ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {
+    scope = _scope(path, query, headers)
+    asyncio.run(WsgiOnThreads(application, threads=2, body_limit=limit)(scope, receive, send))
+    return sent
+
+
+def _scope(path: str, query: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Scope:
+    return {
         "type": "http",
         "method": "POST",
         "http_version": "1.1",
@@ -73,8 +79,6 @@ def ask(
         "client": ("192.0.2.1", 5),
         "server": ("127.0.0.1", 8000),
     }
-    asyncio.run(WsgiOnThreads(application, threads=2, body_limit=limit)(scope, receive, send))
-    return sent
 
 
 def test_an_answer_goes_out_with_status_headers_and_body() -> None:
@@ -177,3 +181,65 @@ def test_an_answer_that_fails_midway_is_closed_all_the_same() -> None:
     with pytest.raises(OSError, match="gone"):
         ask(application)
     assert application.closed_on
+
+
+def test_a_request_that_rests_leaves_its_turn_to_another() -> None:
+    answered = threading.Event()
+
+    def application(environ: Environ, start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/rests":
+            with resting():
+                assert answered.wait(30)
+        start("200 OK", [])
+        answered.set()
+        return [b""]
+
+    assert (
+        asyncio.run(_statuses(application, ["/rests", "/works"], threads=1, waiting=1)) == [200] * 2
+    )
+
+
+def test_no_more_requests_work_at_a_time_than_are_to_however_many_have_rested() -> None:
+    paths = ["/"] * 6
+    together = threading.Barrier(len(paths))
+    working = threading.Semaphore(2)
+    too_many: list[str] = []
+
+    def application(environ: Environ, start: Callable[..., Any]) -> Iterable[bytes]:
+        with resting():
+            together.wait(30)  # All are woken at once.
+        if not working.acquire(blocking=False):
+            too_many.append(environ["PATH_INFO"])
+        threading.Event().wait(0.001)  # Lets the others come, if they may.
+        working.release()
+        start("200 OK", [])
+        return [b""]
+
+    assert asyncio.run(_statuses(application, paths, threads=2, waiting=4)) == [200] * 6
+    assert too_many == []
+
+
+def test_off_a_pools_threads_nobody_rests_for_another() -> None:
+    with resting():
+        pass
+
+
+async def _statuses(
+    application: Any, paths: Iterable[str], *, threads: int, waiting: int
+) -> list[int]:
+    """The statuses of requests that are made at the same time."""
+    served = WsgiOnThreads(application, threads=threads, waiting=waiting, body_limit=1000)
+
+    async def answer(path: str) -> int:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b""}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await served(_scope(path, b"", ()), receive, send)
+        return int(sent[0]["status"])
+
+    return await asyncio.gather(*[answer(path) for path in paths])

@@ -27,6 +27,7 @@ _LIVE = "/live"
 _everything_else = WsgiOnThreads(
     get_wsgi_application(),
     threads=settings.TXNCONSOLE_WEB_THREADS,
+    waiting=settings.TXNCONSOLE_WAITING_CALLS,
     body_limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
 )
 

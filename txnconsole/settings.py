@@ -190,8 +190,9 @@ TXNCONSOLE_REQUESTS_PER_SECOND = env.integer(
 TXNCONSOLE_REQUESTS_BURST = env.integer(
     "TXNCONSOLE_REQUESTS_BURST", 2 * TXNCONSOLE_REQUESTS_PER_SECOND, low=1, high=10_000_000
 )
-#: Requests that one web process works on at a time; half of them may be waiting on purpose.
+#: Requests that one web process works on at a time, and how many more may wait on purpose.
 TXNCONSOLE_WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1024)
+TXNCONSOLE_WAITING_CALLS = env.integer("TXNCONSOLE_WAITING_CALLS", 256, low=1, high=4096)
 #: Whether /readyz and /metrics answer anybody; else this machine, and callers with a role.
 TXNCONSOLE_OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
 #: Whether /metrics tells each partition and subscription, or each broker as a whole.

@@ -2,22 +2,26 @@
 
 Django under ASGI gives each synchronous request a new thread and takes it through several of
 them, one for each change between middleware and view; docs/decisions/0006 has the figures. Here a
-request takes one hop, to a thread of a pool and back, and the event loop stays free for streams.
+request takes one hop, to a thread of a pool and back, and the event loop stays free for streams. A
+request that waits on purpose leaves its turn to another (:func:`resting`) and keeps its thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+T = TypeVar("T")
 
 #: An answer goes out in parts of about so many bytes; most have one.
 _PART_BYTES = 1024 * 1024
@@ -38,6 +42,30 @@ _CUT_SHORT_HEADERS = [
 _PLAIN = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
 
 
+class _OfThread(threading.local):
+    """The turns that a thread of a pool takes its own from; None on any other thread."""
+
+    turns: threading.Semaphore | None = None
+
+
+_of_thread = _OfThread()
+
+
+@contextmanager
+def resting() -> Generator[None]:
+    """Leave the request's turn to another while the block waits for something, and take one
+    again after it. On a thread of no pool it changes nothing."""
+    turns = _of_thread.turns
+    if turns is None:
+        yield
+        return
+    turns.release()
+    try:
+        yield
+    finally:
+        turns.acquire()
+
+
 class _Disconnected(Exception):
     """The client went away before its request was complete."""
 
@@ -47,15 +75,22 @@ class WsgiOnThreads:
 
     Args:
         application: what answers.
-        threads: how many requests are worked on at a time; others wait for a thread.
+        threads: how many requests are worked on at a time; others wait for their turn.
+        waiting: how many more may be :func:`resting` meanwhile. Threads are made when they are
+            needed.
         body_limit: bytes of a request's body that are read. The application sees the declared
             length, or one more than the limit when none was declared, and refuses the rest.
     """
 
-    def __init__(self, application: WsgiApplication, *, threads: int, body_limit: int) -> None:
+    def __init__(
+        self, application: WsgiApplication, *, threads: int, waiting: int = 0, body_limit: int
+    ) -> None:
         self._application = application
         self._body_limit = body_limit
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="request")
+        self._turns = threading.Semaphore(threads)
+        self._pool = ThreadPoolExecutor(
+            threads + waiting, thread_name_prefix="request", initializer=self._begin_thread
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -73,7 +108,7 @@ class WsgiOnThreads:
         environ[CALLER_IS_GONE] = caller.is_gone
         answer = _Answer(self._application, environ)
         try:
-            part, more = await loop.run_in_executor(self._pool, answer.begin)
+            part, more = await loop.run_in_executor(self._pool, self._in_turn, answer.begin)
             await send(
                 {
                     "type": "http.response.start",
@@ -83,12 +118,19 @@ class WsgiOnThreads:
             )
             await send({"type": "http.response.body", "body": part, "more_body": more})
             while more:
-                part, more = await loop.run_in_executor(self._pool, answer.next_part)
+                part, more = await loop.run_in_executor(self._pool, self._in_turn, answer.next_part)
                 await send({"type": "http.response.body", "body": part, "more_body": more})
         finally:
             caller.forget()
             if not answer.closed:
-                await loop.run_in_executor(self._pool, answer.close)
+                await loop.run_in_executor(self._pool, self._in_turn, answer.close)
+
+    def _begin_thread(self) -> None:
+        _of_thread.turns = self._turns
+
+    def _in_turn(self, work: Callable[[], T]) -> T:
+        with self._turns:
+            return work()
 
     async def _environ(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         declared = dict(scope["headers"]).get(b"content-length", b"")

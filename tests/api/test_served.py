@@ -5,12 +5,14 @@ from __future__ import annotations
 import concurrent.futures
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 import pytest
+from django.conf import settings
 
 from tests.server import Served, eventually
 from txnconsole.api import limits
@@ -105,6 +107,19 @@ def test_a_waiting_receive_does_not_keep_others_waiting(
             program.post(f"/topics/{topic}/partitions/0/messages", json=body).raise_for_status()
         got = [len(future.result().json()["messages"]) for future in waiting]
     assert min(got) >= 1
+
+
+def test_more_calls_wait_than_threads_work(server: Served, program: httpx.Client) -> None:
+    path = f"/topics/{server.topic()}/partitions/0/messages"
+    calls = settings.TXNCONSOLE_WEB_THREADS + 6
+
+    def seconds(_: int) -> float:
+        started = time.monotonic()
+        program.get(path, params={"wait_ms": 2000}, timeout=90).raise_for_status()
+        return time.monotonic() - started
+
+    with concurrent.futures.ThreadPoolExecutor(calls) as pool:
+        assert min(pool.map(seconds, range(calls))) >= 2
 
 
 def test_a_call_whose_caller_has_gone_waits_no_longer(

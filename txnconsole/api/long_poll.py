@@ -2,9 +2,9 @@
 
 A waiting call sleeps until the engine says that something may have happened
 (engine/postgres/watching.py), and reads again. One that is woken again and again for nothing pauses
-between, ever longer up to 50 ms. What a waiting call does hold is its thread, so no more than half
-of a process's threads may wait: a call that finds no place answers at once, which the contract
-allows ("waits at most").
+between, ever longer up to 50 ms. What a waiting call does hold is a thread, none of those that work
+(txnconsole/wsgi_on_threads.py), so no more than ``TXNCONSOLE_WAITING_CALLS`` may wait in a process:
+a call that finds no place answers at once, which the contract allows ("waits at most").
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rest_framework.request import Request
 
 from engine.postgres import deadlines
 from txnconsole.access.authentication import TokenAuthentication
-from txnconsole.wsgi_on_threads import CALLER_IS_GONE
+from txnconsole.wsgi_on_threads import CALLER_IS_GONE, resting
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.050
 _GROWTH = 1.5
 
-_places = BoundedSemaphore(settings.TXNCONSOLE_WEB_THREADS // 2)
+_places = BoundedSemaphore(settings.TXNCONSOLE_WAITING_CALLS)
 
 
 @contextmanager
@@ -90,12 +90,12 @@ def wait_until(
         _let_go()
         while not ready(answer) and (left := deadline - monotonic()) > 0:
             began = monotonic()
-            stirred(answer, left)
-            if monotonic() - began < _LONGEST_PAUSE:
-                sleep(min(pause, max(0.0, deadline - monotonic())))
-                pause = min(pause * _GROWTH, _LONGEST_PAUSE)
-            else:
-                pause = _FIRST_PAUSE
+            with resting():
+                stirred(answer, left)
+                woken_soon = monotonic() - began < _LONGEST_PAUSE
+                if woken_soon:
+                    sleep(min(pause, max(0.0, deadline - monotonic())))
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE) if woken_soon else _FIRST_PAUSE
             if not still_wanted():
                 break
             _let_go()

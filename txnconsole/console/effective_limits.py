@@ -69,6 +69,12 @@ def limits() -> list[Limit]:
             "Further ones wait.",
         ),
         Limit(
+            "Calls that wait on purpose in one web process",
+            count(settings.TXNCONSOLE_WAITING_CALLS),
+            "TXNCONSOLE_WAITING_CALLS",
+            "Further ones are answered at once.",
+        ),
+        Limit(
             "Coordinators at least",
             count(settings.COORDINATORS),
             "TXNCONSOLE_COORDINATORS",

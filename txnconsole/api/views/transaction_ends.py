@@ -34,6 +34,7 @@ from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import transactions as operations
 from txnconsole.queue.wakeup import wake_finalizer
+from txnconsole.wsgi_on_threads import resting
 
 
 class PartitionsOfTransaction(TransactionEndpoint):
@@ -218,5 +219,6 @@ def _ended_within(wait_ms: int, decided: EngineTransaction) -> Transaction:
         return Transaction.of(decided)
     with place_to_wait(wait_ms) as granted_ms:
         if granted_ms > 0:
-            decided = engine().coordinator.wait_for_end(decided.txn_id, wait_ms=granted_ms)
+            with resting():
+                decided = engine().coordinator.wait_for_end(decided.txn_id, wait_ms=granted_ms)
     return Transaction.of(decided)
