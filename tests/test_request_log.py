@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 
 import pytest
 import structlog
@@ -57,3 +59,12 @@ def test_probes_and_assets_are_not_told() -> None:
         answer("/healthz")
         answer("/static/app.css")
     assert told == []
+
+
+def test_a_line_that_cannot_be_written_fails_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.configure(level="INFO", human=False)
+    with io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert answer("/x").status_code == 204
+    assert full.closed
+    assert answer("/x").status_code == 204

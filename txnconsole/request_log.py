@@ -33,7 +33,7 @@ class RequestLogMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        given = request.headers.get("X-Request-ID", "")
+        given = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
         request.META["REQUEST_ID"] = request_id
         started = time.monotonic()

@@ -185,7 +185,7 @@ def test_a_name_is_taken_once(admin: Caller) -> None:
 
 
 def test_a_webhooks_secrets_are_shown_once_and_are_in_no_log(
-    admin: Caller, caplog: pytest.LogCaptureFixture
+    admin: Caller, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level("INFO")
     answer = made(admin.post("/alerts/channels", HOOK))
@@ -199,7 +199,9 @@ def test_a_webhooks_secrets_are_shown_once_and_are_in_no_log(
     kept = admin.put(path, {"name": "renamed", "kind": "webhook"})
     assert Channel.objects.get().url == HOOK["url"]
     log = "".join(f"{entry.before}{entry.after}" for entry in AuditEntry.objects.all())
-    for text in (shown.decode(), kept.content.decode(), log, caplog.text):
+    said = capfd.readouterr().err
+    assert f"{path}/secret" in said
+    for text in (shown.decode(), kept.content.decode(), log, caplog.text, said):
         assert "SECRET-PATH" not in text
         assert secret not in text
         assert renewed["secret"] not in text

@@ -59,7 +59,7 @@ class BodyDecoder(Generic[T]):
         """
         body = self._read(request)
         media_type = request.content_type or ""
-        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        if request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower() != "identity":
             raise UnsupportedMediaType(media_type, "Send the body without a Content-Encoding.")
         if not body:
             body, media_type = b"{}", JSON
