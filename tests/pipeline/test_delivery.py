@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from threading import Barrier, Event
 
+import msgspec
 import pytest
 
-from txnconsole.client.calls import PackedMessage
 from txnconsole.pipeline.delivery import Delivery
 from txnconsole.pipeline.outgoing import Outgoing
 
@@ -12,7 +12,7 @@ _SECONDS = 30
 
 
 def _batch(partition: int) -> Outgoing:
-    return Outgoing(partition, [PackedMessage(b"x")])
+    return Outgoing(partition, msgspec.Raw(b"\x90"))
 
 
 def test_batches_of_a_partition_are_sent_in_order_under_ascending_sequence_ids() -> None:

@@ -55,16 +55,6 @@ class NewMessage:
             arguments.time("event_time", self.event_time)
 
 
-class PackedMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message as the contract's MessagePack has it, for programs that produce very many; its
-    ``event_time`` is a text."""
-
-    payload: bytes
-    key: str | None = None
-    properties: dict[str, str] = {}
-    event_time: str | None = None
-
-
 def _post(path: str, body: Mapping[str, Any], answer: type[Any], **options: Any) -> Call[Any]:
     media_type = options.setdefault("media_type", JSON)
     return Call(method="POST", path=path, body=encode(body, media_type), answer=answer, **options)
@@ -204,14 +194,15 @@ def produce(
 def produce_packed(
     topic: str,
     partition: int,
-    messages: Sequence[PackedMessage] | Sequence[Mapping[str, Any]],
+    messages: msgspec.Raw | Sequence[Mapping[str, Any]],
     *,
     txn_id: str | None,
     producer_name: str | None,
     sequence_id: int | None,
     deduplication: bool = True,
 ) -> Call[Produced]:
-    """As :func:`produce`, of messages that are encoded as they are."""
+    """As :func:`produce`, of messages as the contract's MessagePack has them: each, or the array of
+    all of them, encoded."""
     body = {
         "txn_id": txn_id,
         "producer_name": producer_name,
