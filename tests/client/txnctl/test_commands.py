@@ -84,7 +84,7 @@ def test_a_line_is_produced_although_the_next_is_long_in_coming(
                 found.extend([message.payload for message in messages] or [b"nothing came"])
             return 0
 
-    assert "1 messages" in txnctl("produce", name, stdin=io.BufferedReader(Typing())).out
+    assert "1 message\n" in txnctl("produce", name, stdin=io.BufferedReader(Typing())).out
     assert found[1:] == [b"one"]
 
 

@@ -73,7 +73,8 @@ def produce(
     if session.output is Output.JSON:
         session.show_json(answer)
     else:
-        session.say(f"{count} messages" + (f", committed as {txn.txn_id}" if txn else ""))
+        sent = f"{count} message" if count == 1 else f"{count} messages"
+        session.say(sent + (f", committed as {txn.txn_id}" if txn else ""))
 
 
 def consume(
