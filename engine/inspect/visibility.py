@@ -98,8 +98,9 @@ class Explainer:
             )
         try:
             with self._reading.view(partition) as view:
-                in_log = list(self._in_log(view, offset, isolation))
-                committed = list(self._in_log(view, offset, Isolation.READ_COMMITTED))
+                in_log = committed = list(self._in_log(view, offset, isolation))
+                if subscription is not None and isolation is not Isolation.READ_COMMITTED:
+                    committed = list(self._in_log(view, offset, Isolation.READ_COMMITTED))
                 in_subscription = list(
                     self._in_subscription(view, offset, subscription) if subscription else ()
                 )
@@ -109,7 +110,7 @@ class Explainer:
         readable = in_log[0].code is ReasonCode.VISIBLE
         is_committed = committed[0].code is ReasonCode.VISIBLE
         reasons = [*in_log]
-        if subscription is not None and readable and not is_committed:
+        if readable and not is_committed:
             reasons += committed  # what keeps it from consumers
         offered = bool(in_subscription) and in_subscription[-1].code in _DELIVERABLE
         return Explanation(

@@ -17,6 +17,8 @@ MOST = 12
 SIDECAR = TopicName("public", "default", "aside")
 OTHERS = {
     "explain, a subscription": "/explain?partition={topic}:0&message=5&subscription={subscription}",
+    "explain, a subscription, uncommitted": "/explain?partition={topic}:0&message=5"
+    "&subscription={subscription}&isolation=read_uncommitted",
     "aborted, a sidecar": f"/topics/{SIDECAR}/partitions/0/aborted?start=0&end=9&verify=0",
     "abort, five partitions": "/transactions/{wide}/abort",
 }
