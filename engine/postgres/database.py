@@ -185,7 +185,7 @@ class Database:
         Raises:
             EngineError: the database cannot be reached or refuses (see ``unavailable``).
         """
-        with self._borrowed() as connection:
+        with self._translated(), self._borrowed() as connection:
             yield Session(connection, self._queries)
 
     def ask(self, statement: Prepared, *values: object) -> list[tuple[Any, ...]]:
@@ -210,7 +210,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
         """Borrow a connection for one transaction, committed at the end of the block."""
-        with self._borrowed() as connection, _transaction(connection):
+        with self._translated(), self._borrowed() as connection, _transaction(connection):
             yield Session(connection, self._queries)
 
     @contextlib.contextmanager
@@ -223,19 +223,22 @@ class Database:
 
     def snapshot(self, *statements: tuple[str, Params]) -> list[list[Row]]:
         """Answer several reads from one snapshot of the database, in one round trip."""
-        with self._borrowed() as connection:
+        with self._translated(), self._borrowed() as connection:
             session = Session(connection, self._queries)
             return session.batch(("begin_snapshot", {}), *statements, ("commit", {}))[1:-1]
 
     def retrying(self, work: Callable[[Session], _T]) -> _T:
         """Run ``work`` in a transaction, again when PostgreSQL asks for it."""
-        with self._borrowed() as connection:
-            session = Session(connection, self._queries)
+        with self._translated():
             for _ in range(_ATTEMPTS - 1):
-                with contextlib.suppress(*_RETRYABLE), _transaction(connection):
-                    return work(session)
-            with _transaction(connection):
-                return work(session)
+                with (
+                    contextlib.suppress(*_RETRYABLE),
+                    self._borrowed() as connection,
+                    _transaction(connection),
+                ):
+                    return work(Session(connection, self._queries))
+            with self._borrowed() as connection, _transaction(connection):
+                return work(Session(connection, self._queries))
 
     def _configure(self, connection: Connection) -> None:
         self.connections += 1
@@ -244,26 +247,29 @@ class Database:
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Connection]:
-        """A connection for a block, whose errors are raised as the engine's."""
+        self._check_presence()
+        connection = self._taking.take()
         try:
-            self._check_presence()
-            connection = self._taking.take()
-            try:
-                yield connection
-            except BaseException:
-                _roll_back(connection)
-                raise
-            finally:
-                self._taking.give(connection)
-        except pg.Error as error:
-            self._translate(error)
+            yield connection
+        except BaseException:
+            _roll_back(connection)
             raise
+        finally:
+            self._taking.give(connection)
 
     def _check_presence(self) -> None:
         if (reason := absences.reason(self.name)) is not None:
             raise self._unavailable(reason)
         if self._pool.closed:
             self._pool.open()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except pg.Error as error:
+            self._translate(error)
+            raise
 
     def _translate(self, error: pg.Error) -> None:
         """Raise an error of the engine's instead of PostgreSQL's, if it has one."""
@@ -305,8 +311,6 @@ def _transaction(connection: Connection) -> Iterator[None]:
         with connection.transaction():
             yield
     except BaseException:
-        # A commit that is refused may leave it in the transaction that has failed.
-        _roll_back(connection)
         forget(connection)
         raise
 
