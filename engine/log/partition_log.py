@@ -11,7 +11,7 @@ from engine.log.appending import Appender, Batch
 from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
-from engine.log.topics import Topics, once_more_when_made_anew
+from engine.log.topics import MAX_PARTITIONS, Topics, once_more_when_made_anew
 from engine.model import batch
 from engine.model.errors import PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, NewMessage
@@ -142,26 +142,27 @@ class PartitionLogs(LogReader):
         Raises:
             PartitionUnavailable: a broker cannot be reached.
         """
-        statuses, failures = self.reachable_statuses(topic_name)
+        statuses, failures = self.reachable_statuses(topic_name, range(MAX_PARTITIONS))
         for error in failures.values():
             raise error
         return statuses
 
     def reachable_statuses(
-        self, topic_name: TopicName
+        self, topic_name: TopicName, numbers: range
     ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, PartitionUnavailable]]:
-        """As :meth:`statuses`, of the partitions whose broker answers; and why others' do not."""
+        """As :meth:`statuses`, of partitions with these numbers, as far as there are such and their
+        broker answers; and why others' do not."""
         topic = self._topics.get(topic_name, fresh=True)
         found: list[PartitionStatus] = []
         failures: dict[PartitionName, PartitionUnavailable] = {}
         for database in self._brokers.of_topic(topic):
             try:
-                rows = self._statuses_on(database, topic)
+                rows = self._statuses_on(database, topic, numbers)
             except PartitionUnavailable as error:
                 failures |= {
                     PartitionName(topic.name, number): error
                     for number, broker in enumerate(topic.brokers)
-                    if broker == database.name
+                    if broker == database.name and number in numbers
                 }
                 continue
             found.extend(partition_status(row, database.name) for row in rows)
@@ -266,9 +267,14 @@ class PartitionLogs(LogReader):
             for row in reversed(rows)
         )
 
-    def _statuses_on(self, database: Database, topic: Topic) -> list[Row]:
+    def _statuses_on(self, database: Database, topic: Topic, numbers: range) -> list[Row]:
+        wanted: Params = {
+            "topic_id": topic.topic_id,
+            "first": numbers.start,
+            "last": numbers.stop - 1,
+        }
         with database.session() as session:
-            rows = session.all("statuses", topic_id=topic.topic_id)
+            rows = session.all("statuses", **wanted)
         lost = [row for row in rows if row.next_offset is None]
         for row in lost:
             self._recover(
@@ -276,7 +282,7 @@ class PartitionLogs(LogReader):
             )
         if lost:
             with database.session() as session:
-                rows = session.all("statuses", topic_id=topic.topic_id)
+                rows = session.all("statuses", **wanted)
         return rows
 
     def _append_sidecar(self, location: Location, stored: Batch) -> Row:

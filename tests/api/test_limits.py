@@ -13,8 +13,8 @@ from txnconsole.api.limits import PAGE_ITEMS
 from txnconsole.api.operation import Operation
 from txnconsole.api.urls import urlpatterns
 
-#: Short by nature: a topic's partitions (at most 1024), the roles; or the first page of another.
-SHORT = {"listPartitions", "listGroups", "getJob"}
+#: Short by nature: the roles; or the first page of another.
+SHORT = {"listGroups", "getJob"}
 
 
 def lists() -> list[Operation]:

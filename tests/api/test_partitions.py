@@ -102,8 +102,20 @@ def test_the_index_comes_in_pages(
 
 def test_all_partitions_of_a_topic_are_listed(program: Caller, topic: str) -> None:
     program.produce("a")
-    items = program.get(f"/topics/{TOPIC}/partitions").json["items"]
-    assert [(item["partition"], item["last_offset"]) for item in items] == [
+    listed = program.get(f"/topics/{TOPIC}/partitions").json
+    assert [(item["partition"], item["last_offset"]) for item in listed["items"]] == [
         (f"{TOPIC}:0", 0),
         (f"{TOPIC}:1", -1),
     ]
+    assert listed["next_cursor"] is None
+
+
+def test_the_partitions_of_a_topic_come_in_pages_by_number(program: Caller, topic: str) -> None:
+    path = f"/topics/{TOPIC}/partitions?limit=1"
+    first = program.get(path).json
+    second = program.get(f"{path}&cursor={first['next_cursor']}").json
+    assert [item["partition"] for item in first["items"]] == [f"{TOPIC}:0"]
+    assert [item["partition"] for item in second["items"]] == [f"{TOPIC}:1"]
+    assert second["next_cursor"] is None
+    assert program.get(f"{path}&cursor=x").is_problem(400, "InvalidRequest")
+    assert program.get(f"/topics/{TOPIC}/partitions?limit=501").is_problem(400, "InvalidRequest")

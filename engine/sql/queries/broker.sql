@@ -296,8 +296,10 @@ FROM broker.snapshot s WHERE s.partition_id = %(partition_id)s
 ORDER BY s.position DESC LIMIT 1
 
 -- statuses --
--- Positions of all partitions of a topic on this broker; next_offset is null while one recovers.
-SELECT * FROM broker.partition_status WHERE topic_id = %(topic_id)s ORDER BY number
+-- Positions of a topic's partitions on this broker with numbers in a range; next_offset is null while
+-- one recovers.
+SELECT * FROM broker.partition_status
+WHERE topic_id = %(topic_id)s AND number BETWEEN %(first)s AND %(last)s ORDER BY number
 
 -- status --
 -- As statuses, of one partition.

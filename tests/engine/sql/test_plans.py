@@ -215,7 +215,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("ongoing_of_txn", key | {"tc_id": 0, "sequence": 9}, 5),
         Hot("end_txns_on", end, 20),
         Hot("status", key, 10),
-        Hot("statuses", {"topic_id": topic_id}, 10),
+        Hot("statuses", {"topic_id": topic_id, "first": 0, "last": 49}, 10),
         Hot("held_back", {"limit": 10}, 10),
         Hot("standing", {"late_ms": 1000}, 10),
         Hot("standing_of_partitions", {"limit": 10}, 10),

@@ -119,11 +119,11 @@ class PartitionSummary(Answer):
 
 
 class PartitionSummaries(Answer):
-    """All partitions that answer, and those that do not."""
+    """Partitions that answer, and those that do not; by number."""
 
     items: list[PartitionSummary]
     unavailable: list[UnavailablePartition]
-    next_cursor: None = None
+    next_cursor: str | None
 
 
 class Partition(PartitionSummary):

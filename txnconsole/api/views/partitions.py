@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_number
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import PartitionEndpoint, TopicEndpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
@@ -25,18 +25,22 @@ class Partitions(TopicEndpoint):
     @operation(
         "listPartitions",
         Permission.TOPIC_READ,
-        Shape(answer=PartitionSummaries),
+        Shape(query=PageQuery, answer=PartitionSummaries),
         summary="List a topic's partitions",
     )
-    def get(self, call: Call[None, NoQuery]) -> PartitionSummaries:
+    def get(self, call: Call[None, PageQuery]) -> PartitionSummaries:
         """Where each of them stands. One whose broker does not answer is among `unavailable`."""
-        statuses, failures = engine().log.reachable_statuses(self.topic)
+        first = 0 if call.query.cursor is None else decode_number(call.query.cursor)
+        upto = first + call.query.limit
+        statuses, failures = engine().log.reachable_statuses(self.topic, range(first, upto))
+        partitions = engine().topics.get(self.topic).settings.partitions
         return PartitionSummaries(
             items=[PartitionSummary.of(each) for each in statuses],
             unavailable=[
                 UnavailablePartition(partition=str(partition), detail=error.message)
                 for partition, error in failures.items()
             ],
+            next_cursor=encode_cursor(upto) if upto < partitions else None,
         )
 
 

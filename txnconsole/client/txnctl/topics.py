@@ -49,7 +49,7 @@ def describe(context: typer.Context, topic: TopicArgument) -> None:
     """Show a topic and where its partitions stand."""
     session = session_of(context)
     found = session.get(topic_path(topic))
-    partitions = session.get(f"{topic_path(topic)}/partitions")["items"]
+    partitions = list(session.pages(f"{topic_path(topic)}/partitions", limit=None))
     if session.output is Output.JSON:
         session.show_json(found | {"partition_states": partitions})
         return
