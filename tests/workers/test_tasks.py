@@ -18,6 +18,7 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from engine.postgres import taking
+from tests.engine.support import unreachable
 from txnconsole.celery import app
 from txnconsole.idempotency.answers import Claim, Question, claim
 from txnconsole.idempotency.models import KeptAnswer
@@ -193,6 +194,23 @@ def test_sweep_finds_ends_of_every_coordinator_without_any_wake_up(engine: Engin
 
     statuses = [engine.coordinator.get(transaction.txn_id).status for transaction in decided]
     assert statuses == [TxnStatus.COMMITTED, TxnStatus.ABORTED]
+
+
+def test_an_end_that_waits_for_its_broker_does_not_end_the_round_of_the_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    decided = [engine.coordinator.open(owner="test", tc_id=0).txn_id for _ in range(3)]
+    for txn_id, number in zip(decided, (0, 1, 1), strict=True):
+        engine.produce(PARTITIONS[number], [NewMessage(payload=b"x")], txn_id=txn_id)
+        engine.coordinator.end(txn_id, TxnAction.COMMIT)
+    monkeypatch.setattr(tasks, "_BATCH", 2)
+
+    with unreachable(engine, engine.topics.get(TOPIC).brokers[0]):
+        tasks.sweep()
+
+    statuses = [engine.coordinator.get(txn_id).status for txn_id in decided]
+    assert statuses == [TxnStatus.COMMITTING, TxnStatus.COMMITTED, TxnStatus.COMMITTED]
 
 
 def test_one_coordinators_trouble_does_not_hold_up_the_others(

@@ -87,11 +87,12 @@ def finalize() -> None:
 
 def _finalize(tc_ids: Collection[int]) -> None:
     """What stops the run of one coordinator must not stop those of the others; the next sweep tries
-    that one again."""
+    that one again. A run that was full is followed by another, unless all of it waits: what has not
+    been tried comes first, so there is nothing else."""
     try:
         for _ in range(_ROUNDS):
             done = engine().finalizer.finalize(*tc_ids, limit=_BATCH, worker=_worker())
-            if done.ended < _BATCH:
+            if not done.ended or done.ended + done.waiting < _BATCH:
                 return
     except CoordinatorUnavailable:
         raise

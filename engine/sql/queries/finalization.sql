@@ -1,30 +1,35 @@
 -- due_coordinators --
 -- Coordinators with a decided transaction to carry out now. Steps from one coordinator that has
--- decided transactions to the next: those without cost nothing, however many there are.
+-- decided transactions to the next: those without cost nothing, however many there are. What has not
+-- been tried is due at once.
 WITH RECURSIVE earliest AS (
     (SELECT tc_id, next_attempt_at FROM coordinator.transaction
         WHERE next_attempt_at IS NOT NULL
-        ORDER BY tc_id, next_attempt_at LIMIT 1)
+        ORDER BY tc_id, least(attempts, 1), next_attempt_at LIMIT 1)
     UNION ALL
     SELECT next.tc_id, next.next_attempt_at
     FROM earliest, LATERAL (
         SELECT t.tc_id, t.next_attempt_at FROM coordinator.transaction t
         WHERE t.next_attempt_at IS NOT NULL AND t.tc_id > earliest.tc_id
-        ORDER BY t.tc_id, t.next_attempt_at LIMIT 1
+        ORDER BY t.tc_id, least(t.attempts, 1), t.next_attempt_at LIMIT 1
     ) next
 )
 SELECT tc_id FROM earliest WHERE next_attempt_at <= statement_timestamp() ORDER BY tc_id
 
 -- due_txns --
--- What some coordinators have to carry out now, in the order of decision.
+-- What some coordinators have to carry out now: first what has not been tried, in the order of decision;
+-- then repetitions. Those of a broker that is away, however many wait for it, keep no others waiting.
 SELECT d.*
-FROM unnest(%(tc_ids)s::integer[]) AS w (tc_id), LATERAL (
-    SELECT t.tc_id, t.sequence, t.status, t.decided_at, t.trace_parent, t.next_attempt_at
+FROM unnest(%(tc_ids)s::integer[]) AS w (tc_id), unnest(ARRAY[0, 1]) AS tried (before), LATERAL (
+    SELECT
+        t.tc_id, t.sequence, t.status, t.decided_at, t.trace_parent, t.next_attempt_at,
+        tried.before
     FROM coordinator.transaction t
-    WHERE t.tc_id = w.tc_id AND t.next_attempt_at <= statement_timestamp()
+    WHERE t.tc_id = w.tc_id AND least(t.attempts, 1) = tried.before
+    AND t.next_attempt_at <= statement_timestamp()
     ORDER BY t.next_attempt_at LIMIT %(limit)s
 ) d
-ORDER BY d.next_attempt_at LIMIT %(limit)s
+ORDER BY d.before, d.next_attempt_at LIMIT %(limit)s
 
 -- due_partitions --
 SELECT p.tc_id, p.sequence, p.topic_id, p.topic, p.partition, p.broker

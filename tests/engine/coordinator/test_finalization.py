@@ -95,6 +95,28 @@ def test_transactions_are_carried_out_in_the_order_of_their_decisions(engine: En
     assert by_marker == [txns[index] for index in (2, 0, 3, 1)]
 
 
+def test_what_waits_for_a_broker_that_is_away_keeps_no_new_decision_waiting(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=2)
+    waiting = [open_txn(engine, tc_id=tc_id) for tc_id in (0, 1, 0, 1)]
+    for txn in waiting:
+        engine.produce(P0, batch("a"), txn_id=txn)
+        engine.coordinator.end(txn, COMMIT)
+    with unreachable(engine, broker_of(engine, 0)):
+        assert engine.finalizer.finalize(0, 1) == Finalized(ended=0, waiting=4)
+        due_now(engine)
+        new = [open_txn(engine, tc_id=tc_id) for tc_id in (1, 0)]
+        for txn in new:
+            engine.produce(P1, batch("b"), txn_id=txn)
+            engine.coordinator.end(txn, COMMIT)
+        assert engine.finalizer.due() == (0, 1)
+        assert engine.finalizer.finalize(0, 1, limit=2) == Finalized(ended=2, waiting=0)
+        assert engine.finalizer.finalize(0, 1, limit=3) == Finalized(ended=0, waiting=3)
+    due_now(engine)
+    assert engine.finalizer.finalize(0, 1) == Finalized(ended=4, waiting=0)
+
+
 def test_many_transactions_take_one_transaction_of_each_broker(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     txns = [open_txn(engine) for _ in range(20)]
