@@ -30,7 +30,7 @@ from engine.model.errors import (
 from engine.model.partition import PartitionState, SnapshotInfo, Truncated
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import Outcome, TxnAction, TxnStatus
+from engine.model.txn_status import Outcome, TxnAction, TxnStatus, outcome_of
 from engine.postgres.database import Row, Session
 
 logger = structlog.get_logger(__name__)
@@ -239,11 +239,10 @@ class PartitionOperations:
 
     def _decisions(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, TxnAction]:
         """How transactions have been decided; open and unknown ones are left out."""
-        outcomes = {txn_id: self._outcome(txn_id) for txn_id in txn_ids}
         return {
             txn_id: _ACTIONS[outcome]
-            for txn_id, outcome in outcomes.items()
-            if outcome is not None and outcome in _ACTIONS
+            for txn_id, found in self._coordinator.get_many(txn_ids).items()
+            if (outcome := outcome_of(found.status)) in _ACTIONS
         }
 
 

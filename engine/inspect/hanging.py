@@ -28,7 +28,7 @@ from engine.coordinator import rows
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect.reading import Reading
 from engine.log.rows import txn_of
-from engine.model.errors import EngineError, TransactionNotFound
+from engine.model.errors import EngineError
 from engine.model.hanging import Patience, Verdict, judge_header, judge_holder
 from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -203,22 +203,19 @@ class CrossCheck:
             ("get_txns", id_lists(ids)), (kind.memberships, params)
         )
         transactions = {txn_of(row): rows.transaction(row) for row in headers}
-        outcomes = {txn_id: outcome_of(one.status) for txn_id, one in transactions.items()}
+        # Outcomes outlive headers.
+        known = transactions | self._coordinator.get_many(ids - transactions.keys())
         return _Known(
             transactions,
-            {txn_id: outcomes.get(txn_id) or self._kept_outcome(txn_id) for txn_id in ids},
+            {
+                txn_id: outcome_of(known[txn_id].status) if txn_id in known else None
+                for txn_id in ids
+            },
             {
                 (txn_of(row), row.topic_id, row.member): ParticipantState(row.state)
                 for row in memberships
             },
         )
-
-    def _kept_outcome(self, txn_id: TxnID) -> Outcome | None:
-        """Outcomes outlive headers; None when the id was never issued."""
-        try:
-            return self._coordinator.outcome(txn_id)
-        except TransactionNotFound:
-            return None
 
     def _recovering(self, unavailable: Mapping[str, str]) -> dict[str, str]:
         """Partitions whose ongoing transactions a crash has emptied, and nobody has rebuilt yet."""

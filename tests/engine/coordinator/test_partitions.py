@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -24,6 +25,7 @@ from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
+from engine.postgres.database import Database, Session
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
@@ -74,6 +76,27 @@ def test_an_offline_partition_serves_nothing_and_says_why(engine: Engine) -> Non
     assert fetched(engine) == ["a"]
 
 
+def test_the_outcomes_of_all_that_is_open_are_asked_for_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    txns = [open_txn(engine) for _ in range(20)]
+    for txn_id in txns:
+        engine.produce(P0, batch("a"), txn_id=txn_id)
+    offline(engine)
+    for txn_id in txns:
+        engine.coordinator.end(txn_id, TxnAction.COMMIT)
+    asked, session = [], Database.session
+
+    def noted(self: Database) -> AbstractContextManager[Session]:
+        asked.append(self.name)
+        return session(self)
+
+    monkeypatch.setattr(Database, "session", noted)
+    assert engine.partitions.bring_online(P0) == tuple(txns)
+    assert asked.count("coordinator") < len(txns)
+
+
 def test_a_decision_waits_for_an_offline_partition_and_is_carried_out_online(
     engine: Engine,
 ) -> None:
@@ -113,7 +136,7 @@ def test_a_partition_stays_offline_while_outcomes_cannot_be_asked_for(
         raise CoordinatorUnavailable
 
     with monkeypatch.context() as patched:
-        patched.setattr(Coordinator, "outcome", away)
+        patched.setattr(Coordinator, "get_many", away)
         with pytest.raises(CoordinatorUnavailable):
             engine.partitions.bring_online(P0)
     assert engine.log.status(P0).state is PartitionState.OFFLINE
