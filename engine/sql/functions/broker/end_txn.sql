@@ -28,13 +28,12 @@ BEGIN
     END IF;
     IF ongoing.partition_id IS NOT NULL THEN
         -- The stable offset with exactly this transaction taken out (reference/kafka.md §2.6).
-        INSERT INTO broker.txn_index SELECT
+        head.first_ongoing_offset := broker.next_ongoing(head, ongoing.first_offset);
+        INSERT INTO broker.txn_index VALUES (
             head.partition_id, marker, ongoing.first_offset,
-            coalesce((
-                SELECT o.first_offset FROM broker.ongoing_txn o
-                WHERE o.ordered_in = head.partition_id ORDER BY o.first_offset LIMIT 1
-            ), marker + 1),
-            head.ledger_id, p_tc, p_sequence, p_abort;
+            coalesce(head.first_ongoing_offset, marker + 1), head.ledger_id, p_tc, p_sequence,
+            p_abort
+        );
         head.ongoing_txns := head.ongoing_txns - 1;
         head.aborted_txns := head.aborted_txns + p_abort::integer;
     END IF;

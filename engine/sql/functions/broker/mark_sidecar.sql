@@ -15,16 +15,15 @@ BEGIN
         CASE WHEN p_commit_offset IS NULL THEN 'A' ELSE 'C' END::"char", ongoing.tc_id,
         ongoing.sequence, NULL, clock_timestamp(), NULL, NULL
     );
+    side.first_ongoing_offset := broker.next_ongoing(side, ongoing.first_offset);
     INSERT INTO broker.txn_index (
         partition_id, last_offset, first_offset, last_stable_offset, ledger_id, tc_id, sequence,
         aborted, commit_offset
-    ) SELECT
+    ) VALUES (
         side.partition_id, side.next_offset, ongoing.first_offset,
-        coalesce((
-            SELECT o.first_offset FROM broker.ongoing_txn o
-            WHERE o.ordered_in = side.partition_id ORDER BY o.first_offset LIMIT 1
-        ), side.next_offset + 1),
-        side.ledger_id, ongoing.tc_id, ongoing.sequence, p_commit_offset IS NULL, p_commit_offset;
+        coalesce(side.first_ongoing_offset, side.next_offset + 1),
+        side.ledger_id, ongoing.tc_id, ongoing.sequence, p_commit_offset IS NULL, p_commit_offset
+    );
     side.next_offset := side.next_offset + 1;
     side.segment_entries := side.segment_entries + 1;
     side.ongoing_txns := side.ongoing_txns - 1;
