@@ -15,6 +15,7 @@ from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
 from engine.log.retention import delete_dropped
 from engine.model.errors import (
+    EngineError,
     InvalidRequest,
     PartitionNotFound,
     PartitionUnavailable,
@@ -40,6 +41,8 @@ logger = structlog.get_logger(__name__)
 MAX_PARTITIONS = 10_000
 #: Interrupted deletions that one sweep goes on with, of each broker.
 _DELETIONS = 200
+#: Deletions that may run out of time in one sweep before their broker is given up.
+_SLOW = 2
 _ABANDONED = "topic deleted by force; this part is aborted"
 #: What may not change once there is data.
 _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
@@ -219,38 +222,51 @@ class Topics:
         with self._lock:
             self._known.pop(name, None)
         for broker in dict.fromkeys(topic.brokers):
-            self._delete_on(broker, topic.topic_id)
+            try:
+                self._delete_on(broker, topic.topic_id)
+            except (PartitionUnavailable, TimeLimitExceeded) as error:
+                _told_to_wait(broker, error)
         self._brokers.forget(topic.topic_id)
         return participations(rows)
 
     def finish_deletions(self) -> int:
         """Delete what is left of deleted topics on brokers that could not be reached then, or that
-        a crash came before; the workers call this every few seconds. Answers how many topics."""
-        finished = 0
-        for broker in self._brokers.names:
-            with self._catalog.session() as session:
-                rows = session.all("dropped_topics", broker=broker, limit=_DELETIONS)
-            for row in rows:
-                if not self._delete_on(broker, row.topic_id):
-                    break  # it is asked once, however much it still has
+        a crash came before; the workers call this every few seconds. One that somebody holds delays
+        only itself. Answers how many topics."""
+        return sum(self._finish_on(broker) for broker in self._brokers.names)
+
+    def _finish_on(self, broker: str) -> int:
+        with self._catalog.session() as session:
+            rows = session.all("dropped_topics", broker=broker, limit=_DELETIONS)
+        finished = slow = 0
+        for row in rows:
+            try:
+                self._delete_on(broker, row.topic_id)
+            except TimeLimitExceeded as error:
+                _told_to_wait(broker, error)
+                slow += 1
+                if slow == _SLOW:
+                    break  # it is the broker
+            except PartitionUnavailable as error:
+                _told_to_wait(broker, error)
+                break  # it is asked once, however much it still has
+            else:
                 finished += 1
         return finished
 
-    def _delete_on(self, broker: str, topic_id: int) -> bool:
-        """Delete a topic that is not in the catalog any more on one broker; False when that has to
-        be done later."""
-        try:
-            database = self._brokers.get(broker)
-            database.retrying(lambda session: _delete_all(session, topic_id))
-        except (PartitionUnavailable, TimeLimitExceeded) as error:
-            logger.warning("topic's deletion waits", broker=broker, reason=error.message)
-            return False
+    def _delete_on(self, broker: str, topic_id: int) -> None:
+        """Delete a topic that is not in the catalog any more on one broker.
+
+        Raises:
+            PartitionUnavailable, TimeLimitExceeded: that has to be done later.
+        """
+        database = self._brokers.get(broker)
+        database.retrying(lambda session: _delete_all(session, topic_id))
         with self._catalog.session() as session:
             session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
         # A small topic's rows go at once; the sweep has the rest, and what fails here.
-        with suppress(PartitionUnavailable), database.session() as session:
+        with suppress(PartitionUnavailable, TimeLimitExceeded), database.session() as session:
             delete_dropped(session, steps=2)
-        return True
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:
@@ -374,6 +390,10 @@ class Topics:
         with self._lock:
             self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
         return topic
+
+
+def _told_to_wait(broker: str, error: EngineError) -> None:
+    logger.warning("topic's deletion waits", broker=broker, reason=error.message)
 
 
 def _delete_all(session: Session, topic_id: int) -> None:

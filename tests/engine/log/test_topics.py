@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from engine import Engine
@@ -21,6 +22,7 @@ from engine.model.read_position import ReadPosition
 from engine.model.subscription import SubscriptionType
 from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
+from engine.settings import EngineSettings
 from tests.engine.support import (
     P0,
     P1,
@@ -38,6 +40,7 @@ from tests.engine.support import (
     texts,
     unreachable,
 )
+from tests.support.databases import Databases
 
 
 def test_creating_again_returns_the_one_that_exists(engine: Engine) -> None:
@@ -212,6 +215,33 @@ def test_what_a_deletion_left_on_a_broker_that_was_away_goes_with_the_sweep(
         assert len(rows) == 1
     assert (fetched(engine, P0), fetched(engine, P1)) == ([], [])
     assert engine.topics.finish_deletions() == 0
+
+
+def test_a_deletion_that_somebody_holds_up_delays_no_other(
+    engine: Engine, databases: Databases
+) -> None:
+    names = [TopicName("public", "default", name) for name in ("first", "second")]
+    for name in names:
+        engine.topics.create(name, TopicSettings(partitions=2))
+    first = engine.topics.get(names[0]).topic_id
+    with unreachable(engine, "broker-1"), unreachable(engine, "broker-2"):
+        for name in names:
+            engine.topics.delete(name)
+    urls = {f"broker-{number}": url for number, url in enumerate(databases.broker_urls, 1)}
+    impatient = Engine(databases.coordinator_url, urls, EngineSettings(statement_timeout_ms=200))
+    with psycopg.connect(urls["broker-1"]) as other:
+        other.execute("SELECT FROM broker.partition WHERE topic_id = %s FOR UPDATE", (first,))
+        assert impatient.topics.finish_deletions() == 3
+        assert _waiting(engine) == [(first, "broker-1")]
+    assert impatient.topics.finish_deletions() == 1
+    impatient.close()
+    assert _waiting(engine) == []
+
+
+def _waiting(engine: Engine) -> list[tuple[int, str]]:
+    """Deletions that are not done yet."""
+    rows = coordinator_sql(engine, "SELECT topic_id, broker FROM coordinator.dropped_topic")
+    return [(row.topic_id, row.broker) for row in rows]
 
 
 _CALLS: dict[str, Callable[[Engine], object]] = {
