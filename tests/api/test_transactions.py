@@ -246,6 +246,23 @@ def test_a_deadline_moves_while_the_transaction_is_open(program: Caller) -> None
     assert answer.is_problem(409, "InvalidTxnStatus")
 
 
+def test_whoever_moves_a_deadline_or_adds_a_participant_is_told_what_a_get_tells(
+    program: Caller, topic: str
+) -> None:
+    program.put(f"/topics/{TOPIC}/subscriptions/s", {})
+    txn_id = program.open()
+    program.produce("x", "y", txn_id=txn_id)
+    subscription = {"topic": TOPIC, "subscription": "s"}
+    for path, body in (
+        ("extend", {"timeout_ms": 50_000}),
+        ("partitions", {"partitions": [f"{TOPIC}:0"]}),
+        ("subscriptions", {"subscriptions": [subscription]}),
+    ):
+        [part] = program.post(f"/transactions/{txn_id}/{path}", body).json["partitions"]
+        assert (part["first_offset"], part["last_offset"], part["messages"]) == (0, 1, 2), path
+        assert [part] == program.get(f"/transactions/{txn_id}").json["partitions"]
+
+
 def test_an_operator_aborts_anybodys_transaction_and_says_why(
     program: Caller, as_role: Callable[..., Caller], topic: str
 ) -> None:

@@ -49,9 +49,8 @@ class PartitionsOfTransaction(TransactionEndpoint):
         partitions = all_named("partitions", _writable, call.body.partitions)
         for partition in partitions:
             self.allow_topic(partition.topic)
-        return Transaction.of(
-            engine().coordinator.add_partitions(self.txn_id, partitions, owner=call.principal.name)
-        )
+        engine().coordinator.add_partitions(self.txn_id, partitions, owner=call.principal.name)
+        return Transaction.of(engine().inspect.transaction(self.txn_id))
 
 
 class SubscriptionsOfTransaction(TransactionEndpoint):
@@ -69,11 +68,10 @@ class SubscriptionsOfTransaction(TransactionEndpoint):
             self.allow_topic(subscription.topic)
         for subscription in set(subscriptions):
             engine().subscriptions.get(subscription)
-        return Transaction.of(
-            engine().coordinator.add_subscriptions(
-                self.txn_id, subscriptions, owner=call.principal.name
-            )
+        engine().coordinator.add_subscriptions(
+            self.txn_id, subscriptions, owner=call.principal.name
         )
+        return Transaction.of(engine().inspect.transaction(self.txn_id))
 
 
 class CommitOfTransaction(TransactionEndpoint):
@@ -142,7 +140,7 @@ class DeadlineOfTransaction(TransactionEndpoint):
                 engine().coordinator.extend(self.txn_id, timeout_ms, owner=call.principal.name)
             )
             recording.after = {"timeout_ms": timeout_ms, "deadline": extended.deadline}
-        return extended
+        return Transaction.of(engine().inspect.transaction(self.txn_id))
 
 
 class Groups(Endpoint):
