@@ -49,7 +49,8 @@ def check(
         )
     if len(messages) > settings.max_batch_messages:
         raise PayloadTooLarge(
-            f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}."
+            f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}.",
+            limit_messages=settings.max_batch_messages,
         )
     # A batch has every byte of its messages, so one within both limits need not be looked into.
     if packed_bytes <= min(settings.max_message_bytes, settings.max_batch_bytes):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
@@ -146,12 +146,13 @@ def invalid(field: str, message: str) -> InvalidRequest:
 
 
 def checked_time(field: str, moment: datetime) -> datetime:
-    """A body's moment, which can be reckoned with in any zone.
+    """A body's moment, which can be reckoned with in any zone; taken as it is given, it is taken
+    again as it is answered, in UTC.
 
     Raises:
-        InvalidRequest: it is of the first or the last year that there is.
+        InvalidRequest: it is of the first or the last year that there is, here or in UTC.
     """
-    if moment.year not in _YEARS:
+    if moment.year not in _YEARS or moment.astimezone(UTC).year not in _YEARS:
         raise invalid(field, _NO_TIME)
     return moment
 

@@ -7,12 +7,12 @@ JSON and MessagePack carry the same shape, but for the payload: text or base64 i
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from engine.model.errors import InvalidRequest
+from engine.model.errors import InvalidRequest, PayloadTooLarge
 from engine.model.message import (
     EntryKind,
     Isolation,
@@ -44,7 +44,8 @@ from txnconsole.api.structs.fields import (
 )
 
 _NOTHING: Mapping[str, Any] = {}
-_Batch = msgspec.Meta(min_length=1, max_length=BATCH_MESSAGES)
+#: More messages than these are a batch above its limit, not a malformed one (:func:`new_messages`).
+_Batch = msgspec.Meta(min_length=1, extra_json_schema={"maxItems": BATCH_MESSAGES})
 _Properties = Annotated[dict[str, str], msgspec.Meta(max_length=64)]
 
 
@@ -86,12 +87,18 @@ class PackedProduce(_Produce, kw_only=True):
     messages: Annotated[list[PackedMessageIn], _Batch]
 
 
-def new_messages(messages: Iterable[MessageIn | PackedMessageIn]) -> list[NewMessage]:
+def new_messages(messages: Sequence[MessageIn | PackedMessageIn]) -> list[NewMessage]:
     """The engine's messages.
 
     Raises:
+        PayloadTooLarge: there are more than a batch takes.
         InvalidRequest: a payload is not base64 although it says so, or a text holds NUL.
     """
+    if len(messages) > BATCH_MESSAGES:
+        raise PayloadTooLarge(
+            f"The batch has {len(messages)} messages; the limit is {BATCH_MESSAGES}.",
+            limit_messages=BATCH_MESSAGES,
+        )
     return [_new_message(index, message) for index, message in enumerate(messages)]
 
 
