@@ -344,6 +344,23 @@ def test_control_characters_of_users_do_not_reach_the_terminal(
     assert json.loads(as_json)["payload"] == "\x1b[31mred\x07"
 
 
+def test_a_message_in_json_is_what_the_contract_gives(txnctl: Txnctl, server: Served) -> None:
+    name = server.topic()
+    path = f"/topics/{name}/partitions/0/messages"
+    with server.client("producer") as program:
+        body = {
+            "producer_name": "p",
+            "sequence_id": 7,
+            "messages": [{"payload": "a", "event_time": "2026-01-31T12:00:00+02:00"}],
+        }
+        program.post(path, json=body).raise_for_status()
+    with server.client("consumer") as program:
+        [given] = program.get(path).json()["messages"]
+    shown = json.loads(txnctl("-o", "json", "tail", name, "--from-start", "--no-follow").out)
+    assert given["event_time"] == "2026-01-31T10:00:00.000000Z"
+    assert {field: shown[field] for field in given} == given
+
+
 def test_a_list_is_one_json_array_and_an_object_one_json_object(
     server: Served, txnctl: Txnctl
 ) -> None:

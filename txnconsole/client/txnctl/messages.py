@@ -6,6 +6,7 @@ import base64
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from io import TextIOWrapper
 from itertools import islice
 from queue import Empty, Queue
@@ -212,17 +213,25 @@ def _json(message: Message) -> Json:
         payload, encoding = base64.b64encode(message.payload).decode(), "base64"
     return {
         "message_id": message.message_id,
-        "partition": message.partition,
         "offset": message.offset,
+        "partition": message.partition,
+        "kind": message.kind,
         "txn_id": message.txn_id,
         "key": message.key,
         "payload": payload,
         "payload_encoding": encoding,
         "properties": message.properties,
-        "publish_time": message.publish_time.isoformat(),
+        "event_time": message.event_time and _time(message.event_time),
+        "publish_time": _time(message.publish_time),
+        "producer_name": message.producer_name,
+        "sequence_id": message.sequence_id,
         "redelivery_count": message.redelivery_count,
         "payload_masked": message.payload_masked,
     }
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def _progress(session: Session) -> Progress:
