@@ -100,6 +100,23 @@ def test_an_exception_gives_the_batch_back(
     assert list(admin.reader(target, 0)) == []
 
 
+def test_an_exception_passes_also_when_its_batch_cannot_be_given_back(
+    server: Served, admin: Client
+) -> None:
+    source, target = prepared(server, admin, 1)
+
+    def fail(message: Message) -> list[NewMessage]:
+        with server.client("admin") as http:
+            http.delete(f"/topics/{source}/subscriptions/s").raise_for_status()
+        raise KeyError(message.payload)
+
+    with pytest.raises(KeyError) as failed:
+        admin.process(source, "s", to=target, transform=fail, wait=60)
+    [note] = failed.value.__notes__
+    assert "could not be given back" in note
+    assert "no subscription s" in note
+
+
 def _after(batches: int) -> Callable[[], bool]:
     """Stop after so many batches."""
     asked = iter(range(batches))

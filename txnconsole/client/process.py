@@ -141,10 +141,20 @@ class Processor:
             _log.warning("A batch of %d messages was given back: %s", len(messages), error)
             await self._consumer.nack(*messages)
             return None
-        except BaseException:
-            await self._consumer.nack(*messages)
+        except BaseException as error:
+            await self._give_back(messages, error)
             raise
         return sent
+
+    async def _give_back(self, messages: list[Message], error: BaseException) -> None:
+        """Give a batch back because of an error, which passes whatever becomes of that."""
+        try:
+            await self._consumer.nack(*messages)
+        except TxnConsoleError as second:
+            error.add_note(
+                f"Its {len(messages)} messages could not be given back either ({second});"
+                " they come again after the acknowledgement timeout."
+            )
 
     async def _back_off(self, failures: int) -> None:
         jitter = random.random()  # noqa: S311 - spreads clients, keeps no secret
