@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import threading
 import time
 from collections.abc import Callable
