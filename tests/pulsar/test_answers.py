@@ -14,7 +14,7 @@ from engine.model.txn_id import TxnID
 from tests.api.conftest import TOPIC, Caller
 from tests.console.questions import Questions
 from tests.engine.coordinator.test_archive import archive
-from tests.engine.support import finalize, unreachable
+from tests.engine.support import finalize, sql, unreachable
 from tests.pulsar.conftest import PulsarTool, bits
 from txnconsole.pulsar.names import txn_text
 
@@ -283,6 +283,30 @@ def test_the_internal_stats_of_a_buffer_lead_to_its_snapshots(
     assert stats["state"] == "LedgerOpened"
     assert stats["numberOfEntries"] == sum(each["entries"] for each in stats["ledgers"]) > 0
     assert stats["lastConfirmedEntry"].startswith(f"{stats['ledgers'][-1]['ledgerId']}:")
+
+
+def test_ledgers_come_in_the_order_of_the_log_and_the_last_one_is_the_current(
+    tool: PulsarTool, program: Caller, open_txn: str, engine: Engine
+) -> None:
+    partition = PartitionName(TopicName.parse(TOPIC), 0)
+    database = engine.log.locate(partition).database
+    for _ in range(2):
+        engine.partitions.snapshot(partition)
+        sql(
+            database,
+            "SELECT broker.seal_segment(l.partition_id, l.ledger_id) FROM broker.partition_live l"
+            " JOIN broker.partition p USING (partition_id) WHERE p.topic LIKE '%%/\\_\\_%%'",
+        )
+    engine.partitions.snapshot(partition)
+    found = tool.get(f"transactionBufferInternalStats/{_P0}")
+    stats = found["singleSnapshotSystemTopicInternalStats"]["managedLedgerInternalStats"]
+    ids = [each["ledgerId"] for each in stats["ledgers"]]
+    assert len(ids) == 3
+    assert ids == sorted(ids)
+    assert stats["lastConfirmedEntry"].startswith(f"{ids[-1]}:")
+    current = stats["ledgers"][-1]
+    assert stats["currentLedgerEntries"] == current["entries"] == 1
+    assert stats["currentLedgerSize"] == current["size"] > 0
 
 
 def test_the_internal_stats_of_pending_acks_name_the_last_record_of_their_log(

@@ -89,7 +89,7 @@ class TransactionBufferInternal(PulsarPartitionEndpoint):
 
 def _ledger_stats(partition: PartitionName) -> ManagedLedgerStats:
     last_offset = engine().log.status(partition).last_offset
-    segments = engine().log.segments(partition)
+    segments = engine().log.segments(partition)[::-1]  # Pulsar's lists end with the current ledger.
     return ManagedLedgerStats(
         state="LedgerOpened",
         last_confirmed_entry=EARLIEST if last_offset < 0 else position(partition, last_offset),
