@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def time_text(moment: datetime) -> str:
-    """A moment in UTC as RFC 3339 with microseconds."""
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    """A moment, of whatever zone, in UTC as RFC 3339 with microseconds."""
+    in_utc = moment.astimezone(UTC).replace(tzinfo=None)
+    return f"{in_utc.isoformat(timespec='microseconds')}Z"

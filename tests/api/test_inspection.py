@@ -90,6 +90,16 @@ def test_history_answers_a_moment_an_offset_and_a_range(program: Caller, topic: 
     assert both.is_problem(400, "InvalidRequest")
 
 
+def test_history_tells_moments_of_any_zone_in_utc(program: Caller, topic: str) -> None:
+    [point] = program.get(f"{_PARTITION}/history?at=2020-01-01T12:00:00%2B02:00").json["points"]
+    assert point["at"] == "2020-01-01T10:00:00.000000Z"
+    path = f"{_PARTITION}/history?from=2020-01-01T12:00:00%2B02:00&to=2020-01-01T13:00:00-09:30"
+    span = program.get(path).json
+    ends = (span["since"], span["until"])
+    assert ends == ("2020-01-01T10:00:00.000000Z", "2020-01-01T22:30:00.000000Z")
+    assert ends == (span["points"][0]["at"], span["points"][-1]["at"])
+
+
 def test_a_message_is_explained(program: Caller, topic: str) -> None:
     txn_id = program.open()
     program.produce("a", txn_id=txn_id)

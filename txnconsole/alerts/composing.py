@@ -133,4 +133,4 @@ def _moment(at: datetime | None) -> str:
 
 
 def _exact(at: datetime | None) -> str | None:
-    return None if at is None else time_text(at.astimezone(UTC))
+    return None if at is None else time_text(at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from engine.model.moment import time_text
 from engine.model.topic_name import SubscriptionName
@@ -40,4 +40,4 @@ def seek(
 
 
 def _told(target: Target) -> str:
-    return time_text(target.astimezone(UTC)) if isinstance(target, datetime) else str(target)
+    return time_text(target) if isinstance(target, datetime) else str(target)
