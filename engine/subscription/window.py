@@ -9,6 +9,7 @@ from functools import cached_property
 from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
 from engine.model import batch
+from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
 from engine.postgres.database import Session
 from engine.subscription.statements import ReadRow
@@ -42,12 +43,17 @@ class Window:
         buffer: str,
         max_bytes: int,
     ) -> Window:
-        """Read a stretch of a partition, whichever its buffer."""
+        """Read a stretch of a partition, whichever its buffer.
+
+        Raises:
+            PartitionUnavailable: it has to be rebuilt first; nothing is known of the stretch.
+        """
         if buffer == BufferKind.MARKER:
             rows = session.ask(FETCH, partition_id, lower, upper, max_bytes, True)
             for row in map(FetchRow._make, rows):
                 return cls(lower, upper, Entry.of_columns(row), AbortedSpans.of_columns(row))
-            return cls(lower, upper, (), AbortedSpans(()))
+            # An empty window would be passed over, and its messages given to nobody.
+            raise PartitionUnavailable("The partition is recovering; try again.")
         span: dict[str, object] = {
             "partition_id": partition_id,
             "from_offset": lower,

@@ -25,6 +25,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription import delivery, reading
 from engine.subscription.cursors import Place
+from engine.subscription.window import Window
 from tests.engine.histories import Partition
 from tests.engine.support import (
     P0,
@@ -517,6 +518,33 @@ def test_any_mix_of_calls_loses_nothing_and_delivers_nothing_that_is_held(
     assert rest == set(range(model.total)) - model.deleted - set(model.in_flight)
     [cursor] = engine.subscriptions.describe(model.name).partitions
     assert cursor.backlog == model.total - len(model.deleted)
+
+
+def test_a_partition_that_is_being_rebuilt_is_not_read_as_an_empty_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator's recover comes between the look at a subscription and that at the log."""
+    setup(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("never"), txn_id=txn)
+    abort(engine, txn)
+    engine.produce(P0, batch("a"))
+    read = Window.read
+
+    def without_a_head(*args: Any, **options: Any) -> Window:
+        broker_sql(
+            engine,
+            "DELETE FROM broker.partition_live WHERE partition_id = %s",
+            engine.log.locate(P0).partition_id,
+        )
+        return read(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Window, "read", without_a_head)
+        # What was aborted fills the window that is read along: a second one is needed.
+        with pytest.raises(PartitionUnavailable):
+            engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    assert received(engine, max_messages=1) == ["a"]
 
 
 def test_a_broker_that_hangs_delays_only_its_own_messages(
