@@ -155,8 +155,13 @@ def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> Par
 
 
 def _of_subscription(txn: Transaction, part: SubscriptionParticipant, row: Row) -> ParticipantAudit:
-    # Aborted with the subscription, which was deleted: what has its name now is another one.
-    given_up = part.state is ParticipantState.ABORTED and part.last_error is not None
+    # A part of it was aborted with the subscription, which was deleted, everywhere: what has its
+    # name now is another one, also on a broker that had carried the end out before.
+    given_up = any(
+        share.state is ParticipantState.ABORTED and share.last_error is not None
+        for share in txn.subscriptions
+        if (share.topic_id, share.subscription) == (part.topic_id, part.subscription)
+    )
     testimony = Testimony(
         exists=row.subscription_id is not None and (row.held > 0 or not given_up),
         holds_open=row.held > 0,

@@ -12,6 +12,7 @@ from tests.engine.support import (
     P0,
     P1,
     SUBSCRIPTION,
+    TOPIC,
     abort,
     batch,
     broker_sql,
@@ -157,3 +158,26 @@ def test_a_broker_that_is_gone_leaves_the_answer_open(engine: Engine) -> None:
     assert found.agreed is None
     assert found.transaction.status is TxnStatus.COMMITTED
     assert {p.broker for p in found.participants if p.says is Says.UNAVAILABLE} == {down}
+
+
+@pytest.mark.parametrize("away", [0, 1])
+def test_a_subscription_deleted_by_force_between_its_brokers_ends_and_made_anew_is_another(
+    engine: Engine, away: int
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("in"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in messages], txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    with unreachable(engine, engine.topics.get(TOPIC).brokers[away]):
+        finalize(engine)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    engine.remedies.retry(txn)
+    finalize(engine)
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
+    assert discords(engine, txn) == set()
+    assert engine.inspect.check_invariants() == 0
