@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.model.page import encode_cursor
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
 from txnconsole.api import decoding
+from txnconsole.api.structs.messages import MessageIn, Produce
 
 _ONE = b'{"payload": "x"}'
 
@@ -187,9 +189,94 @@ def test_a_member_that_occurs_twice_is_found_however_the_body_is_written(
     body = written(tree).encode()
     if twice:
         with pytest.raises(ValueError, match="occurs twice"):
-            decoding._refuse_duplicates(body)
+            decoding._refuse_duplicates(body, msgspec.json.decode(body))
     else:
-        decoding._refuse_duplicates(body)
+        decoding._refuse_duplicates(body, msgspec.json.decode(body))
+
+
+def _object(members: list[tuple[str, str]]) -> str:
+    return "{" + " , ".join(f"{name}: {value}" for name, value in members) + "}"
+
+
+#: Members of a batch of messages as texts, of which any may come twice, in any order.
+_WRITTEN_STRINGS = st.sampled_from(
+    [
+        '""',
+        '"a"',
+        '"payload"',
+        '"key\\":"',
+        '"\\u0022"',
+        '"\\\\u0022"',
+        '"\\u0061"',
+        '"é: ,"',
+        '"\\\\"',
+    ]
+)
+_PROPERTIES = st.lists(st.tuples(st.sampled_from(['"a"', '"\\u0061"', '"b"', '"\\u0022"', '"\\""']),
+                                 _WRITTEN_STRINGS), max_size=3)  # fmt: skip
+_MEMBERS_OF_ONE = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(['"payload"', '"p\\u0061yload"']), _WRITTEN_STRINGS),
+        st.tuples(st.just('"key"'), _WRITTEN_STRINGS | st.just("null")),
+        st.tuples(st.just('"payload_encoding"'), st.sampled_from(['"utf-8"', '"base64"'])),
+        st.tuples(st.just('"properties"'), _PROPERTIES.map(_object)),
+        st.tuples(st.just('"event_time"'), st.sampled_from(
+            ["null", '"2024-01-01T00:00:00Z"', '"2024-01-01T00:00:00+01:30"'])),
+    ),
+    max_size=5,
+)  # fmt: skip
+_MEMBERS_OF_BATCH = st.lists(
+    st.one_of(
+        st.tuples(st.just('"txn_id"'), st.sampled_from(["null", '"1:2"', '"1\\u003a2"'])),
+        st.tuples(st.just('"producer_name"'), _WRITTEN_STRINGS | st.just("null")),
+        st.tuples(st.just('"sequence_id"'), st.sampled_from(["null", "7", "7.0", "1e2"])),
+    ),
+    max_size=3,
+)
+
+
+@given(
+    st.lists(st.tuples(_WRITTEN_STRINGS, _MEMBERS_OF_ONE), min_size=1, max_size=3),
+    _MEMBERS_OF_BATCH,
+)
+def test_a_batch_is_refused_for_a_member_that_occurs_twice_and_for_nothing_else(
+    messages: list[tuple[str, list[tuple[str, str]]]], members: list[tuple[str, str]]
+) -> None:
+    written = ",".join(_object([('"payload"', payload), *rest]) for payload, rest in messages)
+    body = _object([*members, ('"messages"', f"[{written}]")]).encode()
+    try:
+        decoded = msgspec.json.decode(body, type=Produce)
+    except msgspec.ValidationError:
+        assume(False)
+    try:
+        json.loads(body, object_pairs_hook=decoding._unique)
+    except ValueError as exact:
+        with pytest.raises(ValueError, match=re.escape(str(exact))):
+            decoding._refuse_duplicates(body, decoded)
+    else:
+        decoding._refuse_duplicates(body, decoded)
+
+
+def test_what_is_written_without_defaults_has_none_but_what_is_left_out_then() -> None:
+    """Another default than these would be written again, and hide that a member was lost."""
+    lean = [kind for kind in _structs(Produce) if kind.__struct_config__.omit_defaults]
+    assert set(lean) == set(_structs(Produce)) == {Produce, MessageIn}
+    for kind in lean:
+        needed = {f.name: _EXAMPLES[f.name] for f in msgspec.structs.fields(kind) if f.required}
+        body = msgspec.json.encode(needed)
+        assert msgspec.json.encode(msgspec.json.decode(body, type=kind)) == body
+
+
+_EXAMPLES: dict[str, Any] = {"payload": "x", "messages": [{"payload": "x"}]}
+
+
+def _structs(kind: Any) -> list[Any]:
+    """A struct and those in it."""
+    found = [kind] if isinstance(kind, type(msgspec.Struct)) else []
+    inner = (
+        [get_type_hints(kind)[name] for name in kind.__struct_fields__] if found else get_args(kind)
+    )
+    return found + [each for one in inner for each in _structs(one)]
 
 
 PACKED_BODIES = [

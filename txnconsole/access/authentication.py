@@ -26,7 +26,7 @@ class TokenAuthentication(BaseAuthentication):
         Raises:
             AuthenticationFailed: the header has another form or the token is not valid.
         """
-        header: str = request.META.get("HTTP_AUTHORIZATION", "")
+        header: str = django_request(request).META.get("HTTP_AUTHORIZATION", "")
         if not header:
             return None
         scheme, _, secret = header.partition(" ")

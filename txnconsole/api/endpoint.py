@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from http import HTTPStatus
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.permissions import BasePermission
@@ -20,7 +22,7 @@ from engine.model.txn_id import TxnID
 from txnconsole.access.authentication import ConsoleAuthentication, TokenAuthentication
 from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.refusing import record_refusal
-from txnconsole.access.requests import principal_behind, principal_of_request
+from txnconsole.access.requests import django_request, principal_behind, principal_of_request
 from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation
 from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer, Negotiation
@@ -29,21 +31,32 @@ from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.wiring import engine
 from txnconsole.request_log import about
 
+T = TypeVar("T")
+
+#: Programs call the same addresses again and again.
+_NAMES = 4096
+_NEGOTIATION = Negotiation()
+#: What all answers of an address say of it.
+_headers_of: dict[type[APIView], dict[str, str]] = {}
+
 
 class HasPermission(BasePermission):
     """The caller's roles grant what the method's operation needs."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        needed = operation_of(view, request.method or "")
+        needed = operation_of(view, django_request(request).method or "")
         if needed is None:  # The method is not one of this address; 405 follows.
             return True
-        self.message = f"This needs the permission {needed.needs}; GET /api/v1/me tells yours."
         principal = principal_behind(request)
-        return principal is not None and principal.may(needed.needs)
+        if principal is not None and principal.may(needed.needs):
+            return True
+        self.message = f"This needs the permission {needed.needs}; GET /api/v1/me tells yours."
+        return False
 
 
 class Endpoint(APIView):
-    """An address of the API; its methods carry ``@operation``."""
+    """An address of the API; its methods carry ``@operation``. What keeps nothing of a request is
+    shared by all (docs/decisions/0046)."""
 
     authentication_classes: Sequence[type[BaseAuthentication]] = (
         TokenAuthentication,
@@ -52,16 +65,55 @@ class Endpoint(APIView):
     permission_classes: Sequence[type[BasePermission]] = (HasPermission,)
     throttle_classes: Sequence[type[BaseThrottle]] = (PrincipalThrottle,)
     renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
-    content_negotiation_class = Negotiation
+    format_kwarg = None
     #: Without OPTIONS: the schema tells more, and ``Allow`` names what there is.
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]  # noqa: RUF012 - its base says so
 
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        kind = type(self)
+        if kind not in _headers_of:
+            _headers_of[kind] = super().default_response_headers
+        return _headers_of[kind].copy()
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        return list(_made(tuple(self.authentication_classes)))
+
+    def get_renderers(self) -> list[BaseRenderer]:
+        return list(_made(tuple(self.renderer_classes)))
+
+    def get_content_negotiator(self) -> Negotiation:
+        return _NEGOTIATION
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **path: Any) -> Request:
+        return Request(
+            request,
+            parsers=_made(tuple(self.parser_classes)),  # A form may hold a session's CSRF token.
+            authenticators=self.get_authenticators(),
+            negotiator=_NEGOTIATION,
+        )
+
     def initial(self, request: Request, *args: Any, **path: Any) -> None:
+        """Let a request pass that asks for an answer that there is, and may ask for it."""
+        chosen = self.perform_content_negotiation(request)
+        request.accepted_renderer, request.accepted_media_type = chosen
         try:
-            super().initial(request, *args, **path)
+            self.perform_authentication(request)
         except AuthenticationFailed:
             self.check_throttles(request)  # Guessing tokens has its address's rate.
             raise
+        self.check_permissions(request)
+        self.check_throttles(request)
+
+    def perform_authentication(self, request: Request) -> None:
+        principal: Any = None
+        try:
+            for authentication in request.authenticators or ():
+                if (found := authentication.authenticate(request)) is not None:
+                    principal, _ = found
+                    break
+        finally:
+            request.user = request.auth = principal  # None too: so that nobody asks once more.
 
     def permission_denied(
         self, request: Request, message: str | None = None, code: str | None = None
@@ -154,8 +206,7 @@ class TopicEndpoint(Endpoint):
 
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
-        text = f"{path['tenant']}/{path['namespace']}/{path['topic']}"
-        self.topic = named("topic", TopicName.parse, text)
+        self.topic = _topic(path["tenant"], path["namespace"], path["topic"])
         self.allow_topic(self.topic)
 
 
@@ -166,8 +217,7 @@ class PartitionEndpoint(TopicEndpoint):
 
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
-        text = f"{self.topic}:{path['partition']}"
-        self.partition = named("partition", PartitionName.parse, text)
+        self.partition = _partition(self.topic, path["partition"])
 
 
 class SubscriptionEndpoint(TopicEndpoint):
@@ -177,15 +227,34 @@ class SubscriptionEndpoint(TopicEndpoint):
 
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
-        self.subscription = named(
-            "subscription", lambda name: SubscriptionName(self.topic, name), path["subscription"]
-        )
+        self.subscription = _subscription(self.topic, path["subscription"])
 
 
 class PackingEndpoint(Endpoint):
     """Mixed in where answers may be MessagePack."""
 
     renderer_classes = (JSONRenderer, MessagePackRenderer)
+
+
+@cache
+def _made(kinds: tuple[type[T], ...]) -> tuple[T, ...]:
+    """One of each, shared by all requests: they keep nothing of any."""
+    return tuple(kind() for kind in kinds)
+
+
+@lru_cache(_NAMES)
+def _topic(tenant: str, namespace: str, topic: str) -> TopicName:
+    return named("topic", TopicName.parse, f"{tenant}/{namespace}/{topic}")
+
+
+@lru_cache(_NAMES)
+def _partition(topic: TopicName, number: str) -> PartitionName:
+    return named("partition", PartitionName.parse, f"{topic}:{number}")
+
+
+@lru_cache(_NAMES)
+def _subscription(topic: TopicName, name: str) -> SubscriptionName:
+    return named("subscription", lambda text: SubscriptionName(topic, text), name)
 
 
 def operation_of(view: APIView | type[APIView], method: str) -> Operation | None:

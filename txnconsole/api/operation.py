@@ -45,8 +45,7 @@ class NoQuery(Query):
     """A call without parameters in its query string."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[BodyT, QueryT]):
+class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True):
     """A decoded request."""
 
     request: Request
@@ -64,8 +63,7 @@ class Call(Generic[BodyT, QueryT]):
         return str(self.request.META.get("REQUEST_ID", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer with another status than 200."""
 
     body: msgspec.Struct
@@ -124,7 +122,7 @@ def operation(
         def run(view: Any, request: Request, **_path: object) -> HttpResponseBase:
             http = django_request(request)
             body = None if http.method in ("GET", "HEAD") else read_body(http)
-            call = Call(request, principal_of_request(request), body, read_query(http.GET))
+            call = Call(request, principal_of_request(request), body, read_query(http))
             with _absences_of(call):
                 if not (shape.keyed(body) if callable(shape.keyed) else shape.keyed):
                     return _answer(handler(view, call), packed=call.packed)

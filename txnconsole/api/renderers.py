@@ -11,6 +11,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
+from txnconsole.access.requests import django_request
 from txnconsole.api.decoding import JSON, MSGPACK
 from txnconsole.api.json_lines import JSON_LINES
 
@@ -27,7 +28,7 @@ class Negotiation(DefaultContentNegotiation):
         renderers: Iterable[BaseRenderer],
         format_suffix: str | None = None,
     ) -> tuple[BaseRenderer, str]:
-        accepted = request.META.get("HTTP_ACCEPT") or "*/*"
+        accepted = django_request(request).META.get("HTTP_ACCEPT") or "*/*"
         for renderer in renderers:
             if accepted in (renderer.media_type, "*/*"):
                 return renderer, renderer.media_type

@@ -21,7 +21,7 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from txnconsole.access.addresses import address_of
-from txnconsole.access.requests import principal_behind
+from txnconsole.access.requests import django_request, principal_behind
 from txnconsole.queue.rates import SharedRate, Taken
 
 _BUCKETS = 10_000
@@ -77,7 +77,7 @@ class PrincipalThrottle(BaseThrottle):
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         self._taken = _take(_name(request))
-        request.META[_TAKEN] = self._taken
+        django_request(request).META[_TAKEN] = self._taken
         return self._taken.wait == 0.0
 
     def wait(self) -> float:
@@ -95,7 +95,7 @@ def _take(name: str) -> Taken:
 
 def tell_rate(request: Request, response: HttpResponseBase) -> None:
     """Say in the answer's headers how many requests are allowed a second, and left at once."""
-    taken = request.META.get(_TAKEN)
+    taken = django_request(request).META.get(_TAKEN)
     if taken is not None:
         response["RateLimit-Limit"] = str(int(_rate.per_second))
         response["RateLimit-Remaining"] = str(taken.left)

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from time import monotonic
-from typing import cast
+from typing import NamedTuple, cast
 
 import redis
 import structlog
@@ -30,8 +30,7 @@ _PAUSE_SECONDS = 5.0
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """Seconds to wait for the next request, 0 when this one may pass; and how many are left."""
 
     wait: float

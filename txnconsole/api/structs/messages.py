@@ -49,7 +49,9 @@ _Batch = msgspec.Meta(min_length=1, extra_json_schema={"maxItems": BATCH_MESSAGE
 _Properties = Annotated[dict[str, str], msgspec.Meta(max_length=64)]
 
 
-class MessageIn(Body, gc=False):
+# Without defaults, as bodies mostly come: what they lack is not written when one is looked through
+# for members that occur twice (txnconsole.api.decoding).
+class MessageIn(Body, gc=False, omit_defaults=True):
     payload: str
     payload_encoding: Literal["utf-8", "base64"] = "utf-8"
     key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
@@ -73,7 +75,7 @@ class PackedMessageIn(Body, gc=False):
         return self.payload
 
 
-class _Produce(Body, kw_only=True):
+class _Produce(Body, kw_only=True, omit_defaults=True):
     txn_id: TxnIDText | None = None
     producer_name: Name | None = None
     sequence_id: Offset | None = None
