@@ -202,7 +202,7 @@ class Engine:
         with tracing.span("produce", txn_id=txn_id, partition=partition, messages=len(messages)):
             joined = None
             if txn_id is not None:
-                [joined] = self._joining.partitions(txn_id, [partition], owner=owner)
+                joined = self._joining.partition(txn_id, partition, owner=owner)
             try:
                 appended = self.log.append(
                     partition,

@@ -86,6 +86,15 @@ class Joining:
 
         return _with_topics(join)
 
+    def partition(self, txn_id: TxnID, partition: PartitionName, *, owner: str | None) -> int:
+        """As :meth:`partitions`, for one of them."""
+        topic = self._topic_with(partition, fresh=False)
+        if (txn_id, (topic.topic_id, partition.number)) not in self._members:
+            [topic_id] = self.partitions(txn_id, [partition], owner=owner)
+            return topic_id
+        self._require_open(txn_id, self._headers.get(txn_id), owner)
+        return topic.topic_id
+
     def subscriptions(
         self,
         txn_id: TxnID,

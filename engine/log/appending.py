@@ -111,7 +111,7 @@ class _Partition:
     """One partition's appends, one call at a time."""
 
     def __init__(self, location: Location) -> None:
-        self._location = location
+        self._database, self._partition_id = location.database, location.partition_id
         #: Transactions in which this process has appended here: of others the lean statement would
         #: find nothing.
         self._ongoing: set[tuple[int, int]] = set()
@@ -119,6 +119,8 @@ class _Partition:
     def append(self, batches: Sequence[Batch]) -> Sequence[Answer | EngineError]:
         """Store batches, each as if it came alone."""
         try:
+            if len(batches) == 1 and (stored := self._append_lean(batches[0])) is not None:
+                return [stored]
             return self._append(batches)
         except InvalidRequest:
             # PostgreSQL has refused a value, and with it the whole call: nothing was stored. Whose
@@ -134,10 +136,7 @@ class _Partition:
             return error
 
     def _append(self, batches: Sequence[Batch]) -> list[Answer]:
-        database, partition_id = self._location.database, self._location.partition_id
-        if len(batches) == 1 and (stored := self._append_lean(batches[0])) is not None:
-            return [stored]
-        rows = database.ask(_APPEND, partition_id, *zip(*batches, strict=True))
+        rows = self._database.ask(_APPEND, self._partition_id, *zip(*batches, strict=True))
         answers = [Answer(*row) for row in rows]
         self._remember(batches, answers)
         return answers
@@ -146,18 +145,12 @@ class _Partition:
         """By a statement that judges nothing; None: it may not, or had to leave it."""
         if batch.producer_name is not None:
             return None
-        database, partition_id = self._location.database, self._location.partition_id
-        if batch.tc_id is None or batch.sequence is None:
-            rows = database.ask(_APPEND_PLAIN, partition_id, batch.messages, batch.body)
-        elif (batch.tc_id, batch.sequence) in self._ongoing:
-            rows = database.ask(
-                _APPEND_ONGOING,
-                partition_id,
-                batch.messages,
-                batch.body,
-                batch.tc_id,
-                batch.sequence,
-            )
+        ask, partition_id = self._database.ask, self._partition_id
+        messages, body, tc_id, sequence = batch.messages, batch.body, batch.tc_id, batch.sequence
+        if tc_id is None or sequence is None:
+            rows = ask(_APPEND_PLAIN, partition_id, messages, body)
+        elif (tc_id, sequence) in self._ongoing:
+            rows = ask(_APPEND_ONGOING, partition_id, messages, body, tc_id, sequence)
         else:
             return None
         if not rows:

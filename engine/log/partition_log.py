@@ -91,12 +91,12 @@ class PartitionLogs(LogReader):
         )
         location = self.locate(partition)
         stored = Batch(
-            messages=len(messages),
-            body=batch.compressed(packed),
-            producer_name=producer_name,
-            sequence_id=sequence_id,
-            tc_id=txn_id.tc_id if txn_id else None,
-            sequence=txn_id.sequence if txn_id else None,
+            len(messages),
+            batch.compressed(packed),
+            producer_name,
+            sequence_id,
+            None if txn_id is None else txn_id.tc_id,
+            None if txn_id is None else txn_id.sequence,
         )
         sidecar = txn_id is not None and self.buffer_of(partition) is BufferKind.SIDECAR
         append: Any = self._append_sidecar if sidecar else self._appender.append

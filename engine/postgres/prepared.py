@@ -51,13 +51,13 @@ class Type(Generic[_T]):
 
 
 INT8: Type[int] = Type(
-    20, 1016, _int8.pack, lambda data: int(_int8.unpack(data)[0]), struct.Struct(">iq")
+    20, 1016, _int8.pack, lambda data: _int8.unpack(data)[0], struct.Struct(">iq")
 )
 INT4: Type[int] = Type(
-    23, 1007, _int4.pack, lambda data: int(_int4.unpack(data)[0]), struct.Struct(">ii")
+    23, 1007, _int4.pack, lambda data: _int4.unpack(data)[0], struct.Struct(">ii")
 )
 FLOAT8: Type[float] = Type(
-    701, 1022, _float8.pack, lambda data: float(_float8.unpack(data)[0]), struct.Struct(">id")
+    701, 1022, _float8.pack, lambda data: _float8.unpack(data)[0], struct.Struct(">id")
 )
 TEXT: Type[str] = Type(25, 1009, str.encode, bytes.decode)
 BYTEA: Type[bytes] = Type(17, 1001, bytes, bytes)

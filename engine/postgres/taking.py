@@ -25,6 +25,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engine.postgres.connection import Connection
 
+#: Looked up once: an enumeration's members are found slowly.
+_IDLE = TransactionStatus.IDLE
 #: Longer than making a connection takes, so that few are refused when the server is there again.
 _MOMENT = 0.1
 #: So many are kept at hand, for as long as the process lives: each is one of the server's.
@@ -78,7 +80,7 @@ class Taking:
 
     def give(self, connection: Connection) -> None:
         """Give a connection back, in whatever state it is."""
-        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        if connection.pgconn.transaction_status == _IDLE:
             with self._lock:
                 self._returns += 1
                 if (
