@@ -42,6 +42,13 @@ _SETTINGS = {
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
+#: Of glibc's allocator, as it sets them itself once a process has freed 1 MiB in one piece. Until
+#: then a backend may give memory back to the kernel after each statement, and ask for it again with
+#: the next (docs/decisions/0044).
+_ALLOCATOR = {
+    "MALLOC_MMAP_THRESHOLD_": str(1024 * 1024),
+    "MALLOC_TRIM_THRESHOLD_": str(2 * 1024 * 1024),
+}
 _OWNER = "postgres"
 #: The login of jobs that only read, and its group (engine/sql/functions/broker/grant_reader.sql).
 READER, _READERS = "txnconsole_jobs", "txnconsole_reader"
@@ -101,6 +108,7 @@ class EmbeddedPostgres:
         self._process = process.spawn(
             self._user.command(command, reaching=self._data, death_signal=self.stop_signal),
             log=self.log,
+            env={**os.environ, **_ALLOCATOR},
             cwd=self._directory,
             stop_signal=self.stop_signal,
         )
