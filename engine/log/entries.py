@@ -62,6 +62,7 @@ class Entry:
     producer_name: str | None
     body: bytes | None
     _opened: Sequence[NewMessage] | None = field(default=None, init=False)
+    _size: int = field(default=-1, init=False)
 
     @classmethod
     def of_columns(cls, row: Row) -> list[Self]:
@@ -100,6 +101,17 @@ class Entry:
             row.producer_name,
             row.body,
         )
+
+    @property
+    def size(self) -> int:
+        """How many bytes its batch has when it is opened; 0 of a marker.
+
+        Raises:
+            CorruptBatch: it cannot be read back.
+        """
+        if self._size < 0:
+            self._size = batch.size(self.body) if self.body else 0
+        return self._size
 
     def opened(self, files: OffloadedFiles) -> Sequence[NewMessage]:
         """The batch, opened once.
@@ -147,6 +159,8 @@ class AbortedSpans:
 
     def cover(self, entry: Row) -> bool:
         """Tell whether an entry belongs to an aborted transaction."""
+        if entry.tc_id is None or not self._spans:
+            return False
         spans = self._spans.get((entry.tc_id, entry.sequence))
         return spans is not None and any(
             first <= entry.first_offset < last for first, last in spans
@@ -204,6 +218,8 @@ def messages_of(
     producer_name, sequence_id = entry.producer_name, entry.sequence_id
     first = entry.first_offset
     start, stop = max(0, within[0] - first), max(0, within[1] - first)
+    if start or stop < len(contents):
+        contents = contents[start:stop]
     return [
         StoredMessage(
             message_id=MessageID(ledger_id, entry_id, number, offset - entry_id),
@@ -221,5 +237,5 @@ def messages_of(
             sequence_id=sequence_id,
             visibility=visibility,
         )
-        for offset, content in enumerate(contents[start:stop], first + start)
+        for offset, content in enumerate(contents, first + start)
     ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from engine.postgres.prepared import (
     BOOL,
     BYTEA,
+    CHAR,
     INT4,
     INT8,
     TEXT,
@@ -56,7 +57,7 @@ FETCH = Prepared(
     },
     [
         *(BOOL, INT8, INT8, INT8),
-        *(_TEXTS, _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
+        *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
         *(_TEXTS, array_of(BYTEA)),
         *(_INT4S, _INT8S, _INT8S, _INT8S),
     ],

@@ -72,7 +72,7 @@ def decode(body: bytes) -> list[NewMessage]:
     Raises:
         CorruptBatch: the bytes are not what :func:`encode` wrote.
     """
-    if body[:1] != _VERSION:
+    if not body.startswith(_VERSION):
         raise CorruptBatch(f"Unknown batch encoding {body[:1]!r}.")
     try:
         return _decoder.decode(_codec.decompress(body[1:]))
@@ -82,7 +82,7 @@ def decode(body: bytes) -> list[NewMessage]:
 
 def reference(body: bytes) -> Reference | None:
     """Where the batch stands if not here."""
-    if body[:1] != _OFFLOADED:
+    if not body.startswith(_OFFLOADED):
         return None
     return Reference(UUID(bytes=bytes(body[1:17])), int.from_bytes(body[17:21]))
 

@@ -6,23 +6,22 @@ Pure algebra on ranges of offsets; engine.subscription stores the results.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from engine.model.errors import TransactionConflict
-from engine.model.ranges import Ranges
+from engine.model.ranges import NOTHING, Ranges
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 
 _NAMED_CONFLICTS = 20
-NONE = Ranges()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     """Everything up to ``mark_delete`` is deleted, and ``acked`` above it."""
 
     mark_delete: int
-    acked: Ranges = field(default_factory=Ranges)
+    acked: Ranges = NOTHING
 
     def delete(self, offsets: Ranges) -> Cursor:
         """Acknowledge for good; a contiguous run above the mark-delete position moves it up."""
@@ -61,7 +60,7 @@ def claim_individual(
     pending: Iterable[PendingAck],
     txn_id: TxnID,
     wanted: Ranges,
-    unsure: Ranges = NONE,
+    unsure: Ranges = NOTHING,
 ) -> Ranges:
     """Decide a transactional individual ack: all of it or none.
 
@@ -87,7 +86,7 @@ def claim_cumulative(
     pending: Iterable[PendingAck],
     txn_id: TxnID,
     until: int,
-    unsure: Ranges = NONE,
+    unsure: Ranges = NOTHING,
 ) -> Ranges:
     """Decide a transactional cumulative ack up to and with ``until``: all of it or none.
 

@@ -118,11 +118,12 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     def forget(self, offsets: Ranges) -> Dispatch:
         """Messages are deleted."""
-        counts = self.counts
-        if counts:
-            left = {times: ranges - offsets for times, ranges in counts.items()}
-            counts = {times: ranges for times, ranges in left.items() if ranges}
-        return msgspec.structs.replace(self.withdraw(offsets), counts=counts)
+        withdrawn = self.withdraw(offsets)
+        if not self.counts:
+            return withdrawn
+        left = {times: ranges - offsets for times, ranges in self.counts.items()}
+        counts = {times: ranges for times, ranges in left.items() if ranges}
+        return msgspec.structs.replace(withdrawn, counts=counts)
 
     def give_back(self, offsets: Ranges) -> Dispatch:
         """Queue messages for redelivery, counting it."""

@@ -23,8 +23,12 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
     @classmethod
     def of(cls, runs: Iterable[Run]) -> Self:
         """Build a set from runs in any order; they may overlap or touch."""
+        ordered = [run for run in runs if run[0] < run[1]]
+        if len(ordered) < 2:
+            return cls(tuple(ordered))
+        ordered.sort()
         merged: list[Run] = []
-        for lower, upper in sorted(run for run in runs if run[0] < run[1]):
+        for lower, upper in ordered:
             if merged and lower <= merged[-1][1]:
                 merged[-1] = (merged[-1][0], max(merged[-1][1], upper))
             else:
@@ -34,8 +38,12 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
     @classmethod
     def of_offsets(cls, offsets: Iterable[int]) -> Self:
         """Build a set from single offsets in any order."""
-        ordered = sorted(set(offsets))
-        if ordered and ordered[-1] - ordered[0] == len(ordered) - 1:
+        ordered = list(offsets)
+        if not ordered:
+            return cls()
+        if ordered != list(range(ordered[0], ordered[0] + len(ordered))):
+            ordered = sorted(set(ordered))
+        if ordered[-1] - ordered[0] == len(ordered) - 1:
             return cls(((ordered[0], ordered[-1] + 1),))  # without a gap, as most are
         merged: list[Run] = []
         lower = upper = -1
@@ -78,6 +86,8 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         return Ranges.of((*self.runs, *other.runs))
 
     def __and__(self, other: Ranges) -> Ranges:
+        if self._is_apart(other):
+            return NOTHING
         common: list[Run] = []
         left, right = 0, 0
         while left < len(self.runs) and right < len(other.runs):
@@ -92,7 +102,7 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         return Ranges(tuple(common))
 
     def __sub__(self, other: Ranges) -> Ranges:
-        if not other.runs or not self.runs:
+        if self._is_apart(other):
             return self
         kept: list[Run] = []
         position = 0
@@ -110,6 +120,11 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
                 kept.append((lower, upper))
         return Ranges(tuple(kept))
 
+    def _is_apart(self, other: Ranges) -> bool:
+        """Whether one is empty, or ends before the other begins: then nothing need be compared."""
+        mine, others = self.runs, other.runs
+        return not mine or not others or mine[-1][1] <= others[0][0] or others[-1][1] <= mine[0][0]
+
     @property
     def first(self) -> int | None:
         return self.runs[0][0] if self.runs else None
@@ -117,3 +132,6 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
     @property
     def last(self) -> int | None:
         return self.runs[-1][1] - 1 if self.runs else None
+
+
+NOTHING = Ranges()

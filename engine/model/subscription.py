@@ -21,7 +21,11 @@ class SubscriptionType(StrEnum):
     @property
     def has_one_consumer(self) -> bool:
         """One consumer is active at a time; only then a cumulative ack has a meaning."""
-        return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
+        return self in ONE_CONSUMER
+
+
+#: The types of which one consumer is active at a time; looked up by their texts as well.
+ONE_CONSUMER = frozenset[str]({SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER})
 
 
 class InitialPosition(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
 from typing import Any, LiteralString, TypeVar
 
 from psycopg import errors as pg
@@ -64,10 +65,16 @@ class Session:
         deadlines.check()
         return self._connection.execute(self._queries[name], params).rowcount
 
-    def ask(self, statement: Prepared, *values: object) -> list[tuple[Any, ...]]:
-        """Run a prepared statement and return its rows."""
+    def ask(
+        self,
+        statement: Prepared,
+        *values: object,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Run a prepared statement and return its rows; ``meanwhile`` as in
+        :meth:`engine.postgres.prepared.Prepared.ask`."""
         deadlines.check()
-        return statement.ask(self._connection, *values)
+        return statement.ask(self._connection, *values, meanwhile=meanwhile)
 
     def adhoc(self, name: str, /, **params: object) -> list[Row]:
         """Like :meth:`all`, planned for just these parameters.
@@ -178,15 +185,13 @@ class Database:
         self._taking.dismiss()
         self._pool.close()
 
-    @contextlib.contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> contextlib.AbstractContextManager[Session]:
         """Borrow a connection; each statement is its own transaction.
 
         Raises:
             EngineError: the database cannot be reached or refuses (see ``unavailable``).
         """
-        with self._translated(), self._borrowed() as connection:
-            yield Session(connection, self._queries)
+        return _Borrowing(self._take, self._give, self._translate, self._queries)
 
     def ask(self, statement: Prepared, *values: object) -> list[tuple[Any, ...]]:
         """Run a prepared statement as a transaction of its own and return its rows.
@@ -247,13 +252,22 @@ class Database:
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Connection]:
-        self._check_presence()
-        connection = self._taking.take()
+        connection = self._take()
         try:
             yield connection
-        except BaseException:
-            _roll_back(connection)
+        except BaseException as error:
+            self._give(connection, error)
             raise
+        self._give(connection, None)
+
+    def _take(self) -> Connection:
+        self._check_presence()
+        return self._taking.take()
+
+    def _give(self, connection: Connection, error: BaseException | None) -> None:
+        try:
+            if error is not None:
+                _roll_back(connection)
         finally:
             self._taking.give(connection)
 
@@ -303,6 +317,41 @@ class Database:
             if isinstance(error, PoolTimeout):
                 absences.note(self.name, reason)
             raise self._unavailable(reason) from error
+
+
+class _Borrowing(contextlib.AbstractContextManager[Session]):
+    """A session for the length of a block. On every hot path: generators' contexts would cost
+    several times as much."""
+
+    def __init__(
+        self,
+        take: Callable[[], Connection],
+        give: Callable[[Connection, BaseException | None], None],
+        translate: Callable[[pg.Error], None],
+        statements: Mapping[str, LiteralString],
+    ) -> None:
+        self._take = take
+        self._give = give
+        self._translate = translate
+        self._statements = statements
+
+    def __enter__(self) -> Session:
+        try:
+            self._connection = self._take()
+        except pg.Error as error:
+            self._translate(error)
+            raise
+        return Session(self._connection, self._statements)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._give(self._connection, error)
+        if isinstance(error, pg.Error):
+            self._translate(error)
 
 
 @contextlib.contextmanager

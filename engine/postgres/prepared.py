@@ -41,13 +41,15 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 class Type(Generic[_T]):
     """A PostgreSQL type in its binary form. ``oid`` and ``array_oid`` are those of pg_type, the
     same in every server. ``item`` is the form of one among others in an array, with its length
-    before it, where all have the same."""
+    before it, where all have the same; ``of_item`` makes a value of what ``item`` unpacks, where
+    that is none yet."""
 
     oid: int
     array_oid: int
     dump: Callable[[_T], bytes]
     load: Callable[[bytes], _T]
     item: struct.Struct | None = None
+    of_item: Callable[[Any], _T] | None = None
 
 
 INT8: Type[int] = Type(
@@ -60,14 +62,24 @@ FLOAT8: Type[float] = Type(
     701, 1022, _float8.pack, lambda data: _float8.unpack(data)[0], struct.Struct(">id")
 )
 TEXT: Type[str] = Type(25, 1009, str.encode, bytes.decode)
+#: PostgreSQL's ``"char"``: one byte.
+CHAR: Type[str] = Type(18, 1002, str.encode, bytes.decode, struct.Struct(">ic"), bytes.decode)
 BYTEA: Type[bytes] = Type(17, 1001, bytes, bytes)
 BOOL: Type[bool] = Type(16, 1000, lambda value: b"\x01" if value else b"\x00", b"\x01".__eq__)
+
+
+def _moment(microseconds: int) -> datetime:
+    # By position (days, seconds, microseconds): by keyword it takes twice as long.
+    return _EPOCH + timedelta(0, 0, microseconds)
+
+
 TIMESTAMPTZ: Type[datetime] = Type(
     1184,
     1185,
     lambda at: _int8.pack((at - _EPOCH) // timedelta(microseconds=1)),
-    # By position (days, seconds, microseconds): by keyword it takes twice as long.
-    lambda data: _EPOCH + timedelta(0, 0, _int8.unpack(data)[0]),
+    lambda data: _moment(_int8.unpack(data)[0]),
+    struct.Struct(">iq"),
+    _moment,
 )
 
 
@@ -96,7 +108,7 @@ INT8MULTIRANGE: Type[Ranges] = Type(4536, 6157, _dump_ranges, _load_ranges)
 
 def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
     """The type of one-dimensional arrays, NULLs allowed."""
-    dump, load, item = type_.dump, type_.load, type_.item
+    dump, load, item, of_item = type_.dump, type_.load, type_.item, type_.of_item
 
     def dump_array(values: Sequence[_T | None]) -> bytes:
         parts = [_array.pack(1, 1 if None in values else 0, type_.oid, len(values), 1)]
@@ -114,16 +126,21 @@ def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
             return []
         _, has_nulls, _, count, _ = _array.unpack_from(data)
         if item is not None and not has_nulls:
-            return [value for _, value in item.iter_unpack(data[_array.size :])]
+            found = [value for _, value in item.iter_unpack(data[_array.size :])]
+            return found if of_item is None else list(map(of_item, found))
         if has_nulls and data[_array.size :] == _NULL * count:
             return [None] * count
         values: list[_T | None] = []
         at = _array.size
-        while at < len(data):
-            [size] = _int4.unpack_from(data, at)
-            at += _int4.size
-            values.append(None if size < 0 else load(data[at : at + size]))
-            at += max(size, 0)
+        end, append, length = len(data), values.append, _int4.unpack_from
+        while at < end:
+            [size] = length(data, at)
+            at += 4
+            if size < 0:
+                append(None)
+            else:
+                append(load(data[at : at + size]))
+                at += size
         return values
 
     return Type(type_.array_oid, 0, dump_array, load_array)
@@ -161,8 +178,17 @@ class Prepared:
         self._binary = [_BINARY] * len(parameters)
         self._columns = [(column, type_.load) for column, type_ in enumerate(columns)]
 
-    def ask(self, connection: Connection, *values: Any) -> list[tuple[Any, ...]]:
+    def ask(
+        self,
+        connection: Connection,
+        *values: Any,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> list[tuple[Any, ...]]:
         """Run it: as a transaction of its own, or as a part of the one that the connection is in.
+
+        Args:
+            meanwhile: is called once while the server works; what it raises is raised when the
+                server is done.
 
         Raises:
             psycopg.errors.InvalidSqlStatementName: somebody has dropped what was prepared, in a
@@ -176,7 +202,10 @@ class Prepared:
             ]
         except (struct.error, UnicodeError) as error:
             raise pg.DataError(f"out of its type's range: {error}") from error
-        answer = self._execute(connection, parameters)
+        if meanwhile is None:
+            answer = self._execute(connection, parameters)
+        else:
+            answer = self._execute_beside(connection, parameters, meanwhile)
         if answer.status not in _DONE:
             if answer.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT:
                 forget(connection)
@@ -213,6 +242,22 @@ class Prepared:
         # NULLs are None: psycopg's own type does not say so.
         values = cast("list[bytes]", parameters)
         return connection.pgconn.exec_prepared(self._name, values, self._binary, _BINARY)
+
+    def _execute_beside(
+        self,
+        connection: Connection,
+        parameters: list[bytes | None],
+        meanwhile: Callable[[], object],
+    ) -> PGresult:
+        if self not in connection.prepared:
+            self._prepare(connection)
+        values = cast("list[bytes]", parameters)
+        connection.pgconn.send_query_prepared(self._name, values, self._binary, _BINARY)
+        try:
+            meanwhile()
+        finally:
+            answers: list[PGresult] = connection.wait(generators.execute(connection.pgconn))
+        return answers[0]
 
 
 def _checked(connection: Connection, answer: PGresult) -> None:

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import structlog
 
 from engine.model.cursor import claim_cumulative, claim_individual, held, unconfirmed
@@ -32,7 +33,6 @@ from engine.model.subscription import (
     AckStep,
     AckType,
     PendingAck,
-    SubscriptionType,
 )
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
@@ -124,11 +124,10 @@ class Acknowledgements:
             )
         shares = self._shares.of(name.topic, message_ids)
         places = [self._cursors.place(share.database, share.topic, name) for share in shares]
-        kind = SubscriptionType(places[0].record.type)
-        if ack_type is AckType.CUMULATIVE and not kind.has_one_consumer:
+        if ack_type is AckType.CUMULATIVE and not places[0].has_one_consumer:
             raise InvalidRequest(
-                f"A {kind} subscription takes INDIVIDUAL acknowledgements only; CUMULATIVE ones"
-                " need an EXCLUSIVE or FAILOVER subscription.",
+                f"A {places[0].record.type} subscription takes INDIVIDUAL acknowledgements only;"
+                " CUMULATIVE ones need an EXCLUSIVE or FAILOVER subscription.",
                 field="ack_type",
             )
         turn = self._leases.require(places[0], consumer)
@@ -179,7 +178,9 @@ class Acknowledgements:
                 if change is not None or entered is not state:
                     change = change or Change(before=state, after=entered)
                     changes.append(
-                        change if change.before is state else replace(change, before=state)
+                        change
+                        if change.before is state
+                        else msgspec.structs.replace(change, before=state)
                     )
             return changes, told
 
@@ -196,20 +197,20 @@ class Acknowledgements:
         self._cursors.change(place, list(share.offsets), decide)
 
     def _require_there(self, place: Place, session: Session, state: State, share: Share) -> None:
-        partition = f"{place.topic.name}:{state.number}"
         last = share.offsets[state.partition_id].last
         if last is not None and state.stable_position is not None and last > state.stable_position:
             raise MessageNotFound(
-                f"{partition} has no message at offset {last} that a reader may see."
+                f"{place.topic.name}:{state.number} has no message at offset {last} that a reader"
+                " may see."
             )
         named = share.ledgers[state.partition_id]
         stranger = self._ledgers.stranger(place.database, session, state, named)
         if stranger is not None:
             ledger_id, offset = stranger
             raise MessageNotFound(
-                f"{partition} has no message at offset {offset} in ledger {ledger_id}: the id is of"
-                " before its topic was made anew or its log was cut. Nothing was recorded; receive"
-                " again."
+                f"{place.topic.name}:{state.number} has no message at offset {offset} in ledger"
+                f" {ledger_id}: the id is of before its topic was made anew or its log was cut."
+                " Nothing was recorded; receive again."
             )
 
     def _claim_all(

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Generic, ParamSpec, TypeVar
+
+import msgspec
 
 from engine.log.brokers import Location
 from engine.model.errors import EngineError, PartitionUnavailable, SubscriptionNotFound
+from engine.model.subscription import ONE_CONSUMER
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Database, Row, Session
@@ -52,8 +55,7 @@ def once_more_when(
     return decorate
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A subscription on one broker, with its record there."""
 
     database: Database
@@ -64,6 +66,11 @@ class Place:
     @property
     def subscription_id(self) -> int:
         return int(self.record.subscription_id)
+
+    @property
+    def has_one_consumer(self) -> bool:
+        """As of its type."""
+        return self.record.type in ONE_CONSUMER
 
 
 class Cursors:
@@ -111,6 +118,7 @@ class Cursors:
         room: int = 0,
         max_bytes: int = 0,
         locked: bool = False,
+        meanwhile: Callable[[_T], object] | None = None,
     ) -> _T:
         """Read, decide, store; ``decide`` runs again when someone else was faster. It may be asked
         first what is to be done about remembered states (engine.subscription.memory), and raise
@@ -120,6 +128,8 @@ class Cursors:
             durable: what is stored must outlive a crash. Dead letters and steps of the pending-ack
                 log do in any case.
             room, max_bytes: read that many messages along.
+            meanwhile: is given the answer while it is being stored, for what can be done with it
+                before it is known to count. What it raises is raised once it is stored.
             locked: ``decide`` writes something itself, so it is run under the locks alone.
 
         Raises:
@@ -136,6 +146,7 @@ class Cursors:
             durable=durable,
             room=room,
             max_bytes=max_bytes,
+            meanwhile=meanwhile,
         )
         try:
             return call.run(locked=locked)
@@ -172,6 +183,7 @@ class _Call(Generic[_T]):
     durable: bool
     room: int
     max_bytes: int
+    meanwhile: Callable[[_T], object] | None = None
     _stored: Sequence[State] = ()
     #: How many connections there were before what is stored was decided on.
     _connections: int = 0
@@ -205,7 +217,7 @@ class _Call(Generic[_T]):
             if each.stable_position is None or not each.online:
                 raise _Unserved(each)
         changes, answer = self.decide(session, states)
-        return not changes or self._store(session, changes, locked=lock), answer
+        return not changes or self._store(session, changes, answer, locked=lock), answer
 
     def _ahead(self, *, lock: bool) -> int:
         """How many messages to read beyond what is asked for: some, where what was remembered has
@@ -229,14 +241,20 @@ class _Call(Generic[_T]):
         if len(changes) < len(states):
             return None
         try:
-            right = self._store(session, changes, serving=True, locked=False)
+            right = self._store(session, changes, answer, serving=True, locked=False)
         except CursorGone:
             right = False
         self.memory.judge(*key, self.partition_ids, right=right)
         return (answer,) if right else None
 
     def _store(
-        self, session: Session, changes: Sequence[Change], *, serving: bool = False, locked: bool
+        self,
+        session: Session,
+        changes: Sequence[Change],
+        answer: _T,
+        *,
+        serving: bool = False,
+        locked: bool,
     ) -> bool:
         must = self.durable or any(change.steps or change.dead for change in changes)
         self._stored = state.store(
@@ -246,6 +264,7 @@ class _Call(Generic[_T]):
             durable=must,
             serving=serving,
             locked=locked,
+            meanwhile=None if self.meanwhile is None else partial(self.meanwhile, answer),
         )
         return bool(self._stored)
 

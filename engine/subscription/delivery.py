@@ -50,8 +50,7 @@ _DUE_SECONDS = 0.02
 _KEPT_LOOKS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """One call of receive.
 
     Attributes:
@@ -67,15 +66,15 @@ class _Call:
     turn: int
     began: float
     room: int
-    received: list[StoredMessage] = field(default_factory=list)
-    served: set[tuple[str, int]] = field(default_factory=set)
+    received: list[StoredMessage] = msgspec.field(default_factory=list)
+    served: set[tuple[str, int]] = msgspec.field(default_factory=set)
 
     @property
     def is_full(self) -> bool:
         return len(self.received) >= self.room
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Received:
     """What one call got of one partition, not opened yet."""
 
@@ -83,8 +82,15 @@ class _Received:
     pieces: Sequence[Piece]
     dead: bool
     files: OffloadedFiles
+    _opened: list[StoredMessage] | None = field(default=None, init=False)
 
     def messages(self) -> list[StoredMessage]:
+        """All of them; opened once."""
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> list[StoredMessage]:
         found = list(
             chain.from_iterable(
                 piece.messages(self.state.number, self.files) for piece in self.pieces
@@ -342,6 +348,7 @@ class Delivery:
             durable=False,
             room=room,
             max_bytes=self._settings.max_fetch_bytes,
+            meanwhile=_Received.messages,
         )
         if received.dead:
             self._dead_letters.move(place, partition_id)
@@ -364,9 +371,13 @@ class Delivery:
                 dispatch, redeliver=dispatch.redeliver | queued, slots=keyed.slots
             )
         else:
-            in_order = SubscriptionType(place.record.type).has_one_consumer
             reading = Reading(
-                session, state, files, room=room, max_bytes=max_bytes, in_order=in_order
+                session,
+                state,
+                files,
+                room=room,
+                max_bytes=max_bytes,
+                in_order=place.has_one_consumer,
             )
             reading.collect()
         delivered = Ranges.of((piece.lower, piece.upper) for piece in reading.pieces)

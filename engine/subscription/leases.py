@@ -61,7 +61,7 @@ class Leases:
             SubscriptionNotFound: there is none.
             PartitionUnavailable: its home broker cannot be reached.
         """
-        if not SubscriptionType(place.record.type).has_one_consumer:
+        if not place.has_one_consumer:
             return Turn(consumer, 0)
         home = self._records.home(place.topic)
         if home is not place.database:
@@ -117,7 +117,7 @@ class Leases:
     def leave(self, place: Place, consumer: str) -> int:
         """End a consumer's lease, if it has one; answers the epoch that begins then, else 0.
         ``place``: the subscription's home."""
-        if not SubscriptionType(place.record.type).has_one_consumer:
+        if not place.has_one_consumer:
             return 0
         self.forget(place)
         with place.database.session() as session:

@@ -39,8 +39,11 @@ class Ledgers:
         Raises:
             Unsure: the state is remembered, and what is remembered beside it is not enough.
         """
-        gone = Ranges.run(0, max(state.cursor.mark_delete + 1, state.log_start_offset))
         for ledger_id, offsets in named.items():
+            first = offsets.first
+            if ledger_id == state.open_ledger and (first is None or first >= state.open_since):
+                continue  # as almost all
+            gone = Ranges.run(0, max(state.cursor.mark_delete + 1, state.log_start_offset))
             strange = offsets - self._of(database, session, state, ledger_id) - gone
             if strange:
                 return ledger_id, next(iter(strange))

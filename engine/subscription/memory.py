@@ -21,6 +21,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from engine.postgres.database import Database
 from engine.subscription.state import State
 
@@ -42,8 +44,7 @@ class Unsure(Exception):
     """A remembered state is not enough to decide on."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     state: State
     at: float
     connections: int
@@ -78,8 +79,11 @@ class Memory:
                 continue
             size = 0 if state.window is None else state.window.size
             small = size <= _LARGEST
+            as_is = small and state.remembered
             kept = _Kept(
-                state=state.changed(window=state.window if small else None, remembered=True),
+                state=state
+                if as_is
+                else state.changed(window=state.window if small else None, remembered=True),
                 at=now,
                 connections=connections,
                 size=_STATE_BYTES + (size if small else 0),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+
+import msgspec
 
 from engine.log.entries import Entry, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
-from engine.model import batch
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges, Run
 from engine.postgres.database import Session
@@ -23,7 +23,7 @@ _WINDOWS = 50
 _last_offset = attrgetter("last_offset")
 
 
-class Piece(NamedTuple):
+class Piece(msgspec.Struct, frozen=True):
     """A run of an entry's messages."""
 
     entry: Entry
@@ -129,15 +129,17 @@ class Reading:
         """
         first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
-            lower, upper = max(first, runs[at][0]), min(end, runs[at][1])
+            # By comparing: max() and min() cost several times as much, and most entries are small.
+            lower = first if runs[at][0] <= first else runs[at][0]
+            upper = end if end <= runs[at][1] else runs[at][1]
             if self.room <= 0 or self._bytes_left <= 0:
                 return lower
             # Read here, where a file that is missing leaves nothing delivered.
             self._files.body(entry)
-            taken = min(upper, lower + self.room)
+            taken = upper if upper - lower <= self.room else lower + self.room
             self.pieces.append(Piece(entry, lower, taken))
             self.room -= taken - lower
-            self._bytes_left -= batch.size(entry.body or b"") * (taken - lower) // (end - first)
+            self._bytes_left -= entry.size * (taken - lower) // (end - first)
             if taken < upper:
                 return taken
             at += 1

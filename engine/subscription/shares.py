@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
+
+import msgspec
 
 from engine.log.brokers import Brokers
 from engine.log.topics import Topics
@@ -16,8 +16,7 @@ from engine.model.topic_name import TopicName
 from engine.postgres.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """What a call names on one broker: offsets by the partition's id there, together and by the
     ledger that is said to have them."""
 
@@ -42,9 +41,14 @@ class Shares:
             PartitionUnavailable: a broker cannot be reached.
         """
         topic = self._topics.get(topic_name)
-        by_partition: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        by_partition: dict[int, dict[int, list[int]]] = {}
+        partition = ledger_id = -1
+        offsets: list[int] = []
         for message_id in message_ids:
-            offsets = by_partition[message_id.partition][message_id.ledger_id]
+            # Most name what the one before them has named.
+            if message_id.partition != partition or message_id.ledger_id != ledger_id:
+                partition, ledger_id = message_id.partition, message_id.ledger_id
+                offsets = by_partition.setdefault(partition, {}).setdefault(ledger_id, [])
             offsets.append(message_id.entry_id + message_id.batch_index)
         if max(by_partition, default=0) >= len(topic.brokers):
             topic = self._topics.get(topic_name, fresh=True)

@@ -9,7 +9,6 @@ stored the state itself just before (engine.subscription.memory).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -18,11 +17,11 @@ from engine.log.rows import txn_of
 from engine.model.cursor import Cursor, held
 from engine.model.dispatch import Dispatch, decode, encode
 from engine.model.errors import InvalidTxnStatus
-from engine.model.ranges import Ranges
+from engine.model.ranges import NOTHING, Ranges
 from engine.model.subscription import AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
-from engine.subscription.statements import READ, STORE, STORE_ONE, ReadRow
+from engine.subscription.statements import READ, STORE, STORE_DISPATCH, STORE_ONE, ReadRow
 from engine.subscription.window import Window
 
 _T = TypeVar("_T")
@@ -65,7 +64,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def held(self) -> Ranges:
         """What is acknowledged by nobody but may not be delivered nor claimed."""
-        return held(self.pending) | self.dead
+        return held(self.pending) | self.dead if self.pending else self.dead
 
     @property
     def busy(self) -> Ranges:
@@ -94,8 +93,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return self.changed(dispatch=self.dispatch.withdraw(offsets).give_back(again))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a state.
 
     ``dead`` are new dead letters, for partition ``target`` of the dead-letter topic; ``undead``
@@ -105,9 +103,9 @@ class Change:
     before: State
     after: State
     steps: Sequence[AckStep] = ()
-    dead: Ranges = field(default_factory=Ranges)
+    dead: Ranges = NOTHING
     target: int = 0
-    undead: Ranges = field(default_factory=Ranges)
+    undead: Ranges = NOTHING
 
 
 def read(
@@ -134,12 +132,14 @@ def store(
     durable: bool,
     serving: bool = False,
     locked: bool = True,
+    meanwhile: Callable[[], object] | None = None,
 ) -> list[State]:
     """Store changes, all or none; answers the states as they stand now, none when one was not any
     more what it had been.
 
     Args:
         serving: the same when a partition does not serve any more.
+        meanwhile: may be called while the server works.
         locked: the caller holds the cursors' locks. Without them the common case has a statement of
             its own, which may also say that something has changed when it has not.
 
@@ -148,7 +148,9 @@ def store(
         InvalidTxnStatus: a transaction that claims something has ended for this subscription.
     """
     if not locked and len(changes) == 1 and _is_plain(changes[0]):
-        return _store_one(session, subscription_id, changes[0], durable=durable)
+        return _store_one(
+            session, subscription_id, changes[0], durable=durable, meanwhile=meanwhile
+        )
     steps = [(change.before.partition_id, step) for change in changes for step in change.steps]
     rows = session.ask(
         STORE,
@@ -195,22 +197,29 @@ def _is_plain(change: Change) -> bool:
 
 
 def _store_one(
-    session: Session, subscription_id: int, change: Change, *, durable: bool
+    session: Session,
+    subscription_id: int,
+    change: Change,
+    *,
+    durable: bool,
+    meanwhile: Callable[[], object] | None = None,
 ) -> list[State]:
     """As :func:`store` without locks; what is gone, or does not serve, counts as changed."""
     before, after = change.before, change.after
-    rows = session.ask(
-        STORE_ONE,
+    stored = (
         subscription_id,
         before.partition_id,
         *before.versions,
-        _moved_to(change),
-        after.cursor.acked,
         after.dispatch.due_offset,
         after.dispatch.next_deadline_ms,
         encode(after.dispatch),
         durable,
     )
+    if after.cursor == before.cursor:
+        rows = session.ask(STORE_DISPATCH, *stored, meanwhile=meanwhile)
+    else:
+        moved = after.cursor.mark_delete, after.cursor.acked
+        rows = session.ask(STORE_ONE, *stored, *moved, meanwhile=meanwhile)
     return [
         after.changed(versions=(cursor, dispatch), now_ms=now_ms)
         for cursor, dispatch, now_ms, _ in rows
@@ -282,7 +291,7 @@ def _state(row: ReadRow) -> State:
             TentativeAck(txn_id=TxnID(tc_id, sequence), call_id=call_id, ranges=ranges)
             for tc_id, sequence, call_id, ranges in tentative
         ),
-        dead=row.dead or Ranges(),
+        dead=row.dead or NOTHING,
         dispatch=decode(row.state, row.mark_delete),
         window=Window.of(row) if row.kinds is not None else None,
         versions=(row.cursor_version, row.dispatch_version),

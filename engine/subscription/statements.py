@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.model.ranges import Ranges
 from engine.postgres.prepared import (
     BOOL,
     BYTEA,
+    CHAR,
     INT4,
     INT8,
     INT8MULTIRANGE,
     TEXT,
     TIMESTAMPTZ,
     Prepared,
+    Type,
     array_of,
 )
 from engine.sql import queries
@@ -107,7 +109,7 @@ READ = Prepared(
         *(_INT4S, _INT8S, _TEXTS, _RANGES),
         *(_INT4S, _INT8S, _INT8S, _RANGES),
         *(INT8, INT8),
-        *(_TEXTS, _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
+        *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
         *(_TEXTS, array_of(BYTEA)),
         *(_INT4S, _INT8S, _INT8S, _INT8S),
     ],
@@ -140,22 +142,28 @@ STORE = Prepared(
     },
     [TEXT, INT8, INT8, INT8],
 )
-#: For one partition, without dead letters and steps: the common case.
+_STORED_ONE: dict[str, Type[Any]] = {
+    "subscription_id": INT8,
+    "partition_id": INT8,
+    "cursor_version": INT8,
+    "dispatch_version": INT8,
+    "due_offset": INT8,
+    "next_deadline": INT8,
+    "state": BYTEA,
+    "durable": BOOL,
+}
+#: For one partition, without dead letters and steps: the common cases, where the cursor stays as it
+#: is, and where it moves.
+STORE_DISPATCH = Prepared(
+    "store_dispatch",
+    queries("subscription")["store_dispatch"],
+    _STORED_ONE,
+    [INT8, INT8, INT8, TEXT],
+)
 STORE_ONE = Prepared(
     "store_cursor",
     queries("subscription")["store_cursor"],
-    {
-        "subscription_id": INT8,
-        "partition_id": INT8,
-        "cursor_version": INT8,
-        "dispatch_version": INT8,
-        "mark_delete": INT8,
-        "acked": INT8MULTIRANGE,
-        "due_offset": INT8,
-        "next_deadline": INT8,
-        "state": BYTEA,
-        "durable": BOOL,
-    },
+    {**_STORED_ONE, "mark_delete": INT8, "acked": INT8MULTIRANGE},
     [INT8, INT8, INT8, TEXT],
 )
 OPEN_ACK_ENDS = Prepared(

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
-from engine.model import batch
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
 from engine.postgres.database import Session
@@ -69,7 +68,7 @@ class Window:
     @cached_property
     def size(self) -> int:
         """How many bytes it has in memory, about, once all is opened."""
-        return sum(len(entry.body) + batch.size(entry.body) for entry in self.entries if entry.body)
+        return sum(len(entry.body) + entry.size for entry in self.entries if entry.body)
 
     @property
     def end(self) -> int:

@@ -109,7 +109,7 @@ SELECT h.online, h.next_offset, h.log_start_offset, h.stable_position,
     a.aborted_tcs, a.aborted_sequences, a.aborted_firsts, a.aborted_lasts
 FROM head h
 CROSS JOIN (
-    SELECT array_agg(e.kind::text) AS kinds, array_agg(e.first_offset) AS first_offsets,
+    SELECT array_agg(e.kind) AS kinds, array_agg(e.first_offset) AS first_offsets,
         array_agg(e.last_offset) AS last_offsets, array_agg(e.ledger_id) AS ledger_ids,
         array_agg(e.tc_id) AS tcs, array_agg(e.sequence) AS sequences,
         array_agg(e.sequence_id) AS sequence_ids, array_agg(e.publish_time) AS publish_times,

@@ -136,7 +136,7 @@ SELECT
     partition_id, number, buffer, online, stable_position, now_ms, log_start_offset, open_ledger,
     open_since, cursor_version, mark_delete, acked, dead, dispatch_version, state, pending_tcs,
     pending_sequences, pending_types, pending_ranges, tentative_tcs, tentative_sequences,
-    tentative_calls, tentative_ranges, window_from, window_upper, kinds, first_offsets,
+    tentative_calls, tentative_ranges, window_from, window_upper, kinds::"char"[], first_offsets,
     last_offsets, ledger_ids, tcs, sequences, sequence_ids, publish_times, producer_names, bodies,
     aborted_tcs, aborted_sequences, aborted_firsts, aborted_lasts
 FROM broker.read_cursors(
@@ -156,42 +156,59 @@ SELECT result, cursor_version, dispatch_version, now_ms FROM broker.store_cursor
     %(step_calls)s::bigint[], %(durable)s::boolean, %(serving)s::boolean
 )
 
--- store_cursor --
--- As functions/broker/store_cursors.sql does for one partition, where neither dead letters nor steps of the
--- pending-ack log come into it. No row: something is not as it was when it was
+-- store_dispatch --
+-- As functions/broker/store_cursors.sql does for one partition, where the cursor stays as it is, and neither
+-- dead letters nor steps of the pending-ack log come into it. No row: something is not as it was when it was
 -- decided on, or the partition does not serve; the caller begins anew under the locks. The cursor is
--- locked first and read as it stands then; every writer of the dispatch state holds that lock.
-WITH standing AS MATERIALIZED (
+-- locked before the dispatch state is touched, and read as it stands then; every writer of the dispatch
+-- state holds that lock.
+UPDATE broker.dispatch d SET
+    due_offset = %(due_offset)s::bigint,
+    next_deadline = to_timestamp(%(next_deadline)s::bigint / 1000.0),
+    state = %(state)s::bytea
+FROM (
     SELECT c.xmin::text::bigint AS version FROM broker.cursor c
     WHERE c.subscription_id = %(subscription_id)s::bigint
     AND c.partition_id = %(partition_id)s::bigint
     FOR UPDATE
-), stored AS (
+) s, broker.partition_live l
+WHERE s.version = %(cursor_version)s::bigint
+AND l.partition_id = %(partition_id)s::bigint AND l.online
+AND d.subscription_id = %(subscription_id)s::bigint
+AND d.partition_id = %(partition_id)s::bigint
+AND d.xmin::text::bigint = %(dispatch_version)s::bigint
+RETURNING s.version, d.xmin::text::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+    -- What is only about deliveries need not wait until it cannot be lost.
+    CASE WHEN NOT %(durable)s::boolean
+        THEN set_config('synchronous_commit', 'off', true) END
+
+-- store_cursor --
+-- As store_dispatch, with the cursor.
+WITH stored AS (
     UPDATE broker.dispatch d SET
         due_offset = %(due_offset)s::bigint,
         next_deadline = to_timestamp(%(next_deadline)s::bigint / 1000.0),
         state = %(state)s::bytea
-    FROM standing s, broker.partition_live l
+    FROM (
+        SELECT c.xmin::text::bigint AS version FROM broker.cursor c
+        WHERE c.subscription_id = %(subscription_id)s::bigint
+        AND c.partition_id = %(partition_id)s::bigint
+        FOR UPDATE
+    ) s, broker.partition_live l
     WHERE s.version = %(cursor_version)s::bigint
     AND l.partition_id = %(partition_id)s::bigint AND l.online
     AND d.subscription_id = %(subscription_id)s::bigint
     AND d.partition_id = %(partition_id)s::bigint
     AND d.xmin::text::bigint = %(dispatch_version)s::bigint
     RETURNING d.xmin::text::bigint AS version
-), moved AS (
-    UPDATE broker.cursor c SET
-        mark_delete = %(mark_delete)s::bigint, acked = %(acked)s::int8multirange
-    FROM stored
-    WHERE c.subscription_id = %(subscription_id)s::bigint
-    AND c.partition_id = %(partition_id)s::bigint AND %(mark_delete)s::bigint IS NOT NULL
-    RETURNING c.xmin::text::bigint AS version
 )
-SELECT coalesce((SELECT version FROM moved), %(cursor_version)s::bigint), s.version,
-    (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-    -- What is only about deliveries need not wait until it cannot be lost.
+UPDATE broker.cursor c SET mark_delete = %(mark_delete)s::bigint, acked = %(acked)s::int8multirange
+FROM stored s
+WHERE c.subscription_id = %(subscription_id)s::bigint
+AND c.partition_id = %(partition_id)s::bigint
+RETURNING c.xmin::text::bigint, s.version, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
     CASE WHEN NOT %(durable)s::boolean
         THEN set_config('synchronous_commit', 'off', true) END
-FROM stored s
 
 -- dead_letter_cursors --
 -- Cursors with messages on their way to a dead-letter topic, by steps from one to the next: however

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
 from engine.model.ranges import Ranges
@@ -50,7 +52,7 @@ def _held_wins_nothing(right: Callable[..., Any]) -> Callable[..., Any]:
     def acknowledge(ack_type: Any) -> Any:
         def ack(before: State, offsets: Ranges) -> Any:
             change, _ = right(ack_type)(before, offsets)
-            return acks.replace(change, after=before.delete(offsets)), Ranges()
+            return msgspec.structs.replace(change, after=before.delete(offsets)), Ranges()
 
         return ack
 
@@ -82,9 +84,9 @@ def _only_new(right: Callable[..., Any]) -> Callable[..., Any]:
 def _whatever_stands(right: Prepared) -> Prepared:
     """The versions are not compared."""
     wrong = copy.copy(right)
-    wrong._name = b"engine_whatever_stands"
+    wrong._name = f"engine_whatever_stands_{right.name}".encode()
     for place in (b"WHERE s.version = ", b"AND d.xmin::text::bigint = "):
-        assert place in wrong._text, "store_cursor has changed: this piece must follow"
+        assert place in wrong._text, f"{right.name} has changed: this piece must follow"
         wrong._text = wrong._text.replace(place, place.split()[0] + b" 0 <> ")
     return wrong
 
@@ -134,6 +136,7 @@ SUBSCRIPTIONS = (
         together(
             function("store_cursors", ("IF versions IS DISTINCT FROM", "IF false AND versions <>")),
             python(lambda _: state, "STORE_ONE", _whatever_stands),
+            python(lambda _: state, "STORE_DISPATCH", _whatever_stands),
         ),
     ),
     Bug(

@@ -8,21 +8,25 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
 from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database, Session
 from engine.postgres.prepared import (
     BOOL,
     BYTEA,
+    CHAR,
     INT4,
     INT8,
     JSON,
     JSONB,
     TEXT,
+    TIMESTAMPTZ,
     Prepared,
     array_of,
 )
@@ -41,6 +45,12 @@ _ROWS = Prepared(
     [INT8, TEXT, BYTEA],
 )
 _DIVIDE = Prepared("divide", "SELECT 1 / %(by)s::integer", {"by": INT4}, [INT4])
+_ITEMS = Prepared(
+    "items",
+    'SELECT %(a)s::timestamptz[], %(b)s::"char"[]',
+    {"a": array_of(TIMESTAMPTZ), "b": array_of(CHAR)},
+    [array_of(TIMESTAMPTZ), array_of(CHAR)],
+)
 _BACKEND = Prepared("backend", "SELECT pg_backend_pid()", {}, [INT4])
 
 
@@ -93,11 +103,79 @@ def test_arrays_carry_nulls_and_may_be_empty(
     assert database.ask(_ROWS, *columns) == rows
 
 
+@pytest.mark.parametrize("among", [[], [None]])
+def test_arrays_of_moments_and_characters_read_back(
+    database: Database, among: list[object]
+) -> None:
+    moment = datetime(2026, 11, 25, 9, 30, 0, 123_456, tzinfo=UTC)
+    row = [moment, *among, datetime(1969, 7, 20, tzinfo=UTC)], ["D", *among, "C"]
+    assert database.ask(_ITEMS, *row) == [row]
+
+
 def test_a_statement_is_prepared_anew_where_it_has_been_forgotten(database: Database) -> None:
     before = database.ask(_BACKEND)
     with database.session() as session:
         session.script("DEALLOCATE ALL")
     assert database.ask(_BACKEND) == before
+
+
+def test_something_is_done_while_the_server_works(database: Database) -> None:
+    done: list[TransactionStatus] = []
+    with database.session() as session:
+        connection = session._connection.pgconn
+        [[backend]] = session.ask(
+            _BACKEND, meanwhile=lambda: done.append(connection.transaction_status)
+        )
+        assert backend == connection.backend_pid
+    assert done == [TransactionStatus.ACTIVE]
+
+
+def test_what_is_done_meanwhile_is_done_once_though_a_statement_is_prepared_anew(
+    database: Database,
+) -> None:
+    done: list[str] = []
+    with database.session() as session:
+        before = session.ask(_BACKEND)
+        session.script("DEALLOCATE ALL")
+        assert session.ask(_BACKEND, meanwhile=lambda: done.append("once")) == before
+    assert done == ["once"]
+
+
+def test_what_fails_meanwhile_leaves_a_connection_that_can_be_asked(database: Database) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with database.session() as session:
+        before = session.ask(_BACKEND)
+        with pytest.raises(ZeroDivisionError):
+            session.ask(_BACKEND, meanwhile=fail)
+        assert session._connection.pgconn.transaction_status == TransactionStatus.IDLE
+        assert session.ask(_BACKEND) == before
+
+
+def test_what_the_server_refuses_is_told_after_what_was_done_meanwhile(database: Database) -> None:
+    done: list[str] = []
+    with pytest.raises(InvalidRequest), database.session() as session:
+        session.ask(_DIVIDE, 0, meanwhile=lambda: done.append("once"))
+    assert done == ["once"]
+
+
+def test_a_connection_that_is_lost_meanwhile_is_told_as_such(
+    database: Database, databases: Databases
+) -> None:
+    [[backend]] = database.ask(_BACKEND)
+    with psycopg.connect(databases.coordinator_url) as other:
+
+        def end() -> None:
+            other.execute("SELECT pg_terminate_backend(%s, 60000)", (backend,))
+
+        def ask() -> None:
+            with database.session() as session:
+                session.ask(_BACKEND, meanwhile=end)  # its answer may have come before
+                session.ask(_BACKEND)
+
+        with pytest.raises(CoordinatorUnavailable):
+            ask()
 
 
 def test_a_transaction_keeps_what_it_prepares_and_what_was_prepared_before(

@@ -190,6 +190,15 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         "last_offsets": [9_100],
     }
     large = txn | {"from_offset": _LARGE_MARKER - 5_000}
+    stored = {
+        "subscription_id": subscription_id,
+        "cursor_version": 1,
+        "dispatch_version": 1,
+        "due_offset": 6,
+        "next_deadline": None,
+        "state": b"\x01",
+        "durable": True,
+    }
     return [
         append(partition_id),
         append(partition_id, sequence_ids=30_000),
@@ -244,22 +253,8 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
             {"subscription_id": subscription_id, "topic_id": topic_id, "taken_over": True},
             10,
         ),
-        Hot(
-            "store_cursor",
-            key
-            | {
-                "subscription_id": subscription_id,
-                "cursor_version": 1,
-                "dispatch_version": 1,
-                "mark_delete": 5,
-                "acked": "{}",
-                "due_offset": 6,
-                "next_deadline": None,
-                "state": b"\x01",
-                "durable": True,
-            },
-            5,
-        ),
+        Hot("store_dispatch", key | stored, 5),
+        Hot("store_cursor", key | stored | {"mark_delete": 5, "acked": "{}"}, 5),
         *overview(key, topic_id),
         Hot("awaited_heads", {"partition_ids": [key["partition_id"]]}, 2),
         Hot("awaited_subscriptions", {"subscription_ids": [subscription_id]}, 10),

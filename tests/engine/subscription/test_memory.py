@@ -49,9 +49,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     names: list[str] = []
     real = Session.ask
 
-    def noted(self: Session, statement: Prepared, *values: object) -> Any:
+    def noted(self: Session, statement: Prepared, *values: object, **options: Any) -> Any:
         names.append(statement.name)
-        return real(self, statement, *values)
+        return real(self, statement, *values, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Session, "ask", noted)
@@ -94,7 +94,7 @@ def test_calls_in_a_row_read_once(consumed: Engine, monkeypatch: pytest.MonkeyPa
             [message] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
             assert texts([message]) == [text]
             assert ack(consumed, message).acked == (message.message_id,)
-    assert names == ["store_cursor"] * 4
+    assert names == ["store_dispatch", "store_cursor"] * 2
     assert backlog(consumed) == 1
 
 
@@ -137,10 +137,13 @@ def test_only_little_is_read_ahead(engine: Engine, monkeypatch: pytest.MonkeyPat
     assert windows == [1, 2, 1]
 
 
-@pytest.mark.parametrize(
+_changes = pytest.mark.parametrize(
     "change",
     ["UPDATE broker.cursor SET acked = acked", "UPDATE broker.dispatch SET state = state"],
 )
+
+
+@_changes
 def test_what_changes_while_a_store_waits_is_seen(
     consumed: Engine, monkeypatch: pytest.MonkeyPatch, change: LiteralString
 ) -> None:
@@ -153,6 +156,22 @@ def test_what_changes_while_a_store_waits_is_seen(
             await_waiting(database)
             session.script(change)
         assert texts(waiting.result(60)) == ["c"]
+    assert names == ["read_cursors", "store_dispatch", "read_cursors", "store_cursors"]
+
+
+@_changes
+def test_what_changes_while_an_acknowledgement_waits_is_seen(
+    consumed: Engine, monkeypatch: pytest.MonkeyPatch, change: LiteralString
+) -> None:
+    [message] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    database = consumed.log.locate(P0).database
+    with asked(monkeypatch) as names, ThreadPoolExecutor(1) as pool:
+        with database.transaction() as session:
+            session.script("SELECT FROM broker.cursor FOR UPDATE")
+            waiting = pool.submit(ack, consumed, message)
+            await_waiting(database)
+            session.script(change)
+        assert waiting.result(60).acked == (message.message_id,)
     assert names == ["read_cursors", "store_cursor", "read_cursors", "store_cursors"]
 
 
@@ -236,7 +255,7 @@ def test_an_old_memory_is_not_used(consumed: Engine, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(memory.time, "monotonic", lambda: real() + 2 * memory._SECONDS)
     with asked(monkeypatch) as names:
         assert received(consumed, max_messages=1) == ["c"]
-    assert names == ["read_cursors", "store_cursor"]
+    assert names == ["read_cursors", "store_dispatch"]
 
 
 def test_what_a_crash_has_taken_back_is_not_believed(
@@ -245,7 +264,7 @@ def test_what_a_crash_has_taken_back_is_not_believed(
     consumed.log.locate(P0).database.connections += 1  # as every one is new after a crash
     with asked(monkeypatch) as names:
         assert received(consumed, max_messages=1) == ["c"]
-    assert names == ["read_cursors", "store_cursor"]
+    assert names == ["read_cursors", "store_dispatch"]
 
 
 def test_a_partition_that_is_offline_is_not_served_from_memory(consumed: Engine) -> None:
@@ -368,7 +387,7 @@ def test_where_others_write_too_less_is_remembered(
         for _ in range(100):
             engine.receive(SUBSCRIPTION, "c1", max_messages=1)
             other.receive(SUBSCRIPTION, "c2", max_messages=1)
-    assert names.count("store_cursor") + names.count("store_cursors") < 2 * 100 + 25
+    assert names.count("store_dispatch") + names.count("store_cursors") < 2 * 100 + 25
     assert names.count("read_cursors") == 2 * 100
 
 
