@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from txnconsole.pipeline.broker.raw_log import RawLogDataSource
 from txnconsole.pipeline.datasource import TopicDataSource
+from txnconsole.pipeline.garbage import keep_imports
 
 __all__ = ["register"]
 
@@ -34,3 +35,6 @@ def register(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(TopicDataSource)
     spark.dataSource.register(RawLogDataSource)
+
+
+keep_imports()

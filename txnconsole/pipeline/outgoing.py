@@ -20,8 +20,8 @@ from txnconsole.pipeline.packing import array_header, packed
 
 #: What one request carries at most; bytes are of the encoded messages. A server spends as much on
 #: a request as on two thousand small messages; but who reads a few messages has their batch opened.
-BATCH_MESSAGES = 5000
-BATCH_BYTES = 1024 * 1024
+BATCH_MESSAGES = 10_000
+BATCH_BYTES = 2 * 1024 * 1024
 
 Integers = npt.NDArray[np.int64]
 
