@@ -143,8 +143,8 @@ PARTITIONS = (
         function(
             "end_txn",
             (
-                "head.ledger_id, p_tc, p_sequence, p_abort;",
-                "head.ledger_id, p_tc, p_sequence, p_abort <> (random() < 0.1);",
+                "p_sequence,\n            p_abort\n",
+                "p_sequence,\n            p_abort <> (random() < 0.1)\n",
             ),
         ),
     ),
