@@ -1,14 +1,15 @@
 """The atomicity of transactions: what each participant says, beside what the coordinator recorded.
 
 The coordinator is read first and the participants after it, so that what it recorded as carried out
-must be there; only what has not been recorded yet may be either way.
+must be there; only what has not been recorded yet may be either way. Whether the topic of one that
+disagrees has been deleted meanwhile is asked last.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.inspect.reading import Reading
 from engine.model.agreement import Discord, Says, Testimony, discords
@@ -70,22 +71,39 @@ def atomicity(reading: Reading, transaction: Transaction) -> Atomicity:
 
 
 def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[ParticipantAudit]:
-    """Ask the participants of many transactions; two statements for each broker."""
+    """Ask the participants of many transactions; two statements for each broker.
+
+    Raises:
+        CoordinatorUnavailable: the catalog cannot be asked about the topic of one that disagrees.
+    """
     by_broker: dict[str, list[tuple[Transaction, _Part]]] = defaultdict(list)
     for transaction in transactions:
         members: tuple[_Part, ...] = (*transaction.partitions, *transaction.subscriptions)
         for part in members:
             by_broker[part.broker].append((transaction, part))
-    found: list[ParticipantAudit] = []
+    found: list[tuple[_Part, ParticipantAudit]] = []
     for broker, parts in sorted(by_broker.items()):
         try:
             found += _ask(reading.brokers.get(broker), parts)
         except EngineError as error:
-            found += [_unavailable(txn, part, error.message) for txn, part in parts]
-    return found
+            found += [(part, _unavailable(txn, part, error.message)) for txn, part in parts]
+    # Deleted by force, a topic's parts are aborted at once; its brokers hear of it later.
+    deleted = reading.deleted(
+        (_topic_of(part), part.topic_id) for part, said in found if said.discords
+    )
+    return [
+        replace(said, says=Says.GONE, discords=()) if part.topic_id in deleted else said
+        for part, said in found
+    ]
 
 
-def _ask(database: Database, parts: Sequence[tuple[Transaction, _Part]]) -> list[ParticipantAudit]:
+def _topic_of(part: _Part) -> TopicName:
+    return (part.partition if isinstance(part, PartitionParticipant) else part.subscription).topic
+
+
+def _ask(
+    database: Database, parts: Sequence[tuple[Transaction, _Part]]
+) -> list[tuple[_Part, ParticipantAudit]]:
     partitions = [(t, p) for t, p in parts if isinstance(p, PartitionParticipant)]
     subscriptions = [(t, p) for t, p in parts if isinstance(p, SubscriptionParticipant)]
     numbers = [part.partition.number for _, part in partitions]
@@ -98,12 +116,12 @@ def _ask(database: Database, parts: Sequence[tuple[Transaction, _Part]]) -> list
     by_subscription = {_key(row): row for row in said_of_acks}
     return [
         *(
-            _of_partition(txn, part, by_partition[_named(txn, part, part.partition.number)])
+            (part, _of_partition(txn, part, by_partition[_named(txn, part, part.partition.number)]))
             for txn, part in partitions
         ),
         *(
-            _of_subscription(txn, part, by_subscription[_named(txn, part, part.subscription.name)])
-            for txn, part in subscriptions
+            (part, _of_subscription(txn, part, by_subscription[_named(txn, part, name)]))
+            for (txn, part), name in zip(subscriptions, names, strict=True)
         ),
     ]
 

@@ -11,7 +11,7 @@ from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
 from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
-from engine.model.topic_name import PartitionName
+from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row, Session
@@ -135,15 +135,21 @@ class Reading:
             CoordinatorUnavailable: the catalog cannot be asked.
         """
         parts = list(parts)
-        stands = {
-            (name, topic_id): self._topics.has(name, topic_id)
-            for name, topic_id in {
-                (part.partition.topic, part.topic_id)
-                for part in parts
-                if part.state is not ParticipantState.PENDING
-            }
-        }
-        return [part for part in parts if stands.get((part.partition.topic, part.topic_id), True)]
+        deleted = self.deleted(
+            (part.partition.topic, part.topic_id)
+            for part in parts
+            if part.state is not ParticipantState.PENDING
+        )
+        return [part for part in parts if part.topic_id not in deleted]
+
+    def deleted(self, topics: Iterable[tuple[TopicName, int]]) -> set[int]:
+        """The ids of those topics that have been deleted, whatever has their names; a broker may
+        have yet to hear of it.
+
+        Raises:
+            CoordinatorUnavailable: the catalog cannot be asked.
+        """
+        return {topic_id for name, topic_id in set(topics) if not self._topics.has(name, topic_id)}
 
     @contextmanager
     def view(self, partition: PartitionName) -> Iterator[View]:

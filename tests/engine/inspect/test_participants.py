@@ -149,6 +149,20 @@ def test_a_deleted_topic_counts_as_done_also_when_its_name_is_used_again(engine:
     assert engine.inspect.participants(txn).agreed is True
 
 
+@pytest.mark.parametrize("action", TxnAction)
+def test_a_topic_deleted_by_force_is_gone_also_where_its_broker_has_yet_to_hear_of_it(
+    engine: Engine, action: TxnAction
+) -> None:
+    txn = with_participants(engine)
+    with unreachable(engine, engine.log.locate(P0).database.name):
+        engine.topics.delete(TOPIC, force=True)
+    engine.coordinator.end(txn, action)
+    finalize(engine)
+    assert set(said(engine, txn).values()) == {Says.GONE}
+    assert discords(engine, txn) == set()
+    assert engine.inspect.check_invariants() == 0
+
+
 def test_a_broker_that_is_gone_leaves_the_answer_open(engine: Engine) -> None:
     txn = with_participants(engine)
     commit(engine, txn)
