@@ -27,7 +27,7 @@ from engine.model.errors import (
 from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckOp, AckStep, AckType
-from engine.model.topic import Topic
+from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
@@ -40,6 +40,7 @@ from tests.engine.support import (
     P1,
     SUBSCRIPTION,
     TOPIC,
+    abort,
     batch,
     broker_sql,
     commit,
@@ -776,3 +777,29 @@ def test_what_is_acknowledged_on_another_broker_meanwhile_says_that_it_was_delet
     commit(engine, txn)
     told = {each.last_error for each in engine.coordinator.get(txn).subscriptions}
     assert told == {"deleted; counts as done"}
+
+
+def test_compaction_leaves_the_marker_that_has_become_the_end_of_the_sidecar_log_meanwhile(
+    engine: Engine,
+) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    first, second = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=first)
+    engine.produce(P0, batch("b"), txn_id=second)
+    abort(engine, first)
+    entry = (
+        "SELECT FROM broker.entry e JOIN broker.partition p USING (partition_id)"
+        " WHERE p.sidecar_of = %s AND e.last_offset = 0 FOR UPDATE OF e"
+    )
+    with while_open(broker(engine), entry, engine.log.locate(P0).partition_id):
+        swept = Background(broker(engine), engine.apply_retention)
+        swept.waits()
+        abort(engine, second)
+    swept.result()
+    # Its end is where recovery finds the log's.
+    assert engine.inspect.check_invariants() == 0
+    third = open_txn(engine)
+    engine.produce(P0, batch("c"), txn_id=third)
+    engine.partitions.recover(P0)
+    commit(engine, third)
+    assert fetched(engine) == ["c"]

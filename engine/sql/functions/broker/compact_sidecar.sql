@@ -56,7 +56,8 @@ BEGIN
             rewritten := rewritten + changed;
         END IF;
         EXIT WHEN deleted + rewritten >= p_limit;
-        CONTINUE WHEN txn.last_offset = tail;
+        -- One that was written meanwhile may be the last by now.
+        CONTINUE WHEN txn.last_offset >= tail;
         DELETE FROM broker.entry e
             WHERE e.partition_id = txn.partition_id AND e.last_offset = txn.last_offset;
         DELETE FROM broker.txn_index i
