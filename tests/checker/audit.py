@@ -238,7 +238,11 @@ def _across(coordinator_url: str, broker_urls: Mapping[str, str]) -> Iterator[st
         statuses = {
             (tc_id, sequence): status
             for tc_id, sequence, status in connection.execute(
-                "SELECT tc_id, sequence, status::text FROM coordinator.transaction"
+                "SELECT tc_id, sequence, status::text FROM coordinator.transaction UNION ALL"
+                " SELECT tc_id, (chunk << 14) + n,"
+                " CASE get_bit(aborted, n) WHEN 1 THEN 'ABORTED' ELSE 'COMMITTED' END"
+                " FROM coordinator.archive, generate_series(0, (1 << 14) - 1) AS g (n)"
+                " WHERE get_bit(ended, n) = 1"
             )
         }
     for name, tc_id, sequence, partition, committed in markers:

@@ -21,18 +21,20 @@ from engine.model import dispatch
 from engine.model.errors import EngineError
 from engine.model.subscription import SubscriptionSettings, SubscriptionType
 from engine.model.topic import BufferKind, TopicSettings
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database
-from tests.checker.delivery_checks import LEASES_END
+from tests.checker.delivery_checks import LEASES_END, OPERATOR
 from tests.checker.engine_target import EngineTarget
 from tests.checker.history import Fault, History, Look, Overdue
 from tests.checker.network import CALM, Network, Target, Trouble
+from tests.checker.operators import Operators
 from tests.checker.simulation import Running
 from tests.checker.workload import Client, Common, Setting, last_reads
 from tests.engine.support import lose_derived_state, sql, unreachable
 
 _T = TypeVar("_T")
 PATIENCE = 60.0
+_NEXT = "SELECT tc_id, next_sequence FROM coordinator.coordinator"
 #: Short enough for consumers to take turns, long enough for one to do something in its own.
 _LEASE_MS = 1_000
 #: So short that a consumer is often taken to be gone between two of its calls, and its keys move.
@@ -62,15 +64,20 @@ class Run:
         self._asked = self.target or EngineTarget(self.engine, self.setting.sidecars)
         self.network = Network(self._asked, self.history, Random(self.seed + 1), self.trouble)
         self._common = Common()
+        self._operators = Operators(self.engine, self.setting)
+        self._whim = Random(f"{self.seed}/operators")
         # What earlier runs have opened is none of this history.
-        self._from = dict(
-            self._coordinator("SELECT tc_id, next_sequence FROM coordinator.coordinator")
-        )
-        for owner, name in ((self.engine.log, "append"), (self.engine._acks, "acknowledge")):
+        self._from = dict(self._coordinator(_NEXT))
+        for owner, name in (
+            (self.engine.log, "append"),
+            (self.engine._acks, "acknowledge"),
+            (self.engine.partitions, "_recover"),
+        ):
             setattr(owner, name, self._dawdling(getattr(owner, name)))
 
     def _dawdling(self, call: Callable[..., _T]) -> Callable[..., _T]:
-        """Now and then a request is on its way from the coordinator to the broker for a while."""
+        """Now and then a request is on its way from the coordinator to the broker for a while,
+        and an operator's from the loss of a partition's state to its rebuilding."""
 
         def later(*arguments: object, **named: object) -> _T:
             if self.rng.random() < self.trouble.dawdling:
@@ -155,6 +162,13 @@ class Run:
             " AND application_name LIKE 'txnconsole%%'",
         )
 
+    def operate(self, *among: str) -> None:
+        """Let an operator do one of what is lawful beside clients, or of ``among`` it."""
+        name = self._whim.choice(among or tuple(self._operators.calls))
+        partition = PartitionName.parse(self._whim.choice(self.setting.partitions))
+        with self.history.during(Fault(kind=f"{OPERATOR}{name}", target=str(partition))):
+            insisting(lambda: self._operators.calls[name](partition))
+
     # -- the end -----------------------------------------------------------------------
 
     def finish(self) -> History:
@@ -193,11 +207,11 @@ class Run:
                 insisting(lambda tc_id=tc_id: self.engine.finalizer.finalize(tc_id))
 
     def _issued(self) -> list[str]:
-        rows = self._coordinator("SELECT tc_id, sequence FROM coordinator.transaction")
+        """All of this history's, archived ones too: ids have no gaps."""
         return [
             f"{tc_id}:{sequence}"
-            for tc_id, sequence in rows
-            if sequence >= self._from.get(tc_id, 0)
+            for tc_id, beyond in self._coordinator(_NEXT)
+            for sequence in range(self._from.get(tc_id, 0), beyond)
         ]
 
     def _coordinator(self, statement: str, *params: object) -> Sequence[tuple[int, int]]:

@@ -14,7 +14,7 @@ from tests.checker.workload import Client, Common, Requests, Setting, last_reads
 def setting(namespace: str = "t/n") -> Setting:
     orders, output = f"{namespace}/orders", f"{namespace}/output"
     return Setting(
-        partitions=(f"{orders}:0", f"{orders}:1", f"{output}:0"),
+        partitions=[f"{orders}:0", f"{orders}:1", f"{output}:0"],
         subscriptions=(f"{orders}|work",),
         timeouts_ms=(2, 60_000),
     )

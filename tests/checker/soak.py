@@ -23,6 +23,7 @@ from engine import Engine
 from tests.checker.audit import audit
 from tests.checker.check import check
 from tests.checker.cluster import Cluster
+from tests.checker.delivery_checks import OPERATOR
 from tests.checker.history import Fault
 from tests.checker.http_target import HttpTarget
 from tests.checker.product import Product
@@ -53,6 +54,10 @@ class Report:
     def kills(self) -> int:
         return sum(count for kind, count in self.faults.items() if kind.startswith("kill -9"))
 
+    @property
+    def operators(self) -> int:
+        return sum(count for kind, count in self.faults.items() if kind.startswith(OPERATOR))
+
     def __str__(self) -> str:
         restarts = sorted(self.restarts) or [0.0]
         answers = ", ".join(f"{count} {kind}" for kind, count in sorted(self.answers.items()))
@@ -64,6 +69,7 @@ class Report:
                     f"{self.kills} x kill -9; a server answers after {_median(restarts):.2f} s"
                     f" (median), {restarts[-1]:.2f} s (longest)"
                 ),
+                f"{self.operators} operators' calls beside the clients",
                 *(f"  {count:6} x {kind}" for kind, count in self.faults.most_common()),
                 f"{len(self.broken_answers)} answers with status 500",
                 *self.broken_answers[:5],
@@ -134,6 +140,7 @@ class Epoch:
         with run.working(clients=4, workers=0 if self._target else 2):
             while (time.monotonic() < until or self._kills < kills) and not run.failures:
                 run.history.wait_for(self._rng.randint(20, 300), seconds=2)
+                run.operate()
                 if self._rng.random() >= _QUIET:
                     self._break_something()
         if self._product is not None:

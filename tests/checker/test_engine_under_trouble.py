@@ -7,12 +7,15 @@ import pytest
 from engine import Engine
 from tests.checker.audit import audit
 from tests.checker.check import check
+from tests.checker.delivery_checks import OPERATOR
+from tests.checker.operators import Operators
 from tests.checker.run import Run, furnish
 from tests.support.databases import Databases
 
 pytestmark = [pytest.mark.checker, pytest.mark.timeout(180)]
 ROUNDS = 8
 OPERATIONS_PER_ROUND = 300
+OPERATORS_PER_ROUND = 4
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -24,10 +27,14 @@ def test_an_engine_under_trouble_keeps_every_promise(
         for _ in range(ROUNDS):
             run.operations(OPERATIONS_PER_ROUND)
             run.rng.choice([run.pass_a_deadline, run.time_consumers_out, run.cut_connections])()
+            for _ in range(OPERATORS_PER_ROUND):
+                run.operate()
     verdict = check(run.finish())
     brokers = dict(zip(("broker-1", "broker-2"), databases.broker_urls, strict=True))
     assert not verdict.anomalies, str(verdict)
     assert audit(databases.coordinator_url, brokers) == []
+    calls = {kind for kind in verdict.faults if kind.startswith(OPERATOR)}
+    assert calls == {f"{OPERATOR}{name}" for name in Operators(engine, run.setting).calls}
     for kind, answer in (
         ("end", "ok"),
         ("end", "fail"),

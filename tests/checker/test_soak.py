@@ -24,5 +24,6 @@ def test_a_short_soak_finds_nothing() -> None:
     assert report.broken_answers == [], str(report)
     assert report.epochs >= 2, "the engine alone, and the product"
     assert report.kills >= KILLS * report.epochs
+    assert report.operators, str(report)
     for answer in ("begin ok", "produce ok", "end ok", "ack ok", "fetch ok", "produce info"):
         assert report.answers[answer], f"nothing was tried: {report}"

@@ -39,7 +39,7 @@ class Setting:
     """What there is to work on.
 
     Attributes:
-        partitions: ``topic:number``, as many as the topics have.
+        partitions: ``topic:number``, as many as the topics have; operators add some.
         subscriptions: ``topic|name`` of SHARED ones, whose messages anybody may acknowledge; one
             that is named twice is used twice as often.
         cumulative: of those with one consumer at a time, which take cumulative acknowledgements.
@@ -49,7 +49,7 @@ class Setting:
         timeouts_ms: of transactions; a client takes one at random.
     """
 
-    partitions: Sequence[str]
+    partitions: list[str]
     subscriptions: Sequence[str]
     cumulative: Sequence[str] = ()
     lease_ms: int = 0

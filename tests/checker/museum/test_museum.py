@@ -94,6 +94,7 @@ def symptoms(engine: Engine, databases: Databases, seed: int) -> set[str]:
                         run.lose_a_broker,
                     ]
                 )()
+                run.operate("recover")
         run.finish()
     except Exception as failure:
         # A bug may well break the run itself.
