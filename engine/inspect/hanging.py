@@ -203,8 +203,9 @@ class CrossCheck:
             ("get_txns", id_lists(ids)), (kind.memberships, params)
         )
         transactions = {txn_of(row): rows.transaction(row) for row in headers}
-        # Outcomes outlive headers.
-        known = transactions | self._coordinator.get_many(ids - transactions.keys())
+        known = transactions
+        if headless := ids - transactions.keys():  # Outcomes outlive headers.
+            known = known | self._coordinator.get_many(headless)
         return _Known(
             transactions,
             {
