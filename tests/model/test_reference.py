@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from engine.model.errors import InvalidTxnStatus, SequenceOutOfOrder, TransactionConflict
+from engine.model.errors import (
+    InvalidTxnStatus,
+    SequenceOutOfOrder,
+    SubscriptionNotFound,
+    TopicInUse,
+    TransactionConflict,
+)
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -98,3 +104,14 @@ def test_of_two_transactions_one_holds_a_message_and_its_abort_gives_it_back() -
     reference.end(first, ABORT)
     reference.finalize(0)
     assert (cursor.due(), cursor.given) == ([0], {0: 1})
+
+
+def test_a_subscription_that_was_not_there_takes_part_until_its_topic_is_deleted_by_force() -> None:
+    reference = Reference(coordinators=1)
+    reference.create_topic(TOPIC, ["broker-1"], 99)
+    txn_id = reference.coordinators.open(0, "alice")
+    with pytest.raises(SubscriptionNotFound):
+        reference.acknowledge(SUBSCRIPTION, [(0, 0)], txn_id, "alice")
+    with pytest.raises(TopicInUse):
+        reference.delete_topic(TOPIC)
+    assert {held for held, _ in reference.delete_topic(TOPIC, force=True)} == {txn_id}
