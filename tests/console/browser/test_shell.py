@@ -142,6 +142,25 @@ def test_on_a_narrow_screen_all_pages_are_a_tap_away(
     page.wait_for_url("**/settings/profile")
 
 
+@pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 800}}])
+def test_no_other_column_s_heading_stands_above_what_can_be_done(
+    watched: Watched, options: dict[str, Any]
+) -> None:
+    page = watched.page
+    page.goto("/coordinators")
+    button = page.locator("td.act").first
+    expect(button).to_be_visible()
+    above = button.evaluate(
+        """(cell) => {
+            const heading = cell.closest("table").tHead.rows[0].cells[0].getBoundingClientRect();
+            const { right } = cell.getBoundingClientRect();
+            const middle = (heading.top + heading.bottom) / 2;
+            return document.elementFromPoint(right - 8, middle).textContent.trim();
+        }"""
+    )
+    assert above == "Transactions"
+
+
 def test_a_token_is_made_copied_and_revoked(watched: Watched) -> None:
     page = watched.page
     page.goto("/settings/tokens")
