@@ -23,6 +23,7 @@ from tests.engine.support import sql, unreachable
 from txnconsole.alerts import evaluating, reading, telling
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind
+from txnconsole.alerts.measuring import Measured, Measurements
 from txnconsole.alerts.models import Alert, Evaluation, Notice, Rule, Silence
 from txnconsole.alerts.states import AlertState, NoticeKind
 
@@ -253,6 +254,47 @@ def test_a_silence_tells_nobody_until_it_is_over(engine: Engine) -> None:
     look(engine)
     assert [notice.kind for notice in Notice.objects.all()] == [NoticeKind.FIRING]
     assert reading.firing_count() == 1
+
+
+def silence_while_measuring(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
+    """Somebody silences alerts while the next evaluations measure."""
+    measure = Measurements.of
+
+    def measure_and_silence(self: Measurements, kind: Kind) -> Measured:
+        measured = measure(self, kind)
+        silence = {"reason": "planned", "created_by": "ann"} | fields
+        Silence.objects.create(until=Now() + timedelta(hours=1), **silence)
+        return measured
+
+    monkeypatch.setattr(Measurements, "of", measure_and_silence)
+
+
+def test_a_silence_counts_for_an_evaluation_that_is_under_way(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    webhook()
+    hold_back(engine)
+    look(engine)
+    assert only().state == AlertState.PENDING
+    silence_while_measuring(monkeypatch, objects_matching="partition:public/*")
+    look(engine)
+    assert only().state == AlertState.FIRING
+    assert not Notice.objects.exists()
+    assert reading.firing()[0].silenced
+
+
+def test_a_silence_of_workers_counts_for_an_evaluation_that_is_under_way(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule_of(Kind.WORKER_SILENT)
+    webhook()
+    evaluate(engine)
+    pass_time(31)
+    silence_while_measuring(monkeypatch, objects_matching="workers")
+    evaluate(engine)
+    assert only().silenced_until is not None
+    assert not Notice.objects.exists()
 
 
 def test_channels_hear_of_what_is_severe_enough(engine: Engine) -> None:

@@ -21,7 +21,7 @@ from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.measuring import MAX_OBJECTS, Measured, Measurements, Sample
-from txnconsole.alerts.models import Alert, Evaluation, Rule, Silence
+from txnconsole.alerts.models import Alert, Evaluation, Rule
 from txnconsole.alerts.silencing import open_silences, silenced_until
 from txnconsole.alerts.silent_workers import note_gap
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
@@ -40,20 +40,19 @@ def evaluate(engine: Engine) -> int:
     """
     seen, _ = Evaluation.objects.get_or_create(pk=1)
     rules = list(Rule.objects.order_by("id"))
-    silences = open_silences()
     at = database_now()
     measurements = Measurements(engine, _known_objects())
     changed, whole = 0, True
     for rule in rules:
         try:
             measured = measurements.of(Kind(rule.kind)) if rule.enabled else Measured()
-            changed += _apply(rule, measured, silences, at)
+            changed += _apply(rule, measured, at)
         except Exception:
             # Another worker, or the next evaluation, may do better; nothing is half done.
             _log.exception("rule not evaluated", rule=rule.pk)
             whole = False
     if whole:
-        note_gap(seen.at, rules, silences)
+        note_gap(seen.at, rules)
     return changed
 
 
@@ -65,7 +64,7 @@ def _known_objects() -> Mapping[Kind, set[str]]:
     return known
 
 
-def _apply(rule: Rule, measured: Measured, silences: Sequence[Silence], at: datetime) -> int:
+def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
     """Decide on one rule and write it down; how many alerts began to fire or were resolved."""
     with transaction.atomic():
         mine = Rule.objects.filter(
@@ -79,6 +78,9 @@ def _apply(rule: Rule, measured: Measured, silences: Sequence[Silence], at: date
             .filter(rule=rule, state__in=ACTIVE)
             .order_by("id")
         }
+        # Only now: a silence is committed together with what it notes on the alerts it covers, so
+        # under their locks none is missed, and none that was missed is overwritten.
+        silences = open_silences() if alerts else []
         samples = _worst(_of_topics(rule, measured.samples), alerts, rule.threshold)
         _begin(rule, [name for name in samples if name not in alerts], samples, at)
         limits = limits_of(rule)

@@ -14,7 +14,7 @@ from txnconsole.alerts import telling
 from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.models import Alert, Evaluation, Rule, Silence
-from txnconsole.alerts.silencing import silenced_until
+from txnconsole.alerts.silencing import open_silences, silenced_until
 from txnconsole.alerts.states import AlertState, NoticeKind
 
 #: The object of the alert that no worker evaluates the rules.
@@ -22,7 +22,7 @@ WORKERS = "workers"
 _RESOLUTION = "Workers evaluate the rules again."
 
 
-def note_gap(seen: datetime, rules: Sequence[Rule], silences: Sequence[Silence]) -> None:
+def note_gap(seen: datetime, rules: Sequence[Rule]) -> None:
     """All rules have been evaluated, for the first time since ``seen``. If that is longer than a
     rule allows, its alert goes into the history, and channels hear of it afterwards.
 
@@ -38,6 +38,7 @@ def note_gap(seen: datetime, rules: Sequence[Rule], silences: Sequence[Silence])
             for rule in rules
             if rule.kind == Kind.WORKER_SILENT and rule.enabled and gap_ms > rule.threshold
         ]
+        silences = open_silences() if broken else []
         alerts = [_alert(rule, seen, now, gap_ms, silences) for rule in broken]
         telling.notify(
             [(alert, NoticeKind.RESOLVED) for alert in alerts if alert.silenced_until is None], now
