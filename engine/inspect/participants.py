@@ -1,14 +1,14 @@
 """The atomicity of transactions: what each participant says, beside what the coordinator recorded.
 
 The coordinator is read first and the participants after it, so that what it recorded as carried out
-must be there; only what has not been recorded yet may be either way. Whether the topic of one that
-disagrees has been deleted meanwhile is asked last.
+must be there; only what has not been recorded yet may be either way. Whether the topic or the
+subscription of one that disagrees has been deleted meanwhile is asked last.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.inspect.reading import Reading
@@ -91,10 +91,36 @@ def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[Partici
     deleted = reading.deleted(
         (_topic_of(part), part.topic_id) for part, said in found if said.discords
     )
-    return [
-        replace(said, says=Says.GONE, discords=()) if part.topic_id in deleted else said
+    found = [
+        (part, _retracted(said, Says.GONE) if part.topic_id in deleted else said)
         for part, said in found
     ]
+    # So are a subscription's, as soon as its home has deleted it; other brokers follow.
+    stands = {
+        part.subscription: reading.has_subscription(part.subscription)
+        for part, said in found
+        if said.discords and isinstance(part, SubscriptionParticipant)
+    }
+    return [_of_home(said, stands) for _, said in found]
+
+
+def _of_home(
+    said: ParticipantAudit, stands: Mapping[SubscriptionName, bool | None]
+) -> ParticipantAudit:
+    """A subscription's word counts where its home has it still (None: it cannot be asked)."""
+    if not said.discords or said.subscription is None:
+        return said
+    match stands[said.subscription]:
+        case True:
+            return said
+        case False:
+            return _retracted(said, Says.GONE)
+        case None:
+            return _retracted(said, Says.UNAVAILABLE)
+
+
+def _retracted(said: ParticipantAudit, says: Says) -> ParticipantAudit:
+    return replace(said, says=says, discords=())
 
 
 def _topic_of(part: _Part) -> TopicName:

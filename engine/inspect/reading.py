@@ -10,8 +10,8 @@ from itertools import accumulate
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
-from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable, TopicNotFound
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row, Session
@@ -150,6 +150,23 @@ class Reading:
             CoordinatorUnavailable: the catalog cannot be asked.
         """
         return {topic_id for name, topic_id in set(topics) if not self._topics.has(name, topic_id)}
+
+    def has_subscription(self, name: SubscriptionName) -> bool | None:
+        """Whether a subscription exists, as its home alone decides; None when that cannot be asked.
+
+        Raises:
+            CoordinatorUnavailable: the catalog cannot be asked.
+        """
+        try:
+            topic = self._topics.get(name.topic)
+            home = self.brokers.of_topic(topic)[0]
+            with home.session() as session:
+                found = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
+        except TopicNotFound:
+            return False
+        except PartitionUnavailable:
+            return None
+        return found is not None
 
     @contextmanager
     def view(self, partition: PartitionName) -> Iterator[View]:

@@ -6,6 +6,7 @@ import pytest
 
 from engine import Engine
 from engine.model.agreement import Discord, Says
+from engine.model.errors import PartitionUnavailable
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.engine.support import (
@@ -195,3 +196,43 @@ def test_a_subscription_deleted_by_force_between_its_brokers_ends_and_made_anew_
     assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
     assert discords(engine, txn) == set()
     assert engine.inspect.check_invariants() == 0
+
+
+@pytest.mark.parametrize("action", [COMMIT, ABORT])
+def test_a_subscription_deleted_by_force_is_gone_also_where_its_record_is_left(
+    engine: Engine, action: TxnAction
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("in"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in messages], txn_id=txn)
+    away = engine.topics.get(TOPIC).brokers[1]
+    with unreachable(engine, away), pytest.raises(PartitionUnavailable):
+        engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    engine.coordinator.end(txn, action)
+    finalize(engine)
+    assert set(said(engine, txn).values()) == {Says.GONE}
+    assert discords(engine, txn) == set()
+    assert engine.inspect.check_invariants() == 0
+
+
+def test_what_is_left_of_a_subscription_says_nothing_while_its_home_is_away(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P1, batch("in"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    home, away = engine.topics.get(TOPIC).brokers
+    with unreachable(engine, away), pytest.raises(PartitionUnavailable):
+        engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    abort(engine, txn)
+    with unreachable(engine, home):
+        assert set(said(engine, txn).values()) == {Says.UNAVAILABLE}
+        assert engine.inspect.participants(txn).agreed is None
+    assert set(said(engine, txn).values()) == {Says.GONE}
