@@ -4,7 +4,9 @@ Invariants
     Every committed message comes exactly once to a reader that passes each cursor on. Offsets
     become visible in order, because appends and markers hold the head's lock until they are
     durable: what a snapshot does not show below its end will never be there.
-    A transaction's messages come together, by offset; nothing comes in between.
+    A transaction's messages come together, by offset; nothing comes in between. An answer ends
+    inside a transaction only where it has nothing else, so that whoever goes on by ``next_offset``
+    alone gets all that are no larger than an answer exactly once as well.
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ def in_committed_order(
     """At most ``max_messages`` messages, and where the next fetch goes on."""
     *entries, end = rows
     messages: list[StoredMessage] = []
+    at, before = start.offset, 0
     for entry in entries:
+        if entry.readable_at != at:
+            at, before = entry.readable_at, len(messages)
         lower = start.offset
         if entry.tc_id is not None:
-            lower = (start.within or 0) if entry.readable_at == start.offset else 0
+            lower = (start.within or 0) if at == start.offset else 0
         found = readable(
             messages_of(entry, number, files, within=(lower, MAX_OFFSET)),
-            at=None if entry.tc_id is None else entry.readable_at,
+            at=None if entry.tc_id is None else at,
         )
         room = max_messages - len(messages)
         messages += found[:room]
@@ -45,8 +50,17 @@ def in_committed_order(
             offset = found[room].offset
             if entry.tc_id is None:
                 return tuple(messages), ReadPosition(offset=offset)
-            return tuple(messages), ReadPosition(offset=entry.readable_at, within=offset)
-    return tuple(messages), ReadPosition(offset=end.readable_at, within=end.first_offset)
+            return _cut(messages, before, ReadPosition(offset=at, within=offset))
+    return _cut(messages, before, ReadPosition(offset=end.readable_at, within=end.first_offset))
+
+
+def _cut(
+    messages: list[StoredMessage], before: int, end: ReadPosition
+) -> tuple[tuple[StoredMessage, ...], ReadPosition]:
+    """Leave out a transaction that ends in the middle, unless nothing comes ``before`` it."""
+    if end.within is None or not before:
+        return tuple(messages), end
+    return tuple(messages[:before]), ReadPosition(offset=end.offset)
 
 
 def readable(messages: Iterable[StoredMessage], *, at: int | None) -> list[StoredMessage]:

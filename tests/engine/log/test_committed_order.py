@@ -97,7 +97,33 @@ def test_a_large_batch_of_a_transaction_is_continued_inside(engine: Engine) -> N
     engine.produce(P0, batch("f"), txn_id=txn)
     commit(engine, txn)
     sizes = [len(page) for page in pages(engine, max_messages=2)]
-    assert (sizes, read(engine, max_messages=2)) == ([2, 2, 2, 1], ["plain", *"abcdef"])
+    assert (sizes, read(engine, max_messages=2)) == ([1, 2, 2, 2], ["plain", *"abcdef"])
+
+
+@pytest.mark.parametrize(
+    "limits", [{"max_messages": size} for size in (2, 3, 4, 5, 6)] + [{"max_bytes": 40}]
+)
+def test_by_next_offset_alone_transactions_come_once_that_are_no_larger_than_an_answer(
+    engine: Engine, limits: dict[str, int]
+) -> None:
+    make_topic(engine)
+    first, second = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a1"), txn_id=first)
+    engine.produce(P0, batch("b1", "b2"), txn_id=second)
+    engine.produce(P0, batch("plain 1"))
+    engine.produce(P0, batch("a2"), txn_id=first)
+    commit(engine, second)
+    engine.produce(P0, batch("plain 2", "plain 3"))
+    commit(engine, first)
+    expected = ["plain 1", "b1", "b2", "plain 2", "plain 3", "a1", "a2"]
+    found: list[str] = []
+    place = 0
+    while place < engine.log.status(P0).last_offset + 1:
+        answer = engine.log.fetch_in_committed_order(P0, ReadPosition(offset=place), **limits)
+        assert answer.next_offset > place
+        found += texts(answer.messages)
+        place = answer.next_offset
+    assert found == expected == read(engine, **limits)
 
 
 def test_transactions_without_messages_here_only_move_the_cursor(engine: Engine) -> None:

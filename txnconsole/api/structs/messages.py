@@ -290,7 +290,8 @@ class TransactionMarker(Answer):
 class _Positions(Answer, kw_only=True):
     """``aborted_transactions`` is null for READ_UNCOMMITTED, and never for READ_COMMITTED.
 
-    The next fetch goes on at ``next_offset`` or, with ``order=committed``, at ``next_cursor``.
+    The next fetch goes on at ``next_offset`` or, with ``order=committed``, at ``next_cursor``: by
+    ``next_offset`` alone a transaction comes again that is larger than one answer.
     """
 
     aborted_transactions: list[AbortedTransaction] | None
