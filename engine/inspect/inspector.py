@@ -323,5 +323,8 @@ class Inspector:
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
         """
-        transaction = self._coordinator.get(txn_id, owner=owner)
+        return self.beside_brokers(self._coordinator.get(txn_id, owner=owner))
+
+    def beside_brokers(self, transaction: Transaction) -> Transaction:
+        """A transaction that has just been read, as :meth:`transaction` answers it."""
         return with_acks(self._reading, with_spans(self._reading, self._log, transaction))

@@ -102,6 +102,15 @@ def test_a_producer_name_without_sequence_id_is_400(program: Caller, topic: str)
     assert program.post(MESSAGES, body).is_problem(400, "InvalidRequest")
 
 
+def test_a_packed_payload_may_be_called_utf8_and_not_base64(program: Caller, topic: str) -> None:
+    named = {"payload": b"text", "payload_encoding": "utf-8"}
+    assert _pack(program, {"messages": [named]}).status == 201
+    assert _payloads(program.get(MESSAGES)) == ["text"]
+    answer = _pack(program, {"messages": [{**named, "payload_encoding": "base64"}]})
+    assert answer.is_problem(400, "InvalidRequest")
+    assert [error["field"] for error in answer.json["errors"]] == ["messages[0].payload_encoding"]
+
+
 def test_messagepack_carries_bytes_both_ways(program: Caller, topic: str) -> None:
     body = {"messages": [{"payload": b"\x00\xff", "key": "k"}, {"payload": b"text"}]}
     produced = _pack(program, body, Accept="application/msgpack")

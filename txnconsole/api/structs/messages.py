@@ -66,7 +66,8 @@ class MessageIn(Body, gc=False, omit_defaults=True):
 
 class PackedMessageIn(Body, gc=False):
     payload: bytes
-    payload_encoding: Literal["bytes"] = "bytes"
+    #: A text's own bytes are the same by either name; base64 would be read in two ways.
+    payload_encoding: Literal["bytes", "utf-8"] = "bytes"
     key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
     properties: _Properties = msgspec.field(default_factory=dict)
     event_time: Moment | None = None

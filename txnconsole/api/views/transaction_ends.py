@@ -49,8 +49,10 @@ class PartitionsOfTransaction(TransactionEndpoint):
         partitions = all_named("partitions", _writable, call.body.partitions)
         for partition in partitions:
             self.allow_topic(partition.topic)
-        engine().coordinator.add_partitions(self.txn_id, partitions, owner=call.principal.name)
-        return Transaction.of(engine().inspect.transaction(self.txn_id))
+        joined = engine().coordinator.add_partitions(
+            self.txn_id, partitions, owner=call.principal.name
+        )
+        return Transaction.of(engine().inspect.beside_brokers(joined))
 
 
 class SubscriptionsOfTransaction(TransactionEndpoint):
@@ -68,10 +70,10 @@ class SubscriptionsOfTransaction(TransactionEndpoint):
             self.allow_topic(subscription.topic)
         for subscription in set(subscriptions):
             engine().subscriptions.get(subscription)
-        engine().coordinator.add_subscriptions(
+        joined = engine().coordinator.add_subscriptions(
             self.txn_id, subscriptions, owner=call.principal.name
         )
-        return Transaction.of(engine().inspect.transaction(self.txn_id))
+        return Transaction.of(engine().inspect.beside_brokers(joined))
 
 
 class CommitOfTransaction(TransactionEndpoint):
@@ -136,11 +138,12 @@ class DeadlineOfTransaction(TransactionEndpoint):
         timeout_ms = call.body.timeout_ms
         change = Change(self.actor(), "transaction.extend", f"transaction:{self.txn_id}")
         with recorded(change) as recording:
-            extended = Transaction.of(
-                engine().coordinator.extend(self.txn_id, timeout_ms, owner=call.principal.name)
+            extended = engine().coordinator.extend(
+                self.txn_id, timeout_ms, owner=call.principal.name
             )
-            recording.after = {"timeout_ms": timeout_ms, "deadline": extended.deadline}
-        return Transaction.of(engine().inspect.transaction(self.txn_id))
+            deadline = Transaction.of(extended).deadline
+            recording.after = {"timeout_ms": timeout_ms, "deadline": deadline}
+        return Transaction.of(engine().inspect.beside_brokers(extended))
 
 
 class Groups(Endpoint):
