@@ -2,11 +2,13 @@
 
 Reading: one Spark task slot, straight from the brokers, every column of every message laid out,
 beside COPY out of PostgreSQL by one process that looks at nothing: of the same entries, by the
-bytes that are stored, compressed; and of a table with a row for each message. Writing: messages out
-of Parquet into a topic, exactly once, over HTTP, in two task slots, beside the engine's own produce
-of the same messages in one process, in batches as large as the sink's; as many as make a job's own
-cost small, and few. Auditing: a log of which one open transaction holds half, on two
-cores, beside one of a tenth of the length, which tells whether it grows linearly.
+bytes that are stored, compressed; and of a table with a row for each message. A slot is a JVM and a
+Python worker, and COPY a client and a backend, so both have two processors: what all processes of
+either spend is told too. Writing: messages out of Parquet into a topic, exactly once, over HTTP, in
+two task slots, beside the engine's own produce of the same messages in one process, in batches as
+large as the sink's. Either as many messages as make a job's own cost small, and few. Auditing: a
+log of which one open transaction holds half, on two cores, beside one of a tenth of the length,
+which tells whether it grows linearly.
 
 ``python -m benchmarks.pipeline audit`` measures one of the three alone; so do ``read``, ``write``.
 """
@@ -14,9 +16,11 @@ cores, beside one of a tenth of the length, which tells whether it grows linearl
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from psycopg import sql
 
+from benchmarks.processors import processor_seconds
 from benchmarks.report import Row, alternate, at_least, report
 from engine import Engine
 from engine.model.message import NewMessage
@@ -39,32 +44,34 @@ from txnconsole.pipeline.audit.report import audit
 from txnconsole.pipeline.outgoing import BATCH_MESSAGES
 from txnconsole.pipeline.session import build_session, stop_session
 
-_TOPIC = TopicName("public", "default", "bench")
 _OUTPUT = "public/default/bench-output"
-_BATCHES, _IN_BATCH = 3000, 500
+_IN_BATCH = 500
+#: How many batches a topic has that is read, and how often it is before anything is measured: a
+#: JVM's compiler is done after some ten million rows.
+_BATCHES = (12_000, 3000)
+_WARMING = 2
 _PRODUCED = 200_000
 #: How often a write has these messages.
 _TIMES = (10, 1)
 _ROUNDS = 3
 _TURNS = 2_500_000
-_LAID_OUT = "bench_message"
 _CREATE_ROWS = """
-CREATE UNLOGGED TABLE bench_message (
+CREATE UNLOGGED TABLE {} (
     message_id text, "offset" bigint, partition integer, kind text, txn_id text, key text,
     payload bytea, properties jsonb, event_time timestamptz, publish_time timestamptz,
     producer_name text, sequence_id bigint, topic text, readable_at bigint
 )
 """
 _INSERT_ROWS = """
-INSERT INTO bench_message
+INSERT INTO {}
 SELECT
     '1:' || n / 500 * 500 || ':0:' || n %% 500, n, 0, 'DATA', NULL, n %% 40,
     convert_to(
-        '{"carrier":"UA","flight":' || n %% 500 || ',"dep_delay":' || n / 500 %% 97
-        || ',"arr_delay":' || n %% 61 || ',"note":"' || repeat(left(md5(n::text), 16), 5) || '"}',
+        '{{"carrier":"UA","flight":' || n %% 500 || ',"dep_delay":' || n / 500 %% 97
+        || ',"arr_delay":' || n %% 61 || ',"note":"' || repeat(left(md5(n::text), 16), 5) || '"}}',
         'UTF8'
     ),
-    '{}', NULL, now(), NULL, NULL, %(topic)s, NULL
+    '{{}}', NULL, now(), NULL, NULL, %(topic)s, NULL
 FROM generate_series(0, %(messages)s - 1) n
 """
 
@@ -100,8 +107,7 @@ def _topics(root: Path, wanted: list[str]) -> list[Row]:
             brokers = {f"broker-{number}": url for number, url in enumerate(urls, 1)}
             engine = Engine(product.environment["DATABASE_URL"], brokers)
             if "read" in wanted:
-                _fill(engine)
-                rows += _reading(urls)
+                rows += _reading(engine, urls)
             if "write" in wanted:
                 connection = {"url": product.url, "token": product.token("admin")}
                 rows += _writing(root, engine, connection)
@@ -111,10 +117,12 @@ def _topics(root: Path, wanted: list[str]) -> list[Row]:
     return rows
 
 
-def _fill(engine: Engine) -> None:
-    engine.topics.create(_TOPIC, TopicSettings(partitions=2))
-    for number in range(_BATCHES):
-        engine.produce(PartitionName(_TOPIC, number % 2), _messages(number))
+def _fill(engine: Engine, batches: int) -> TopicName:
+    topic = TopicName("public", "default", f"bench-{batches}")
+    engine.topics.create(topic, TopicSettings(partitions=2))
+    for number in range(batches):
+        engine.produce(PartitionName(topic, number % 2), _messages(number))
+    return topic
 
 
 def _messages(seed: int) -> list[NewMessage]:
@@ -128,49 +136,70 @@ def _messages(seed: int) -> list[NewMessage]:
     ]
 
 
-def _reading(urls: list[str]) -> list[Row]:
+class _Timed:
+    """Work on so many units, a second of the clock; keeps what all processes spent on it."""
+
+    def __init__(self, work: Callable[[], object], units: float) -> None:
+        self.work, self._units = work, units
+        self._spent: list[float] = []
+
+    def __call__(self) -> float:
+        before, started = processor_seconds(), time.perf_counter()
+        self.work()
+        seconds = time.perf_counter() - started
+        self._spent.append(processor_seconds() - before)
+        return self._units / seconds
+
+    @property
+    def by_processors(self) -> float:
+        """Units a second of processor time, in the median."""
+        return self._units / statistics.median(self._spent)
+
+
+def _reading(engine: Engine, urls: list[str]) -> list[Row]:
     spark = build_session("bench", master="local[1]", short_job=False)
-    frame = (
-        spark.read.format("txnconsole").options(brokers=",".join(urls), topic=str(_TOPIC)).load()
-    )
-    assert frame.count() == _BATCHES * _IN_BATCH  # And everything is warm.
-    entries = [(url, "broker.entry") for url in urls]
-    _lay_out(urls[0])
 
-    def seconds_to_copy(*tables: tuple[str, str]) -> float:
-        started = time.perf_counter()
-        for url, table in tables:
-            _copied(url, table)
-        return time.perf_counter() - started
+    def reading(topic: str) -> Callable[[], None]:
+        options = {"brokers": ",".join(urls), "topic": topic}
+        frame = spark.read.format("txnconsole").options(**options).load()
+        return frame.write.format("noop").mode("overwrite").save
 
-    def read() -> float:
-        started = time.perf_counter()
-        frame.write.format("noop").mode("overwrite").save()
-        return 1 / (time.perf_counter() - started)
-
-    by_spark, by_copy, by_row = alternate(
-        read,
-        lambda: 1 / seconds_to_copy(*entries),
-        lambda: 1 / seconds_to_copy((urls[0], _LAID_OUT)),
-        rounds=_ROUNDS,
-    )
+    rows: list[Row] = []
+    for batches in _BATCHES:
+        topic, messages = _fill(engine, batches), batches * _IN_BATCH
+        read = _Timed(reading(str(topic)), messages)
+        copy = _Timed(partial(_copied, urls[0], _lay_out(urls[0], topic, messages)), messages)
+        for _ in range(_WARMING):
+            read.work()
+            copy.work()
+        rows += _beside(read, copy, "messages", f"{messages:,} rows")
+    stored = [partial(_copied, url, "broker.entry") for url in urls]
+    megabytes = sum(copied() for copied in stored) / 1e6
+    read = _Timed(reading("public/default/bench-*"), megabytes)
+    copy = _Timed(lambda: [copied() for copied in stored], megabytes)
+    rows += _beside(read, copy, "MB", "what is stored")
     stop_session(spark)
-    megabytes = sum(_copied(url, table) for url, table in entries) / 1e6
-    what = "read, one slot, beside COPY of"
-    messages = _BATCHES * _IN_BATCH
+    return rows
+
+
+def _beside(read: _Timed, copy: _Timed, unit: str, of: str) -> list[Row]:
+    by_spark, by_copy = alternate(read, copy, rounds=_ROUNDS)
+    spent, beside = read.by_processors, copy.by_processors
+    what = f"read, one slot, beside COPY of {of}"
     return [
-        at_least(
-            f"MB a second {what} what is stored", megabytes * by_spark, megabytes * by_copy, 0.9
-        ),
-        at_least(f"messages a second {what} rows", messages * by_spark, messages * by_row, 0.9),
+        at_least(f"{unit} a second {what}", by_spark, by_copy, 0.9),
+        at_least(f"{unit} a second of processor time {what}", spent, beside, 0.9),
     ]
 
 
-def _lay_out(url: str) -> None:
+def _lay_out(url: str, topic: TopicName, messages: int) -> str:
     """Write as many messages down as rows of a table, with the columns that a read gives."""
+    table = f"laid_out_{messages}"
     with psycopg.connect(url) as connection:
-        connection.execute(_CREATE_ROWS)
-        connection.execute(_INSERT_ROWS, {"topic": str(_TOPIC), "messages": _BATCHES * _IN_BATCH})
+        connection.execute(sql.SQL(_CREATE_ROWS).format(sql.Identifier(table)))
+        statement = sql.SQL(_INSERT_ROWS).format(sql.Identifier(table))
+        connection.execute(statement, {"topic": str(topic), "messages": messages})
+    return table
 
 
 def _copied(url: str, table: str) -> int:

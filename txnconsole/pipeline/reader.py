@@ -60,7 +60,7 @@ from txnconsole.pipeline.options import Connection, flag, positive
 from txnconsole.pipeline.over_http import HttpAccess
 from txnconsole.pipeline.subscription import Subscription, SubscriptionUnfit
 
-_BYTES_PER_TASK = 8 * 1024 * 1024
+_BYTES_PER_TASK = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)

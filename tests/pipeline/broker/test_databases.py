@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import adbc_driver_postgresql
+import psycopg
 import pytest
+from adbc_driver_manager import OperationalError
 
+from tests.server import eventually
 from txnconsole.pipeline.broker import statements
-from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.databases import Databases, Reading
 from txnconsole.pipeline.broker.snapshot import ids_of
 from txnconsole.pipeline.reader import TopicRead
 
@@ -52,3 +56,41 @@ def test_options_that_do_not_go_together_are_refused(
     server = {"url": "http://127.0.0.1:1", "token": "t", "topic": "public/default/flights"}
     with pytest.raises(ValueError, match=complaint):
         TopicRead.of(server | options, fails=True)
+
+
+def _session_of(reading: Reading) -> int:
+    [pid] = reading.batches("SELECT pg_backend_pid() AS pid").read_all()["pid"].to_pylist()
+    return int(pid)
+
+
+def test_each_reading_has_a_session_of_its_own_and_ends_it(served_databases: Databases) -> None:
+    with served_databases.reading("broker-1") as one, served_databases.reading("broker-1") as other:
+        pids = {_session_of(one), _session_of(other)}
+    with served_databases.reading("broker-1") as last:
+        pids.add(_session_of(last))
+    assert len(pids) == 3
+    asked = "SELECT 1 FROM pg_stat_activity WHERE pid = ANY(%s)"
+    with served_databases.connect("broker-1") as session:
+        assert eventually(lambda: not session.execute(asked, [list(pids)]).fetchall())
+
+
+def test_a_reading_after_its_database_has_cut_off_another_begins_anew(
+    served_databases: Databases,
+) -> None:
+    with served_databases.reading("broker-1") as reading:
+        with psycopg.connect(served_databases.urls["broker-1"]) as owner:
+            owner.execute("SELECT pg_terminate_backend(%s)", [_session_of(reading)])
+        with pytest.raises(OperationalError, match="terminat"):
+            _session_of(reading)
+    with served_databases.reading("broker-1") as reading:
+        assert _session_of(reading)
+
+
+def test_a_reading_asks_for_the_types_of_its_database_once_in_a_process(
+    served_databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served_databases.reading("broker-1"):
+        pass
+    monkeypatch.setattr(adbc_driver_postgresql, "connect", None)
+    with served_databases.reading("broker-1") as reading:
+        assert _session_of(reading)

@@ -181,7 +181,7 @@ def test_columns_outside_the_stored_batch_do_not_open_it() -> None:
 
 
 def test_large_batches_are_opened_a_part_at_a_time() -> None:
-    large = [NewMessage(payload=bytes(3_000_000))]
+    large = [NewMessage(payload=bytes(800_000))]
     rows = pa.RecordBatch.from_pylist([_entry(number, large) for number in range(7)], _ENTRY)
     parts = list(Opener(_PLACE, 0, 100, False, _ALL).batches(rows))
     assert [part.num_rows for part in parts] == [3, 3, 1]

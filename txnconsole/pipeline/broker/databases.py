@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import adbc_driver_postgresql.dbapi as adbc
+import adbc_driver_postgresql
 import psycopg
 import pyarrow as pa
+from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import namedtuple_row
 
@@ -106,25 +108,41 @@ class Databases:
     @contextlib.contextmanager
     def reading(self, name: str, snapshot: str | None = None) -> Iterator[Reading]:
         """A session for Arrow batches, all of one snapshot."""
-        with adbc.connect(_session(self.urls[name])) as connection, connection.cursor() as cursor:
-            cursor.execute(statements.ONE_SNAPSHOT)
+        database = _known(_session(self.urls[name]))
+        with AdbcConnection(database) as connection, AdbcStatement(connection) as statement:
+            connection.set_autocommit(False)
+            reading = Reading(statement)
+            reading.run(statements.ONE_SNAPSHOT)
             if snapshot is not None:
-                cursor.execute(statements.adopt(snapshot))
+                reading.run(statements.adopt(snapshot))
             hint = {"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)}
-            cursor.adbc_statement.set_options(**hint)
-            yield Reading(cursor)
+            statement.set_options(**hint)
+            yield reading
 
 
 class Reading:
     """One session's Arrow batches."""
 
-    def __init__(self, cursor: adbc.Cursor) -> None:
-        self._cursor = cursor
+    def __init__(self, statement: AdbcStatement) -> None:
+        self._statement = statement
+
+    def run(self, statement: str) -> None:
+        """Run a statement that answers nothing."""
+        self._statement.set_sql_query(statement)
+        self._statement.execute_update()
 
     def batches(self, statement: str) -> pa.RecordBatchReader:
         """Run a statement; read its batches before the next one is run."""
-        self._cursor.execute(statement)
-        return self._cursor.fetch_record_batch()
+        self._statement.set_sql_query(statement)
+        stream, _ = self._statement.execute_query()
+        return pa.RecordBatchReader.from_stream(stream)
+
+
+@functools.lru_cache(maxsize=16)
+def _known(session: str) -> AdbcDatabase:
+    """A database, whose types ADBC asks for when it is made: five times what a session takes."""
+    database: AdbcDatabase = adbc_driver_postgresql.connect(session)
+    return database
 
 
 def _check(name: str, url: str) -> None:

@@ -16,8 +16,9 @@ from txnconsole.pipeline.offsets import Place
 
 #: Columns inside the stored batch; a read of none of them leaves the bodies where they are.
 _CONTENTS = frozenset({"payload", "key", "properties", "event_time"})
-#: How many bytes of opened batches are laid out together.
-_OPEN_BYTES = 8 * 1024 * 1024
+#: How many bytes of opened batches are laid out together: few enough to stay in a processor's
+#: caches, and for Spark to have the first of them soon.
+_OPEN_BYTES = 2 * 1024 * 1024
 
 
 def opens(columns: Sequence[str]) -> bool:
