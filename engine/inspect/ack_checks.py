@@ -75,11 +75,8 @@ def _untold(
             "by_the_log": _text(each.by_log),
         }
     for row in tentative:
-        held = Ranges.of(
-            run
-            for ack in pending
-            if (ack.tc_id, ack.sequence) == (row.tc_id, row.sequence)
-            for run in ack.ranges.runs
+        held = Ranges.union(
+            ack.ranges for ack in pending if (ack.tc_id, ack.sequence) == (row.tc_id, row.sequence)
         )
         if row.ranges - held:
             yield {

@@ -166,7 +166,7 @@ class Explainer:
             yield taken
             return
         dispatch = decode(row.state, row.mark_delete)
-        held = Ranges.of(run for ack in pending for run in ack.ranges.runs)
+        held = Ranges.union(ack.ranges for ack in pending)
         yield from _whose(offset, dispatch, held, self._active(topic, name, record))
         yield from _dispatched(offset, dispatch)
 

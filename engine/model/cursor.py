@@ -43,7 +43,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 def held(pending: Iterable[PendingAck]) -> Ranges:
     """What transactions hold in PENDING_ACK."""
-    return Ranges.of(run for ack in pending for run in ack.ranges.runs)
+    return Ranges.union(ack.ranges for ack in pending)
 
 
 def unconfirmed(
@@ -51,8 +51,8 @@ def unconfirmed(
 ) -> Ranges:
     """What a transaction holds only by calls that are not known to be confirmed."""
     own = [ack for ack in tentative if ack.txn_id == txn_id]
-    sure = Ranges.of(run for a in own if a.call_id in confirmed for run in a.ranges.runs)
-    return Ranges.of(run for a in own if a.call_id not in confirmed for run in a.ranges.runs) - sure
+    sure = Ranges.union(ack.ranges for ack in own if ack.call_id in confirmed)
+    return Ranges.union(ack.ranges for ack in own if ack.call_id not in confirmed) - sure
 
 
 def claim_individual(

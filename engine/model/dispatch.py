@@ -62,11 +62,10 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     def in_flight(self, consumer: str | None = None) -> Ranges:
         """What is on its way to a consumer, or to any."""
-        return Ranges.of(
-            run
+        return Ranges.union(
+            delivery.ranges
             for delivery in self.deliveries
             if consumer is None or delivery.consumer == consumer
-            for run in delivery.ranges.runs
         )
 
     def by_consumer(self) -> dict[str, Ranges]:
@@ -76,11 +75,8 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     def overdue(self, now_ms: int) -> Ranges:
         """What has not been acknowledged in time."""
-        return Ranges.of(
-            run
-            for delivery in self.deliveries
-            if delivery.deadline_ms <= now_ms
-            for run in delivery.ranges.runs
+        return Ranges.union(
+            delivery.ranges for delivery in self.deliveries if delivery.deadline_ms <= now_ms
         )
 
     def count(self, offset: int) -> int:
@@ -149,7 +145,7 @@ def _counted(before: Mapping[int, Ranges], offsets: Ranges) -> Mapping[int, Rang
     if not offsets:
         return before
     counts = dict(before)
-    seen = Ranges.of(run for ranges in before.values() for run in ranges.runs)
+    seen = Ranges.union(before.values())
     for times in sorted(before, reverse=True):
         moved = before[times] & offsets
         if moved:

@@ -1,18 +1,25 @@
 """Sets of offsets as ranges: what a subscription has acknowledged, holds or must redeliver.
 
-The cost of every operation is that of the ranges, not of the offsets in them (semantics §6).
+The cost of every operation is that of the ranges, not of the offsets in them (semantics §6); of a
+set of many ranges with another, that of those which lie where the other does.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import itemgetter
 from typing import Self
 
 import msgspec
 
 #: One contiguous run of offsets, half open: ``(lower, upper)`` holds ``lower … upper - 1``.
 Run = tuple[int, int]
+
+#: Up to so many runs are compared one by one sooner than searched.
+_FEW = 32
+_lower, _upper = itemgetter(0), itemgetter(1)
 
 
 class Ranges(msgspec.Struct, frozen=True, array_like=True):
@@ -34,6 +41,12 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
             else:
                 merged.append((lower, upper))
         return cls(tuple(merged))
+
+    @classmethod
+    def union(cls, sets: Iterable[Ranges]) -> Ranges:
+        """What is in any of some sets."""
+        found = [each for each in sets if each.runs]
+        return found[0] if len(found) == 1 else cls.of(chain.from_iterable(e.runs for e in found))
 
     @classmethod
     def of_offsets(cls, offsets: Iterable[int]) -> Self:
@@ -81,16 +94,19 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
     def __or__(self, other: Ranges) -> Ranges:
         if not other.runs:
             return self
-        if not self.runs:
-            return other
-        return Ranges.of((*self.runs, *other.runs))
+        if len(self.runs) < len(other.runs):
+            return other | self
+        start, end = self._near(other)
+        merged = Ranges.of((*self.runs[start:end], *other.runs)).runs
+        return Ranges((*self.runs[:start], *merged, *self.runs[end:]))
 
     def __and__(self, other: Ranges) -> Ranges:
         if self._is_apart(other):
             return NOTHING
         common: list[Run] = []
-        left, right = 0, 0
-        while left < len(self.runs) and right < len(other.runs):
+        left, left_end = self._near(other)
+        right, right_end = other._near(self)
+        while left < left_end and right < right_end:
             lower = max(self.runs[left][0], other.runs[right][0])
             upper = min(self.runs[left][1], other.runs[right][1])
             if lower < upper:
@@ -105,20 +121,30 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         if self._is_apart(other):
             return self
         kept: list[Run] = []
-        position = 0
-        for run_lower, upper in self.runs:
+        start, end = self._near(other)
+        position, last = other._near(self)
+        for run_lower, upper in self.runs[start:end]:
             lower = run_lower
-            while position < len(other.runs) and other.runs[position][1] <= lower:
+            while position < last and other.runs[position][1] <= lower:
                 position += 1
             index = position
-            while index < len(other.runs) and other.runs[index][0] < upper:
+            while index < last and other.runs[index][0] < upper:
                 if lower < other.runs[index][0]:
                     kept.append((lower, other.runs[index][0]))
                 lower = max(lower, other.runs[index][1])
                 index += 1
             if lower < upper:
                 kept.append((lower, upper))
-        return Ranges(tuple(kept))
+        return Ranges((*self.runs[:start], *kept, *self.runs[end:]))
+
+    def _near(self, other: Ranges) -> tuple[int, int]:
+        """Which runs count beside another set that is not empty: those from the first index up to
+        the second. All others lie before all of its runs or behind them, and touch none."""
+        count = len(self.runs)
+        if count <= _FEW:
+            return 0, count
+        start = bisect_left(self.runs, other.runs[0][0], key=_upper)
+        return start, bisect_right(self.runs, other.runs[-1][1], start, key=_lower)
 
     def _is_apart(self, other: Ranges) -> bool:
         """Whether one is empty, or ends before the other begins: then nothing need be compared."""

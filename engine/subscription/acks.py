@@ -277,7 +277,7 @@ def _released(state: State, claim: _Claim) -> Change | None:
     own = calls.pop(claim.call_id, None)
     if own is None:
         return None
-    freed = own.ranges - Ranges.of(run for ack in calls.values() for run in ack.ranges.runs)
+    freed = own.ranges - Ranges.union(ack.ranges for ack in calls.values())
     left = tuple(
         replace(ack, ranges=ack.ranges - freed)
         if (ack.txn_id, ack.ack_type) == (claim.txn_id, claim.ack_type)
@@ -337,11 +337,10 @@ def _claim(claim: _Claim) -> _Ack:
 def _claims(state: State, claim: _Claim, new: Ranges, own: Ranges) -> list[AckStep]:
     """The steps of a claim. What the transaction held already, but not surely, keeps the type
     under which it is held."""
-    settled = Ranges.of(
-        run
+    settled = Ranges.union(
+        ack.ranges
         for ack in state.tentative
         if ack.txn_id == claim.txn_id and ack.call_id in claim.confirmed
-        for run in ack.ranges.runs
     )
     parts = [(claim.ack_type, new - own, claim.call_id), (_OVER_BROKERS, new & own, claim.call_id)]
     parts.append((_OVER_BROKERS, settled, 0))

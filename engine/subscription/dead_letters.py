@@ -53,11 +53,8 @@ def dying(record: Row, state: State) -> Ranges:
     """Messages that would be delivered again once too often."""
     if record.max_redeliveries is None:
         return Ranges()
-    spent = Ranges.of(
-        run
-        for times, ranges in state.dispatch.counts.items()
-        if times > record.max_redeliveries
-        for run in ranges.runs
+    spent = Ranges.union(
+        ranges for times, ranges in state.dispatch.counts.items() if times > record.max_redeliveries
     )
     return state.cursor.undeleted(spent & state.dispatch.redeliver) - state.busy
 

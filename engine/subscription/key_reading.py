@@ -55,12 +55,9 @@ class KeyReading(Reading):
         """First what is queued for this consumer, then what nobody has looked at."""
         cursor, dispatch, busy = self._state.cursor, self._state.dispatch, self._state.busy
         due = cursor.undeleted(dispatch.redeliver) - busy
-        known = Ranges.of(run for slot in self._slots.values() for run in slot.ranges.runs)
-        mine = Ranges.of(
-            run
-            for number, slot in self._slots.items()
-            if self._is_mine(number)
-            for run in slot.ranges.runs
+        known = Ranges.union(slot.ranges for slot in self._slots.values())
+        mine = Ranges.union(
+            slot.ranges for number, slot in self._slots.items() if self._is_mine(number)
         )
         if self.walk((mine & due) | (due - known)):
             self.room = 0  # what is left of them comes before anything that is new of their keys

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.model.ranges import Ranges
 
 OFFSETS = st.sets(st.integers(0, 40))
+#: Enough for many runs.
+MANY = st.sets(st.integers(0, 300), max_size=300)
 
 
 def ranges(offsets: set[int]) -> Ranges:
@@ -53,6 +58,52 @@ def test_runs_may_come_in_any_order_overlap_and_be_empty(runs: list[tuple[int, i
 @given(OFFSETS)
 def test_equal_sets_have_equal_runs(offsets: set[int]) -> None:
     assert Ranges.of_offsets(sorted(offsets, reverse=True)) == ranges(offsets)
+
+
+@given(MANY, MANY, st.integers(0, 300), st.integers(0, 300))
+def test_many_runs_are_treated_as_few(
+    many: set[int], others: set[int], lower: int, upper: int
+) -> None:
+    part = others & set(range(lower, upper))
+    for left, right in ((many, others), (many, part), (part, many)):
+        assert ranges(left) | ranges(right) == ranges(left | right)
+        assert ranges(left) & ranges(right) == ranges(left & right)
+        assert ranges(left) - ranges(right) == ranges(left - right)
+    assert Ranges.union(map(ranges, (many, set(), part))) == ranges(many | part)
+
+
+class _Counted(int):
+    """A number that counts how often any is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        _Counted.compared += 1
+        return int(self) < other
+
+    def __le__(self, other: int) -> bool:
+        _Counted.compared += 1
+        return int(self) <= other
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda many, one: many | one,
+        lambda many, one: many & one,
+        lambda many, one: many - one,
+        lambda many, one: one - many,
+    ],
+    ids=["union", "intersection", "difference", "remainder"],
+)
+def test_one_run_costs_those_beside_it_however_many_there_are(
+    operation: Callable[[Ranges, Ranges], Ranges],
+) -> None:
+    many = Ranges(tuple((_Counted(2 * n), _Counted(2 * n + 1)) for n in range(10_000)))
+    one = Ranges(((_Counted(9_999), _Counted(10_003)),))
+    _Counted.compared = 0
+    operation(many, one)
+    assert 0 < _Counted.compared < 100
 
 
 def test_a_huge_run_costs_one_run() -> None:
