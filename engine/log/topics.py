@@ -397,9 +397,11 @@ def _told_to_wait(broker: str, error: EngineError) -> None:
 
 
 def _delete_all(session: Session, topic_id: int) -> None:
-    """Records are locked before heads; what is being made or appended is deleted with the rest."""
+    """Records are locked before heads, heads before cursors; what is being made, appended or
+    acknowledged is deleted with the rest."""
     session.all("lock_topic_records", topic_id=topic_id)
     session.all("lock_topic", topic_id=topic_id)
+    session.all("lock_topic_cursors", topic_id=topic_id)
     session.run("delete_topic", topic_id=topic_id)
 
 

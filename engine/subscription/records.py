@@ -101,8 +101,9 @@ def make(
     def work(session: Session) -> tuple[Row, bool]:
         if not session.all("hold_topic_records", topic_id=topic.topic_id):
             raise PartitionUnavailable(f"{topic.name} is being made or deleted; try again.")
-        if afresh:
-            session.run("delete_subscription", **key)
+        left = held(session, topic, name) if afresh else None
+        if left is not None:
+            session.run("delete_subscription", subscription_id=left.subscription_id)
         made = session.one(
             "create_subscription",
             **key,
@@ -126,6 +127,15 @@ def make(
         return row, made is not None
 
     return database.retrying(work)
+
+
+def held(session: Session, topic: Topic, name: SubscriptionName) -> Row | None:
+    """A subscription's record on one broker, if it is there, with its cursors locked, so that it
+    can be deleted: who delivers or acknowledges just now has stored that before."""
+    row = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
+    if row is not None:
+        session.all("lock_cursors", subscription_id=row.subscription_id)
+    return row
 
 
 def ensure_cursors(session: Session, row: Row) -> None:

@@ -28,7 +28,7 @@ from engine.model.topic import AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
 from engine.subscription import backlog
-from engine.subscription.records import Records, Recover, ensure_cursors, make, settings_of
+from engine.subscription.records import Records, Recover, ensure_cursors, held, make, settings_of
 from engine.subscription.state import pending_ack
 
 
@@ -349,15 +349,14 @@ def _delete_on(
     Raises:
         TopicInUse: it has to be ``unheld``, and a transaction has acknowledged something here.
     """
-    key = {"topic_id": topic.topic_id, "name": name.name}
 
     def work(session: Session) -> bool:
-        found = session.one("get_subscription", **key) if unheld else None
-        if found is not None:
-            # Who acknowledges holds the cursor.
-            session.all("lock_cursors", subscription_id=found.subscription_id)
-            holders = session.all("all_pending_acks", subscription_id=found.subscription_id)
-            require_no_holders(name, holders)
+        found = held(session, topic, name)
+        if found is None:
+            return False
+        key = {"subscription_id": found.subscription_id}
+        if unheld:
+            require_no_holders(name, session.all("all_pending_acks", **key))
         return bool(session.all("delete_subscription", **key))
 
     return database.retrying(work)

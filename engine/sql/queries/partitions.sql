@@ -62,6 +62,11 @@ LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
 JOIN broker.partition_live l ON l.partition_id IN (p.partition_id, s.partition_id)
 WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
 
+-- lock_topic_cursors --
+-- The cursors of a topic's subscriptions on this broker: who delivers or acknowledges comes first.
+SELECT c.partition_id FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)
+WHERE s.topic_id = %(topic_id)s ORDER BY c.partition_id, c.subscription_id FOR UPDATE OF c
+
 -- delete_topic --
 -- A topic on this broker. Its entries and index rows have no foreign key; nobody finds them any
 -- more, and retention deletes them in bounded steps.

@@ -35,8 +35,9 @@ SELECT * FROM broker.subscription
 WHERE topic_id = %(topic_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
 
 -- delete_subscription --
+-- Under the cursors' locks (lock_cursors): who delivers or acknowledges holds one while it stores.
 WITH gone AS (
-    DELETE FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
+    DELETE FROM broker.subscription WHERE subscription_id = %(subscription_id)s
     RETURNING subscription_id
 ), dispatched AS (
     DELETE FROM broker.dispatch d USING gone WHERE d.subscription_id = gone.subscription_id

@@ -768,6 +768,33 @@ def test_a_subscription_is_not_deleted_with_what_is_acknowledged_after_it_was_lo
     assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].mark_delete_offset == 0
 
 
+@pytest.mark.parametrize("what", ["subscription", "topic"])
+def test_a_deletion_waits_for_a_consumer_that_waits_for_nothing(engine: Engine, what: str) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    received(engine)
+    database = broker(engine)
+    with psycopg.connect(str(database._pool.conninfo)) as consumer:
+        consumer.execute("SET lock_timeout = '100ms'")
+        consumer.execute("SELECT FROM broker.cursor FOR UPDATE")
+        deletion = Background(
+            database,
+            (lambda: engine.subscriptions.delete(SUBSCRIPTION, force=True))
+            if what == "subscription"
+            else (lambda: engine.topics.delete(TOPIC, force=True)),
+        )
+        deletion.waits()
+        # What storing a receive and a transactional acknowledgement takes; foreign keys the last.
+        # It waits less than PostgreSQL lets a deadlock stand, so it would be the one that fails.
+        consumer.execute("UPDATE broker.dispatch SET due_offset = due_offset")
+        consumer.execute("SELECT FROM broker.partition FOR KEY SHARE")
+        consumer.execute("SELECT FROM broker.subscription FOR KEY SHARE")
+    deletion.result()
+    assert sql(database, "SELECT FROM broker.subscription") == []
+    assert sql(database, "SELECT FROM broker.dispatch") == []
+
+
 def test_what_is_acknowledged_on_another_broker_meanwhile_says_that_it_was_deleted(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
