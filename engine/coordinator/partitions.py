@@ -201,21 +201,23 @@ class PartitionOperations:
     def _cut_until(
         self, location: Location, partition: PartitionName, offset: int
     ) -> tuple[int, int]:
-        """Cut step by step; answers how many entries went, and where the log ends."""
-        entries, held_too = 0, False
+        """Cut step by step; answers how many entries went, and where the log ends. What was left of
+        the log is not read again for each step."""
+        entries, held_too, end = 0, False, None
         while True:
-            self._recover(location, partition)
-            row = _cut(location, offset, held_too=held_too)
+            row = _cut(location, offset, held_too=held_too, end=end)
             if row.result == "held":
                 undecided = self._undecided(row.holders)
                 if undecided:
                     raise _in_use(undecided)
                 held_too = True  # What is decided may be cut, as if it had been carried out.
             elif row.result == "truncated":
-                entries += row.entries
+                entries, end = entries + row.entries, int(row.next_offset)
                 if row.finished:
-                    return entries, int(row.next_offset)
-            elif row.result != "recovering":  # That would be a crash at this very moment.
+                    return entries, end
+            elif row.result == "recovering":
+                self._recover(location, partition)
+            else:
                 raise _refusal(row, partition)
 
     def _locate(self, partition: PartitionName) -> Location:
@@ -274,7 +276,7 @@ def _end(session: Session, location: Location, actions: Mapping[TxnID, TxnAction
     )
 
 
-def _cut(location: Location, offset: int, *, held_too: bool) -> Row:
+def _cut(location: Location, offset: int, *, held_too: bool, end: int | None) -> Row:
     def work(session: Session) -> Row:
         return session.one(
             "truncate",
@@ -282,6 +284,7 @@ def _cut(location: Location, offset: int, *, held_too: bool) -> Row:
             offset=offset,
             limit=_CUT,
             held_too=held_too,
+            end=end,
         )
 
     return location.database.retrying(work)

@@ -262,7 +262,9 @@ DELETE FROM broker.partition_live WHERE partition_id IN (
 
 -- truncate --
 -- See functions/broker/truncate.sql.
-SELECT * FROM broker.truncate(%(partition_id)s, %(offset)s, %(limit)s, %(held_too)s)
+SELECT * FROM broker.truncate(
+    %(partition_id)s, %(offset)s, %(limit)s, %(held_too)s, %(end)s
+)
 
 -- end_orphans --
 -- See functions/broker/end_orphans.sql.

@@ -201,6 +201,43 @@ def test_truncation_in_many_steps_ends_where_one_step_would(
     assert (status.stable_position, status.aborted_txns) == (2, 1)
 
 
+def test_truncation_in_many_steps_reads_what_is_left_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_CUT", 2)
+    make_topic(engine)
+    for _ in range(10):
+        engine.produce(P0, batch("a"))
+    assert truncate(engine, 1).entries == 9
+    assert broker_sql(engine, "SELECT count(*) FROM broker.recovery") == [(1,)]
+
+
+def test_a_truncation_goes_on_without_rebuilding_only_where_its_last_step_has_ended(
+    engine: Engine,
+) -> None:
+    """Otherwise a transaction may hold what has been appended since."""
+    make_topic(engine)
+    for _ in range(6):
+        engine.produce(P0, batch("a"))
+    partition_id = engine.log.locate(P0).partition_id
+
+    def step(end: int | None) -> tuple[str, int | None]:
+        call = "SELECT result, next_offset FROM broker.truncate(%s, 1, 2, false, %s)"
+        [(result, next_offset)] = broker_sql(engine, call, partition_id, end)
+        return result, next_offset
+
+    engine.partitions.take_offline(P0, reason="cut")
+    assert step(None) == ("truncated", 4)
+    assert [step(end)[0] for end in (None, 3, 5)] == ["recovering"] * 3
+    assert step(4) == ("truncated", 2)
+
+    engine.partitions.bring_online(P0)
+    engine.produce(P0, batch("b"), txn_id=open_txn(engine))
+    engine.partitions.take_offline(P0, reason="cut")
+    lose_derived_state(engine)
+    assert step(2)[0] == "recovering"
+
+
 @pytest.mark.parametrize("action", list(TxnAction))
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_a_transaction_whose_marker_was_cut_is_open_again_and_gets_its_outcome_back(

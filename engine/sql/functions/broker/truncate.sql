@@ -1,16 +1,20 @@
 -- Cut the end of an offline partition's log, at most p_limit entries at a time and whole entries
 -- only; the log, its index, snapshots, fence and cursors are consistent after every step.
 -- The head goes: recovery rebuilds it from what is left, with the transactions re-opened whose
--- marker was cut. Answers the new end, and whether the offset asked for has been reached.
+-- marker was cut. Answers the new end, and whether the offset asked for has been reached. Whoever goes
+-- on from there says so (p_end), and need not have it rebuilt for each step: while the log still ends
+-- there nothing has joined it, so that no more transactions hold it than held it before.
 -- result: 'truncated', 'online', 'recovering', 'held' (by ids in holders, unless p_held_too),
 -- 'below_start', 'commits', 'gone'. In a sidecar-buffered partition a commit is never cut: its messages
 -- stand elsewhere, and its coordinator's decision would only bring them back. Whoever may cut down
 -- to next_offset is told so.
+DROP FUNCTION IF EXISTS broker.truncate(bigint, bigint, bigint, boolean);
 CREATE OR REPLACE FUNCTION broker.truncate(
     p_partition bigint,
     p_to bigint,
     p_limit bigint,
     p_held_too boolean,
+    p_end bigint DEFAULT NULL,
     OUT result text,
     OUT next_offset bigint,
     OUT entries bigint,
@@ -30,7 +34,16 @@ BEGIN
         WHERE l.partition_id = p_partition FOR UPDATE;
     IF settings.partition_id IS NULL THEN result := 'gone'; RETURN; END IF;
     IF settings.online THEN result := 'online'; RETURN; END IF;
-    IF head.partition_id IS NULL THEN result := 'recovering'; RETURN; END IF;
+    IF head.partition_id IS NULL THEN
+        PERFORM FROM broker.segment s WHERE s.partition_id = p_partition
+            AND s.sealed_at IS NULL AND s.first_offset = p_end
+            AND NOT EXISTS (
+                SELECT FROM broker.entry e
+                WHERE e.partition_id = p_partition AND e.last_offset >= p_end
+            );
+        IF NOT FOUND THEN result := 'recovering'; RETURN; END IF;
+        head.next_offset := p_end;
+    END IF;
     IF p_to < settings.log_start_offset THEN
         result := 'below_start';
         next_offset := settings.log_start_offset;
@@ -50,7 +63,8 @@ BEGIN
     END IF;
     SELECT array_agg(DISTINCT h.txn) INTO holders FROM (
         SELECT o.tc_id || ':' || o.sequence AS txn FROM broker.ongoing_txn o
-        WHERE o.partition_id = p_partition AND o.last_offset >= cut
+        WHERE head.partition_id IS NOT NULL
+        AND o.partition_id = p_partition AND o.last_offset >= cut
         UNION ALL
         SELECT a.tc_id || ':' || a.sequence FROM broker.pending_ack a
         WHERE a.partition_id = p_partition AND upper(a.ranges) > cut
