@@ -1,7 +1,8 @@
 """Sets of offsets as ranges: what a subscription has acknowledged, holds or must redeliver.
 
 The cost of every operation is that of the ranges, not of the offsets in them (semantics §6); of a
-set of many ranges with another, that of those which lie where the other does.
+set of many ranges with another, that of those which lie where the other does; of what is left of a
+few among many, that of the few.
 """
 
 from __future__ import annotations
@@ -123,8 +124,11 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         kept: list[Run] = []
         start, end = self._near(other)
         position, last = other._near(self)
+        sparse = last - position > _FEW * (end - start)
         for run_lower, upper in self.runs[start:end]:
             lower = run_lower
+            if sparse:
+                position = bisect_right(other.runs, lower, position, last, key=_upper)
             while position < last and other.runs[position][1] <= lower:
                 position += 1
             index = position

@@ -106,6 +106,15 @@ def test_one_run_costs_those_beside_it_however_many_there_are(
     assert 0 < _Counted.compared < 100
 
 
+def test_what_is_left_of_a_few_scattered_runs_costs_those_few() -> None:
+    """As a key's messages lie among all that is acknowledged."""
+    many = Ranges(tuple((_Counted(2 * n), _Counted(2 * n + 1)) for n in range(10_000)))
+    few = Ranges(tuple((_Counted(n), _Counted(n + 2)) for n in (10, 5_000, 10_000, 19_000)))
+    _Counted.compared = 0
+    assert list(few - many) == [11, 5_001, 10_001, 19_001]
+    assert _Counted.compared < 200
+
+
 def test_a_huge_run_costs_one_run() -> None:
     whole = Ranges.of([(0, 10**15)])
     assert (whole - Ranges.of([(5, 6)])).runs == ((0, 5), (6, 10**15))
