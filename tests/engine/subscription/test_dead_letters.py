@@ -226,7 +226,8 @@ def test_a_subscription_that_is_being_deleted_while_its_home_is_away_delays_nobo
         found = read(session, name, **params)
         if name == "dead_letter_cursors":
             key = {"topic_id": engine.topics.get(TOPIC).topic_id, "name": SUBSCRIPTION.name}
-            read(session, "delete_subscription", **key)
+            [row] = read(session, "get_subscription", **key)
+            read(session, "delete_subscription", subscription_id=row.subscription_id)
         return found
 
     with monkeypatch.context() as patch, unreachable(engine, home):
