@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from benchmarks.engine.finalizing import finalize
 from benchmarks.engine.peer import MESSAGES, Peer
@@ -28,9 +29,12 @@ def rows(engine: Engine, peer: Peer, topic: TopicName) -> list[Row]:
         lambda: per_second(peer.send, calls=1000, units=1),
         rounds=9,
     )
-    inside, outside = alternate(
-        lambda: _hundreds(engine, PartitionName(topic, 2), in_transactions=True),
-        lambda: _hundreds(engine, PartitionName(topic, 2), in_transactions=False),
+    inside, outside, many_inside, many_outside = alternate(
+        *(
+            partial(_hundreds, engine, PartitionName(topic, 2), callers, in_transactions=inside)
+            for callers in (1, 8)
+            for inside in (True, False)
+        ),
         rounds=9,
     )
     return [
@@ -39,18 +43,25 @@ def rows(engine: Engine, peer: Peer, topic: TopicName) -> list[Row]:
         at_least("produce 1 beside pgmq send", single, send, 1.2),
         at_least("produce 1, 32 callers, beside pgmq send", together, send, 4),
         at_least("produce 100 in transactions beside without", inside, outside, 0.99),
+        at_least(
+            "produce 100 in transactions, 8 callers, beside without",
+            many_inside,
+            many_outside,
+            0.99,
+        ),
     ]
 
 
-def _hundreds(engine: Engine, partition: PartitionName, *, in_transactions: bool) -> float:
-    """Batches of 100 for half a second; in transactions, each open for 100 ms."""
+def _hundreds(
+    engine: Engine, partition: PartitionName, callers: int, *, in_transactions: bool
+) -> float:
+    """Batches of 100 for half a second; in transactions of all callers, each open for 100 ms."""
     started = time.perf_counter()
     sent = 0
     for round_ends in (started + step / 10 for step in range(1, 6)):
         txn_id = engine.coordinator.open(owner="bench").txn_id if in_transactions else None
-        while time.perf_counter() < round_ends:
-            engine.produce(partition, MESSAGES[:100], txn_id=txn_id)
-            sent += 100
+        produce = partial(engine.produce, partition, MESSAGES[:100], txn_id=txn_id)
+        sent += 100 * _until(round_ends, callers, produce)
         if txn_id is not None:
             engine.coordinator.end(txn_id, TxnAction.COMMIT)
     rate = sent / (time.perf_counter() - started)
@@ -58,13 +69,34 @@ def _hundreds(engine: Engine, partition: PartitionName, *, in_transactions: bool
     return rate
 
 
+def _until(ends: float, callers: int, work: Callable[[], object]) -> int:
+    """How often callers have done it by then, each on a thread of its own; a lone one on this."""
+    counts = [0] * callers
+
+    def call(caller: int) -> None:
+        while time.perf_counter() < ends:
+            work()
+            counts[caller] += 1
+
+    if callers == 1:
+        call(0)
+    else:
+        threads = [threading.Thread(target=call, args=(caller,)) for caller in range(callers)]
+        _run(threads)
+    return sum(counts)
+
+
 def _callers(callers: int, calls: int, work: Callable[[], object]) -> float:
     threads = [
         threading.Thread(target=lambda: [work() for _ in range(calls)]) for _ in range(callers)
     ]
     started = time.perf_counter()
+    _run(threads)
+    return callers * calls / (time.perf_counter() - started)
+
+
+def _run(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return callers * calls / (time.perf_counter() - started)
