@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
+
+import msgspec
 
 from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
@@ -46,9 +47,11 @@ def entries_of(buffer: str) -> str:
     return "sidecar_entries" if buffer == BufferKind.SIDECAR else "all_entries"
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
-    """As a row of broker.entry."""
+class Entry(msgspec.Struct, eq=False, gc=False):
+    """As a row of broker.entry.
+
+    A struct that the garbage collector need not look at, as messages are: a window has a thousand.
+    """
 
     kind: str
     first_offset: int
@@ -61,8 +64,8 @@ class Entry:
     publish_time: datetime
     producer_name: str | None
     body: bytes | None
-    _opened: Sequence[NewMessage] | None = field(default=None, init=False)
-    _size: int = field(default=-1, init=False)
+    _opened: Sequence[NewMessage] | None = None
+    _size: int = -1
 
     @classmethod
     def of_columns(cls, row: Row) -> list[Self]:
@@ -220,22 +223,23 @@ def messages_of(
     start, stop = max(0, within[0] - first), max(0, within[1] - first)
     if start or stop < len(contents):
         contents = contents[start:stop]
+    # By position: by keyword each takes a third longer.
     return [
         StoredMessage(
-            message_id=MessageID(ledger_id, entry_id, number, offset - entry_id),
-            offset=offset,
-            partition=number,
-            kind=kind,
-            txn_id=txn_id,
-            key=content.key,
-            payload=content.payload,
+            MessageID(ledger_id, entry_id, number, offset - entry_id),
+            offset,
+            number,
+            kind,
+            txn_id,
+            content.key,
+            content.payload,
             # A copy: the reader's own, however often the batch is read from.
-            properties=content.properties.copy(),
-            event_time=content.event_time,
-            publish_time=publish_time,
-            producer_name=producer_name,
-            sequence_id=sequence_id,
-            visibility=visibility,
+            content.properties.copy(),
+            content.event_time,
+            publish_time,
+            producer_name,
+            sequence_id,
+            visibility,
         )
         for offset, content in enumerate(contents, first + start)
     ]

@@ -97,7 +97,7 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=
     event_time: datetime | None = None
 
 
-class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StoredMessage(msgspec.Struct, frozen=True, gc=False):
     """A message, or a transaction's marker, as it stands in a partition. ``readable_at``, told in
     committed order: where it became readable, its own offset or that of its commit marker."""
 

@@ -26,8 +26,9 @@ from engine.subscription.state import Change, CursorGone, State
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
-#: Messages that are read ahead, if they are small (functions/broker/read_cursors.sql).
-_AHEAD = 1000
+#: Messages that are read ahead, if they are small and came in batches
+#: (functions/broker/read_cursors.sql).
+_AHEAD = 4000
 #: Given the states, answers what changes and what the caller is told.
 Decide = Callable[[Session, Sequence[State]], tuple[Sequence[Change], _T]]
 

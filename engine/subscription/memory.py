@@ -77,16 +77,13 @@ class Memory:
         for state in states:
             if state.pending or state.tentative or state.dead:
                 continue
-            size = 0 if state.window is None else state.window.size
-            small = size <= _LARGEST
-            as_is = small and state.remembered
+            window = None if state.window is None else state.window.within(_LARGEST)
+            as_is = window is state.window and state.remembered
             kept = _Kept(
-                state=state
-                if as_is
-                else state.changed(window=state.window if small else None, remembered=True),
+                state=state if as_is else state.changed(window=window, remembered=True),
                 at=now,
                 connections=connections,
-                size=_STATE_BYTES + (size if small else 0),
+                size=_STATE_BYTES + (0 if window is None else window.size),
             )
             with self._lock:
                 self._put((database, subscription_id, state.partition_id), kept)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
@@ -68,10 +70,24 @@ class Window:
     @cached_property
     def size(self) -> int:
         """How many bytes it has in memory, about, once all is opened."""
-        return sum(len(entry.body) + entry.size for entry in self.entries if entry.body)
+        return sum(map(_size, self.entries))
+
+    def within(self, size: int) -> Window | None:
+        """Its beginning, as far as it has at most ``size`` bytes; None when its first entry has
+        more."""
+        if self.size <= size:
+            return self
+        fitting = bisect_right(list(accumulate(map(_size, self.entries))), size)
+        if not fitting:
+            return None
+        return Window(self.lower, self.upper, self.entries[:fitting], self.aborted)
 
     @property
     def end(self) -> int:
         """The offset from which to read on: behind the last entry, which may reach beyond
         ``upper``; short of it when they were cut."""
         return self.entries[-1].last_offset + 1 if self.entries else self.upper
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.body) + entry.size if entry.body else 0

@@ -78,6 +78,20 @@ def other(engine: Engine) -> Iterator[Engine]:
     found.close()
 
 
+def windows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries each window has that is read along with a state from now on."""
+    windows: list[int] = []
+    real = Window.of
+
+    def noted(row: Any) -> Window:
+        window = real(row)
+        windows.append(len(window.entries))
+        return window
+
+    monkeypatch.setattr(Window, "of", noted)
+    return windows
+
+
 def ack(engine: Engine, *messages: Any, **options: Any) -> Any:
     ids = [message.message_id for message in messages]
     return engine.acknowledge(SUBSCRIPTION, "c1", ids, **options)
@@ -122,19 +136,59 @@ def test_only_little_is_read_ahead(engine: Engine, monkeypatch: pytest.MonkeyPat
     large = [token_hex(40_000) for _ in range(4)]
     for text in large:
         engine.produce(P0, batch(text))
-    windows: list[int] = []
-    real = Window.of
-
-    def noted(row: Any) -> Window:
-        window = real(row)
-        windows.append(len(window.entries))
-        return window
-
-    monkeypatch.setattr(Window, "of", noted)
+    windows = windows_read(monkeypatch)
     for _ in large:
         [message] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
         ack(engine, message)
     assert windows == [1, 2, 1]
+
+
+def test_several_large_batches_are_read_ahead_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    for first in range(0, 5000, 1000):
+        engine.produce(P0, batch(*map(str, range(first, first + 1000))))
+    with asked(monkeypatch) as names:
+        for first in range(0, 5000, 500):
+            messages = engine.receive(SUBSCRIPTION, "c1", max_messages=500)
+            assert texts(messages) == [str(number) for number in range(first, first + 500)]
+            ack(engine, *messages)
+    assert names.count("read_cursors") == 2
+    assert backlog(engine) == 0
+
+
+def test_at_most_a_thousand_batches_are_read_ahead(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    for _ in range(1004):
+        engine.produce(P0, batch("a"))
+    windows = windows_read(monkeypatch)
+    for _ in range(2):
+        ack(engine, *engine.receive(SUBSCRIPTION, "c1", max_messages=1))
+    assert windows == [1, 1001]
+
+
+def test_what_is_too_large_to_be_remembered_is_as_far_as_it_fits(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    for text in "abcdef":
+        engine.produce(P0, batch(text * 1000))
+    ack(engine, *engine.receive(SUBSCRIPTION, "c1", max_messages=1))
+    monkeypatch.setattr(memory, "_LARGEST", 3500)
+    with asked(monkeypatch) as names:
+        for text in "bcdef":
+            [message] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+            assert texts([message]) == [text * 1000]
+            ack(engine, message)
+    reads = [number for number, name in enumerate(names) if name == "read_cursors"]
+    assert reads == [0, 7]  # before b, which comes with c and d; before e
+    assert backlog(engine) == 0
 
 
 _changes = pytest.mark.parametrize(

@@ -6,7 +6,8 @@
 -- ids of the transactions that wrote the rows.
 -- p_room > 0: also the entries with the next p_room offsets that may be due, up to the stable
 -- position, cut at about p_max_bytes, and the aborted transactions that meet them. p_ahead: so many
--- offsets more, as long as all of it has few bytes, for the calls that come after this one.
+-- offsets more, as long as they are of few entries and all of it has few bytes, for the calls that
+-- come after this one.
 DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint);
 DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint, bigint);
 CREATE OR REPLACE FUNCTION broker.read_cursors(
@@ -100,7 +101,7 @@ BEGIN
                     ORDER BY b.last_offset LIMIT 1
                 )
                 AND e.first_offset < window_upper
-                ORDER BY e.last_offset
+                ORDER BY e.last_offset LIMIT p_room + 1000
             ) e WHERE e.bytes_before = 0 OR e.bytes_before < CASE
                 WHEN e.first_offset < window_from + p_room THEN p_max_bytes
                 ELSE least(p_max_bytes, 65536) END;
