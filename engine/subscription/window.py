@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
+from engine.model.batch import CorruptBatch
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
 from engine.postgres.database import Session
@@ -90,4 +91,9 @@ class Window:
 
 
 def _size(entry: Entry) -> int:
-    return len(entry.body) + entry.size if entry.body else 0
+    if not entry.body:
+        return 0
+    try:
+        return len(entry.body) + entry.size
+    except CorruptBatch:
+        return len(entry.body)  # Whoever comes to it is refused; it may never be asked for.

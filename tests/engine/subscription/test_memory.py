@@ -15,6 +15,7 @@ from engine import Engine
 from engine.model.errors import (
     ConsumerBusy,
     PartitionUnavailable,
+    SegmentUnreadable,
     SubscriptionNotFound,
     TransactionConflict,
 )
@@ -189,6 +190,20 @@ def test_what_is_too_large_to_be_remembered_is_as_far_as_it_fits(
     reads = [number for number, name in enumerate(names) if name == "read_cursors"]
     assert reads == [0, 7]  # before b, which comes with c and d; before e
     assert backlog(engine) == 0
+
+
+def test_a_damaged_batch_that_is_read_ahead_withholds_nothing_else(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    for text in "abc":
+        engine.produce(P0, batch(text))
+    broker_sql(engine, "UPDATE broker.entry SET body = '\\x01ff' WHERE first_offset = 2")
+    for text in "ab":
+        [message] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+        assert texts([message]) == [text]
+        ack(engine, message)
+    with pytest.raises(SegmentUnreadable):
+        engine.receive(SUBSCRIPTION, "c1", max_messages=1)
 
 
 _changes = pytest.mark.parametrize(
