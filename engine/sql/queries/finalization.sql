@@ -71,15 +71,8 @@ UPDATE coordinator.coordinator SET recover_ended_at = clock_timestamp()
 WHERE tc_id = ANY (%(tc_ids)s::integer[])
 
 -- low_water_marks_of --
--- (lowest sequence that has not ended) - 1, or the highest issued when there is none. One snapshot:
--- the header of an issued id is always there with it.
-SELECT c.tc_id, coalesce(
-    (SELECT t.sequence FROM coordinator.transaction t
-        WHERE t.live_tc_id = c.tc_id
-        ORDER BY t.live_tc_id, t.sequence LIMIT 1),
-    c.next_sequence
-) - 1 AS low_water_mark
-FROM coordinator.coordinator c WHERE c.tc_id = ANY (%(tc_ids)s::integer[])
+-- See functions/coordinator/low_water_marks.sql.
+SELECT tc_id, low_water_mark FROM coordinator.low_water_marks(%(tc_ids)s::integer[])
 
 -- record_ends --
 -- See functions/coordinator/record_ends.sql.

@@ -1,6 +1,7 @@
 -- What ending transactions on a subscription begins with: all its cursors on this broker are locked, in
 -- the order of the partitions; then it is looked up which of the transactions have been ended before,
 -- how, and in which partitions they hold something. No row: there is no such subscription.
+-- Plans are kept whatever the arrays' lengths, as in coordinator.record_ends.
 CREATE OR REPLACE FUNCTION broker.open_ack_ends(
     p_topic bigint,
     p_name text,
@@ -9,7 +10,7 @@ CREATE OR REPLACE FUNCTION broker.open_ack_ends(
 ) RETURNS TABLE (
     subscription_id bigint, ended_tcs integer[], ended_sequences bigint[], ended_aborted boolean[],
     ended_messages bigint[], partition_ids bigint[]
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     SELECT s.subscription_id INTO subscription_id FROM broker.subscription s
         WHERE s.topic_id = p_topic AND s.name = p_name;
