@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,26 +163,6 @@ def test_who_finds_nobody_waiting_goes_on(
         queue.delete("celery")  # The worker has taken the message.
         tasks.finalize()
         assert (len(runs), queue.llen("celery")) == (5, 0)
-
-
-def test_a_run_is_followed_by_a_pause_for_each_of_its_ends_up_to_a_limit(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, valkey_url: str
-) -> None:
-    ends = [0, 1, 3, 500]
-    pauses: list[float] = []
-
-    def followed(self: Finalizer, *_: int, **__: object) -> Finalized:
-        ended = ends.pop(0)
-        if ends:
-            wake_finalizer(0)
-        return Finalized(ended=ended, waiting=0)
-
-    monkeypatch.setattr(Finalizer, "finalize", followed)
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append)
-    monkeypatch.setattr(tasks, "time", clock)
-    wake_finalizer(0)
-    tasks.finalize()
-    assert pauses == [0.0, 0.002, 0.006, 0.01]
 
 
 def test_all_coordinators_that_were_woken_are_served_in_one_run(

@@ -28,10 +28,6 @@ _ROUNDS = 20
 #: How long a finalizer waits for the next wake-up before it lets its process go: a message costs
 #: more than a run.
 _LINGER_SECONDS = 0.1
-#: After a run it waits a moment for each end that was in it, up to a limit: where many come, the
-#: next run, which costs little more for many than for one, has more of them.
-_PAUSE_SECONDS_EACH = 0.002
-_LONGEST_PAUSE_SECONDS = 0.01
 #: It gives way when other tasks have waited for so long, which no other process then takes, and
 #: at the latest after so long, because a worker that is told to stop waits for it. Whoever gives
 #: way holds up all ends until the queue is empty.
@@ -73,11 +69,10 @@ def finalize() -> None:
         taken = wakeup.take(turn, wait=_LINGER_SECONDS)
         if taken.tc_ids:
             try:
-                ended = _finalize(taken.tc_ids)
+                _finalize(taken.tc_ids)
             except BaseException:
                 wakeup.leave(turn)  # The sweep does what this run has taken.
                 raise
-            time.sleep(min(ended * _PAUSE_SECONDS_EACH, _LONGEST_PAUSE_SECONDS))
         elif wakeup.leave(turn):
             return
         if taken.superseded:
@@ -90,24 +85,23 @@ def finalize() -> None:
             return
 
 
-def _finalize(tc_ids: Collection[int]) -> int:
+def _finalize(tc_ids: Collection[int]) -> None:
     """What stops the run of one coordinator must not stop those of the others; the next sweep tries
     that one again. A run that was full is followed by another, unless all of it waits: what has not
-    been tried comes first, so there is nothing else. Answers how many transactions have ended."""
-    ended = 0
+    been tried comes first, so there is nothing else."""
     try:
         for _ in range(_ROUNDS):
             done = engine().finalizer.finalize(*tc_ids, limit=_BATCH, worker=_worker())
-            ended += done.ended
             if not done.ended or done.ended + done.waiting < _BATCH:
-                break
+                return
     except CoordinatorUnavailable:
         raise
     except EngineError as error:
         if len(tc_ids) > 1:
-            return ended + sum(_finalize((tc_id,)) for tc_id in tc_ids)
-        _log.warning("finalize failed", tc_ids=tc_ids, code=error.code, error=error.message)
-    return ended
+            for tc_id in tc_ids:
+                _finalize((tc_id,))
+        else:
+            _log.warning("finalize failed", tc_ids=tc_ids, code=error.code, error=error.message)
 
 
 @app.task(name="txnconsole.sweep")
