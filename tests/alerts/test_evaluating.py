@@ -289,6 +289,7 @@ def test_a_silence_of_workers_counts_for_an_evaluation_that_is_under_way(
 ) -> None:
     rule_of(Kind.WORKER_SILENT)
     webhook()
+    Evaluation.objects.update(at=Now())
     evaluate(engine)
     pass_time(31)
     silence_while_measuring(monkeypatch, objects_matching="workers")

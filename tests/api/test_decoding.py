@@ -359,7 +359,7 @@ def test_a_refused_value_of_an_enum_is_answered_with_those_that_it_takes(
          "OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED"),
         (root.send("POST", MESSAGES, msgspec.msgpack.encode({"messages": [
             {"payload": b"x", "payload_encoding": "hex"}]}), content_type="application/msgpack"),
-         "bytes"),
+         "bytes, utf-8"),
     ]  # fmt: skip
     for answer, values in refused:
         assert answer.is_problem(400, "InvalidRequest")

@@ -12,12 +12,11 @@ from engine.coordinator.answers import Answer
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.coordinator.joining import Joining
-from engine.coordinator.statements import LOW_WATER_MARKS
 from engine.model.errors import InvalidTxnStatus
 from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from tests.checker.museum.planting import Bug, function, prepared, python, query
+from tests.checker.museum.planting import Bug, function, python, query
 from tests.engine.support import sql
 
 
@@ -184,7 +183,7 @@ COORDINATORS = (
     Bug(
         "low water mark one too high",
         "the lowest open transaction is taken for ended",
-        prepared(LOW_WATER_MARKS, (") - 1 AS low_water_mark", ") AS low_water_mark")),
+        function("low_water_marks", ("    ) - 1\n", "    )\n"), kind="coordinator"),
     ),
     Bug(
         "a snapshot that is older than its position",
