@@ -175,10 +175,8 @@ def test_a_broker_that_is_gone_leaves_the_answer_open(engine: Engine) -> None:
     assert {p.broker for p in found.participants if p.says is Says.UNAVAILABLE} == {down}
 
 
-@pytest.mark.parametrize("away", [0, 1])
-def test_a_subscription_deleted_by_force_between_its_brokers_ends_and_made_anew_is_another(
-    engine: Engine, away: int
-) -> None:
+def with_acknowledgements(engine: Engine) -> TxnID:
+    """A transaction that has acknowledged a message on either of a subscription's brokers."""
     make_topic(engine, partitions=2)
     subscribe(engine)
     for partition in (P0, P1):
@@ -186,6 +184,14 @@ def test_a_subscription_deleted_by_force_between_its_brokers_ends_and_made_anew_
     messages = engine.receive(SUBSCRIPTION, "c1")
     txn = open_txn(engine)
     engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in messages], txn_id=txn)
+    return txn
+
+
+@pytest.mark.parametrize("away", [0, 1])
+def test_a_subscription_deleted_by_force_between_its_brokers_ends_and_made_anew_is_another(
+    engine: Engine, away: int
+) -> None:
+    txn = with_acknowledgements(engine)
     engine.coordinator.end(txn, COMMIT)
     with unreachable(engine, engine.topics.get(TOPIC).brokers[away]):
         finalize(engine)
@@ -202,13 +208,7 @@ def test_a_subscription_deleted_by_force_between_its_brokers_ends_and_made_anew_
 def test_a_subscription_deleted_by_force_is_gone_also_where_its_record_is_left(
     engine: Engine, action: TxnAction
 ) -> None:
-    make_topic(engine, partitions=2)
-    subscribe(engine)
-    for partition in (P0, P1):
-        engine.produce(partition, batch("in"))
-    messages = engine.receive(SUBSCRIPTION, "c1")
-    txn = open_txn(engine)
-    engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in messages], txn_id=txn)
+    txn = with_acknowledgements(engine)
     away = engine.topics.get(TOPIC).brokers[1]
     with unreachable(engine, away), pytest.raises(PartitionUnavailable):
         engine.subscriptions.delete(SUBSCRIPTION, force=True)
