@@ -96,11 +96,12 @@ def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[Partici
         for part, said in found
     ]
     # So are a subscription's, as soon as its home has deleted it; other brokers follow.
-    stands = {
-        part.subscription: reading.has_subscription(part.subscription)
+    disagreeing = {
+        part.subscription
         for part, said in found
         if said.discords and isinstance(part, SubscriptionParticipant)
     }
+    stands = {name: reading.has_subscription(name) for name in disagreeing}
     return [_of_home(said, stands) for _, said in found]
 
 
