@@ -8,13 +8,14 @@ from engine import Engine
 from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import Orders, begin, finish, produce
+from txnconsole.access.payloads import EVERYTHING
 from txnconsole.console.log_window import MAX_ENDED, merged, read_window
 
 pytestmark = pytest.mark.django_db
 
 
 def test_a_window_holds_every_kind_of_entry_with_its_state(orders: Orders, engine: Engine) -> None:
-    window = read_window(engine, orders.partition, at=None)
+    window = read_window(engine, orders.partition, at=None, sight=EVERYTHING)
     assert [entry[:3] for entry in window["entries"]] == [
         [0, "m", None],
         [1, "m", str(orders.committed)],
@@ -37,7 +38,9 @@ def test_a_window_holds_every_kind_of_entry_with_its_state(orders: Orders, engin
 
 
 def test_an_empty_partition_has_an_empty_window(orders: Orders, engine: Engine) -> None:
-    window = read_window(engine, PartitionName(orders.partition.topic, 1), at=None)
+    window = read_window(
+        engine, PartitionName(orders.partition.topic, 1), at=None, sight=EVERYTHING
+    )
     assert window["entries"] == []
     assert (window["base"], window["summary"]["last"]) == (0, -1)
 
@@ -48,7 +51,7 @@ def test_past_the_stable_position_the_outcome_is_known_before_readers_get_it(
     later = begin(engine)
     produce(engine, orders.partition, "later", txn_id=later)
     finish(engine, later, TxnAction.COMMIT)
-    window = read_window(engine, orders.partition, at=None)
+    window = read_window(engine, orders.partition, at=None, sight=EVERYTHING)
     assert window["txns"][str(later)][0] == "COMMITTED"
     assert window["summary"]["stable"] == 4
 
@@ -58,7 +61,7 @@ def test_the_row_of_the_stable_position_is_read_too_when_the_end_is_far(
 ) -> None:
     for _ in range(10):
         produce(engine, orders.partition, *(str(number) for number in range(64)))
-    window = read_window(engine, orders.partition, at=None)
+    window = read_window(engine, orders.partition, at=None, sight=EVERYTHING)
     offsets = [entry[0] for entry in window["entries"]]
     assert window["base"] == 320
     assert window["pinned"]
@@ -69,7 +72,7 @@ def test_the_row_of_the_stable_position_is_read_too_when_the_end_is_far(
 def test_a_window_can_stand_around_any_offset(orders: Orders, engine: Engine) -> None:
     for _ in range(20):
         produce(engine, orders.partition, *(str(number) for number in range(64)))
-    window = read_window(engine, orders.partition, at=300)
+    window = read_window(engine, orders.partition, at=300, sight=EVERYTHING)
     assert window["base"] == 192
     assert window["at"] == 300
     assert not window["pinned"]
@@ -77,7 +80,7 @@ def test_a_window_can_stand_around_any_offset(orders: Orders, engine: Engine) ->
 
 
 def test_an_offset_past_the_end_shows_the_end(orders: Orders, engine: Engine) -> None:
-    window = read_window(engine, orders.partition, at=10**17)
+    window = read_window(engine, orders.partition, at=10**17, sight=EVERYTHING)
     assert window["base"] == 0
     assert len(window["entries"]) == 8
 
@@ -94,7 +97,7 @@ def test_what_ended_in_a_window_keeps_its_span_however_much_has_ended_after_it(
         later = begin(engine)
         produce(engine, orders.partition, "later", txn_id=later)
         finish(engine, later, TxnAction.COMMIT)
-    window = read_window(engine, orders.partition, at=137)
+    window = read_window(engine, orders.partition, at=137, sight=EVERYTHING)
     assert window["base"] == 64
     assert window["txns"][str(long)][:3] == ["COMMITTED", 8, 137]
     assert str(later) not in window["txns"]

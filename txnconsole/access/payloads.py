@@ -2,7 +2,8 @@
 
 Consumers, operators and admins read everything. Viewers read payloads only of topics that match a
 pattern of ``TXNCONSOLE_VIEWER_PAYLOADS`` (none by default), and of whatever they read, what
-administrators' rules (:mod:`txnconsole.access.masking`) leave of it, keys and properties too.
+administrators' rules (:mod:`txnconsole.access.masking`) leave of it, keys and properties too. Who
+may read no messages (producers) sees where they stand, and nothing of what producers have written.
 """
 
 from __future__ import annotations
@@ -33,19 +34,29 @@ class Sight:
 
 
 EVERYTHING = Sight(payloads=True)
+_NOTHING = Sight(
+    payloads=False,
+    rules=(Rule(Part.KEY, "", Effect.REMOVE), Rule(Part.PROPERTY, "*", Effect.REMOVE)),
+)
 
 
 def sight_of(principal: Principal, topic: TopicName) -> Sight:
     """What the principal may see of the topic's messages."""
     if principal.may(Permission.PAYLOAD_READ):
         return EVERYTHING
-    is_open = principal.may(Permission.MESSAGE_READ) and matches(
-        tuple(settings.TXNCONSOLE_VIEWER_PAYLOADS), str(topic)
-    )
-    return Sight(is_open, rules_of(topic))
+    if not principal.may(Permission.MESSAGE_READ):
+        return _NOTHING
+    is_open = matches(tuple(settings.TXNCONSOLE_VIEWER_PAYLOADS), str(topic))
+    return Sight(is_open, _rules_of(topic))
 
 
-def rules_of(topic: TopicName) -> tuple[Rule, ...]:
+def sight_in_common(topic: TopicName, *, reads_messages: bool) -> Sight:
+    """What all may see of the topic's messages who may read messages, or all others: for what is
+    made once and shown to many."""
+    return Sight(payloads=False, rules=_rules_of(topic)) if reads_messages else _NOTHING
+
+
+def _rules_of(topic: TopicName) -> tuple[Rule, ...]:
     """The rules whose patterns match the topic, in the order in which they were made."""
     return tuple(
         Rule(Part(one.part), one.name, Effect(one.effect))

@@ -8,7 +8,7 @@ marker) or ``a`` (abort marker); a transaction is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +17,8 @@ from engine.inspect.blockers import Blocker
 from engine.model.message import EntryKind, StoredMessage, Visibility
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
-from txnconsole.access.masking import Rule, key_shown
-from txnconsole.access.payloads import rules_of
+from txnconsole.access.masking import key_shown
+from txnconsole.access.payloads import Sight
 from txnconsole.console.live.feed import digest
 from txnconsole.console.plots import milliseconds
 
@@ -47,18 +47,25 @@ Entry = list[Any]
 Span = list[Any]
 
 
-def read_window(engine: Engine, partition: PartitionName, *, at: int | None) -> dict[str, Any]:
-    """The rows at the end of the log, or those around the offset ``at``.
+def read_window(
+    engine: Engine, partition: PartitionName, *, at: int | None, sight: Sight
+) -> dict[str, Any]:
+    """The rows at the end of the log, or those around the offset ``at``, as they may be seen.
 
     Raises:
         EngineError: the partition does not exist or its broker cannot be read.
     """
     status = engine.log.status(partition)
-    return window_of(engine, status, read_blockers(engine, status), at=at)
+    return window_of(engine, status, read_blockers(engine, status), at=at, sight=sight)
 
 
 def window_of(
-    engine: Engine, status: PartitionStatus, blockers: Iterable[Blocker], *, at: int | None
+    engine: Engine,
+    status: PartitionStatus,
+    blockers: Iterable[Blocker],
+    *,
+    at: int | None,
+    sight: Sight,
 ) -> dict[str, Any]:
     """As :func:`read_window`, by what has been read already. Entries past the status are left out:
     they come with the next frame.
@@ -76,7 +83,6 @@ def window_of(
         for message in read_entries(engine, status, start, number)
     ]
     ongoing = spans_of(blockers)
-    rules = rules_of(status.partition.topic)
     return {
         "seq": position_of(status, ongoing),
         "columns": COLUMNS,
@@ -84,7 +90,7 @@ def window_of(
         "base": base,
         "at": at,
         "pinned": at is None and fence + COLUMNS < base,
-        "entries": [packed(message, rules) for message in messages],
+        "entries": [packed(message, sight) for message in messages],
         "txns": _states(messages) | _ended(engine, status, base) | ongoing,
         "summary": summary_of(status),
         "history": read_history(engine, status.partition),
@@ -152,14 +158,14 @@ def read_history(engine: Engine, partition: PartitionName) -> list[list[int]]:
     return [[milliseconds(one.at), one.last_offset, one.stable_position] for one in samples]
 
 
-def packed(message: StoredMessage, rules: Sequence[Rule]) -> Entry:
-    """An entry in the form that the page reads. Frames are for every role: it has no payload, and
-    of the key what the topic's masking rules leave."""
+def packed(message: StoredMessage, sight: Sight) -> Entry:
+    """An entry in the form that the page reads. Frames are for many: it has no payload, and of the
+    key what the rules leave that they have in common."""
     return [
         message.offset,
         _KIND[message.kind],
         None if message.txn_id is None else str(message.txn_id),
-        key_shown(message.key, rules),
+        key_shown(message.key, sight.rules),
         milliseconds(message.publish_time),
         len(message.payload),
     ]

@@ -11,6 +11,7 @@ from engine.model.errors import TopicNotFound
 from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import TOPIC, Orders, begin, finish, produce
+from txnconsole.access.payloads import EVERYTHING
 from txnconsole.console.live import partition_feed
 from txnconsole.console.live.partition_feed import PartitionFeed
 from txnconsole.console.log_window import read_window
@@ -27,7 +28,7 @@ def change(feed: PartitionFeed) -> dict[str, Any]:
 @pytest.fixture
 def feed(orders: Orders) -> PartitionFeed:
     """A feed that has read once."""
-    made = PartitionFeed(orders.partition)
+    made = PartitionFeed(orders.partition, reads_messages=True)
     made.read()
     return made
 
@@ -39,9 +40,15 @@ def test_nothing_is_sent_while_nothing_changes(feed: PartitionFeed) -> None:
 def test_the_position_is_the_same_as_the_window_of_another_process(
     orders: Orders, engine: Engine
 ) -> None:
-    first, second = PartitionFeed(orders.partition), PartitionFeed(orders.partition)
+    first, second = (
+        PartitionFeed(orders.partition, reads_messages=True),
+        PartitionFeed(orders.partition, reads_messages=True),
+    )
     assert first.read().position == second.read().position
-    assert first.read().position == read_window(engine, orders.partition, at=None)["seq"]
+    assert (
+        first.read().position
+        == read_window(engine, orders.partition, at=None, sight=EVERYTHING)["seq"]
+    )
 
 
 def test_new_entries_come_once_from_the_offset_after_the_last(
@@ -97,7 +104,7 @@ def test_too_many_new_entries_ask_the_page_to_read_its_window(
 
 def test_a_partition_that_is_not_there_is_an_error(engine: Engine) -> None:
     with pytest.raises(TopicNotFound):
-        PartitionFeed(PartitionName(TOPIC, 0)).read()
+        PartitionFeed(PartitionName(TOPIC, 0), reads_messages=True).read()
 
 
 def test_a_busy_partition_tells_all_that_is_unfinished(

@@ -14,7 +14,10 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from tests.console.conftest import TOPIC, begin, signed_in
 from txnconsole.access.models import MaskingRule
+from txnconsole.access.principal import Principal
+from txnconsole.access.roles import Role
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console.live.channels import channel_named
 from txnconsole.console.live.partition_feed import PartitionFeed
 
 PARTITION = PartitionName(TOPIC, 0)
@@ -68,8 +71,40 @@ def test_an_operator_sees_all_of_it_but_on_the_strip(card: str, operator: Client
     assert KEY not in found[f"{LOG}/window"]
 
 
+def test_who_may_read_no_messages_sees_neither_keys_nor_properties(
+    card: str, engine: Engine
+) -> None:
+    """A producer, to whom REST refuses the fetch; its own transaction's page is no way round."""
+    producer = signed_in("producer", name="alice")
+    found = everything(producer, card)
+    assert "hidden from your role" in found[f"/transactions/{card}/messages"]
+    MaskingRule.objects.all().delete()
+    for address, text in (found | everything(producer, card)).items():
+        for secret in (NUMBER, KEY, TRACE, "tower", "Ada"):
+            assert secret not in text, address
+    entry = producer.get(f"{LOG}/entries/0").content.decode()
+    assert "Key, properties and payload are hidden from your role." in entry
+
+
+def test_frames_for_who_may_read_no_messages_have_no_keys(card: str, engine: Engine) -> None:
+    MaskingRule.objects.all().delete()
+    producer, viewer = (
+        Principal("ann", frozenset({role})) for role in (Role.PRODUCER, Role.VIEWER)
+    )
+    for principal, key in ((producer, None), (viewer, KEY)):
+        channel = channel_named(f"part:{PARTITION}", principal)
+        feed = channel.make_feed()
+        feed.read()
+        engine.produce(PARTITION, [NewMessage(payload=b"x", key=KEY)])
+        change = feed.read().change
+        assert change is not None
+        assert [entry[3] for entry in change["entries"]] == [key]
+        assert channel.may_be_heard_by(principal)
+    assert not channel.may_be_heard_by(producer)
+
+
 def test_frames_have_masked_keys(card: str, engine: Engine) -> None:
-    feed = PartitionFeed(PARTITION)
+    feed = PartitionFeed(PARTITION, reads_messages=True)
     feed.read()
     engine.produce(PARTITION, [NewMessage(payload=b"x", key=KEY)])
     change = feed.read().change

@@ -2,7 +2,7 @@
 ``job:<number>``, ``alerts``, ``audit``.
 
 Who may read only their own transactions gets ``txns`` and ``txn:<id>`` as channels of their own,
-which read no others (semantics §2).
+which read no others (semantics §2). Who may read no messages gets ``part:<name>`` without keys.
 """
 
 from __future__ import annotations
@@ -70,12 +70,24 @@ def channel_named(text: str, principal: Principal) -> Channel:
     if text in _SINGLE:
         return Channel(text, *_SINGLE[text])
     if kind == "part":
-        partition = PartitionName.parse(rest)
-        return Channel(f"part:{partition}", Permission.TOPIC_READ, lambda: PartitionFeed(partition))
+        return _of_partition(PartitionName.parse(rest), principal)
     if kind == "job" and rest.isascii() and rest.isdigit() and len(rest) < _MAX_DIGITS:
         job_id = int(rest)
         return Channel(f"job:{job_id}", Permission.JOB_READ, lambda: JobFeed(job_id))
     raise InvalidRequest(f"{text[:80]!r} is not a channel.", field="channel")
+
+
+def _of_partition(partition: PartitionName, principal: Principal) -> Channel:
+    """With the keys of messages, or without; never one channel for both."""
+    reads = principal.may(Permission.MESSAGE_READ)
+    permission, suffix = (
+        (Permission.MESSAGE_READ, "") if reads else (Permission.TOPIC_READ, " without keys")
+    )
+    return Channel(
+        f"part:{partition}{suffix}",
+        permission,
+        lambda: PartitionFeed(partition, reads_messages=reads),
+    )
 
 
 def _of_transactions(text: str, principal: Principal) -> Channel:

@@ -8,8 +8,7 @@ from typing import Any
 from engine import Engine
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
-from txnconsole.access.masking import Rule
-from txnconsole.access.payloads import rules_of
+from txnconsole.access.payloads import Sight, sight_in_common
 from txnconsole.console.live.feed import Reading
 from txnconsole.console.log_window import (
     packed,
@@ -32,15 +31,16 @@ class PartitionFeed:
 
     A frame says from which offset on it is complete (``from``). A page applies it when it knows
     everything below, also when it knows more; else it reads its window again. Ends of transactions
-    need no telling: their markers are among the entries.
+    need no telling: their markers are among the entries. Who hears it either reads messages or
+    does not: keys are for those who do.
     """
 
-    def __init__(self, partition: PartitionName) -> None:
-        self._partition = partition
+    def __init__(self, partition: PartitionName, *, reads_messages: bool) -> None:
+        self._partition, self._reads_messages = partition, reads_messages
         self._last: int | None = None
         self._position = ""
-        self._known_rules: tuple[Rule, ...] = ()
-        self._rules_until = 0.0
+        self._known_sight: Sight | None = None
+        self._sight_until = 0.0
 
     def read(self) -> Reading:
         """Look once.
@@ -63,12 +63,15 @@ class PartitionFeed:
             return {"from": status.last_offset + 1, "entries": []}
         start = self._last + 1
         new = read_entries(source, status, start, status.last_offset - self._last)
-        rules = self._rules()
-        return {"from": start, "entries": [packed(message, rules) for message in new]}
+        sight = self._sight()
+        return {"from": start, "entries": [packed(message, sight) for message in new]}
 
-    def _rules(self) -> tuple[Rule, ...]:
-        """What is masked of keys; asked again after :data:`RULES_HOLD_S`."""
-        if time.monotonic() >= self._rules_until:
-            self._known_rules = rules_of(self._partition.topic)
-            self._rules_until = time.monotonic() + RULES_HOLD_S
-        return self._known_rules
+    def _sight(self) -> Sight:
+        """What may be seen of keys; asked again after :data:`RULES_HOLD_S`."""
+        now = time.monotonic()
+        if self._known_sight is None or now >= self._sight_until:
+            self._known_sight = sight_in_common(
+                self._partition.topic, reads_messages=self._reads_messages
+            )
+            self._sight_until = now + RULES_HOLD_S
+        return self._known_sight

@@ -18,7 +18,7 @@ from engine.model.partition import PartitionStatus
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import Outcome
-from txnconsole.access.payloads import sight_of
+from txnconsole.access.payloads import Sight, sight_in_common, sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
 from txnconsole.console.log_window import read_blockers, read_window, window_of
@@ -50,12 +50,13 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     status = engine().log.status(partition)
     isolation = request.GET.get("iso", "rc")
     blockers = read_blockers(engine(), status)
-    seen = window_of(engine(), status, blockers, at=_offset(request))
+    at, sight = _offset(request), _sight_in_common(request, topic)
+    seen = window_of(engine(), status, blockers, at=at, sight=sight)
     context = frame(partition, "log", status) | {
         "channel": f"part:{partition}",
         "position": seen["seq"],
         "window": seen,
-        "at": _offset(request),
+        "at": at,
         "isolation": isolation if isolation in _ISOLATION else "rc",
         "segments": region(lambda: engine().log.segments(partition)).value or (),
         "ended": region(lambda: _ended_along(status)).value or "",
@@ -71,7 +72,8 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
 def window(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The rows that the page draws, as JSON, when it could not follow the stream."""
     partition = PartitionName(topic, number)
-    return JsonResponse(read_window(engine(), partition, at=_offset(request)))
+    sight = _sight_in_common(request, topic)
+    return JsonResponse(read_window(engine(), partition, at=_offset(request), sight=sight))
 
 
 @require_GET
@@ -95,6 +97,7 @@ def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -
         "entry": shown.message,
         "size": len(found.payload),
         "masked": shown.masked,
+        "reads_messages": request.principal.may(Permission.MESSAGE_READ),
         "payload": preview(shown.message.payload) if shown.payload else None,
     }
     return show(request, "console/entry.html", context, region="console/partials/entry.html")
@@ -105,6 +108,12 @@ def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -
 def figures(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The two charts without data: traces and axes, which the page fills."""
     return JsonResponse(figure_templates(), headers={"Cache-Control": "private, max-age=3600"})
+
+
+def _sight_in_common(request: ConsoleRequest, topic: TopicName) -> Sight:
+    """What the stream that goes on with the window shows too."""
+    reads_messages = request.principal.may(Permission.MESSAGE_READ)
+    return sight_in_common(topic, reads_messages=reads_messages)
 
 
 def _blocker(
