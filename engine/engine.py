@@ -25,7 +25,6 @@ from engine.coordinator.statements import FILES
 from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
-from engine.log.holders import Holders
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
 from engine.log.topics import Topics, once_more_when_made_anew
@@ -112,9 +111,7 @@ class Engine:
         self.finalizer = Finalizer(self._database, self.topics, self._brokers, recover)
         self.recovery = CoordinatorRecovery(self._database, self.coordinator, self.finalizer)
         records = Records(self._brokers)
-        self.subscriptions = Subscriptions(
-            self.topics, Holders(self._database), self._brokers, records, recover
-        )
+        self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
         shares = Shares(self.topics, self._brokers)
         cursors = Cursors(records, recover)
         leases = Leases(records, cursors)

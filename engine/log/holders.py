@@ -13,47 +13,38 @@ from engine.model.errors import TopicInUse
 from engine.model.topic import AbortedParticipation, Topic
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Row, Session
 
 _ABANDONED = "subscription deleted by force; this part is aborted"
 
 
-class Holders:
-    """What transactions have in subscriptions, as the coordinators' database knows it."""
+def abandoned(catalog: Session, topic: Topic, subscription: str) -> tuple[TxnID, ...]:
+    """The transactions, not ended yet, whose part in a subscription of that name has been aborted
+    by deleting it."""
+    rows = catalog.all("abandoned_txns", topic_id=topic.topic_id, subscription=subscription)
+    return tuple(txn_of(row) for row in rows)
 
-    def __init__(self, catalog: Database) -> None:
-        self._catalog = catalog
 
-    def abandoned(self, topic: Topic, subscription: str) -> tuple[TxnID, ...]:
-        """The transactions, not ended yet, whose part in a subscription of that name has been
-        aborted by deleting it."""
-        with self._catalog.session() as session:
-            rows = session.all("abandoned_txns", topic_id=topic.topic_id, subscription=subscription)
-        return tuple(txn_of(row) for row in rows)
+def abandon(catalog: Session, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
+    """Abort the part that transactions have in a subscription that is deleted; the rest of them
+    goes on."""
+    rows = catalog.all(
+        "abandon_subscription",
+        topic_id=topic.topic_id,
+        subscription=subscription,
+        error=_ABANDONED,
+    )
+    return participations(rows)
 
-    def abandon(self, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
-        """Abort the part that transactions have in a subscription, which is then deleted; the rest
-        of them goes on."""
-        with self._catalog.transaction() as session:
-            rows = session.all(
-                "abandon_subscription",
-                topic_id=topic.topic_id,
-                subscription=subscription,
-                error=_ABANDONED,
-            )
-        return participations(rows)
 
-    def require_unheld(self, topic: Topic, name: SubscriptionName) -> None:
-        """Check that no transaction that has not ended holds a subscription.
+def require_unheld(catalog: Session, topic: Topic, name: SubscriptionName) -> None:
+    """Check that no transaction that has not ended holds a subscription, as its coordinator knows.
 
-        Raises:
-            TopicInUse: names some that do.
-        """
-        with self._catalog.session() as session:
-            holders = session.all(
-                "subscription_in_use", topic_id=topic.topic_id, subscription=name.name
-            )
-        require_no_holders(name, holders)
+    Raises:
+        TopicInUse: names some that do.
+    """
+    holders = catalog.all("subscription_in_use", topic_id=topic.topic_id, subscription=name.name)
+    require_no_holders(name, holders)
 
 
 def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row]) -> None:

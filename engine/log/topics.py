@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -132,8 +132,27 @@ class Topics:
         if row is None:
             with self._lock:
                 self._known.pop(name, None)
-            raise TopicNotFound(f"There is no topic {name}; create it with PUT /topics/{name}.")
+            raise _no_topic(name)
         return self._remember(_topic(row))
+
+    @contextmanager
+    def held(self, name: TopicName, *, alone: bool) -> Iterator[tuple[Session, Topic]]:
+        """Keep a topic as it is in the catalog, with others who do so or ``alone``, until the block
+        ends; what the block does in the catalog counts from then on.
+
+        Raises:
+            TopicNotFound: there is none.
+        """
+        with self._catalog.transaction() as session:
+            row = session.one(
+                "hold_named" if alone else "share_named",
+                tenant=name.tenant,
+                namespace=name.namespace,
+                topic=name.topic,
+            )
+            if row is None:
+                raise _no_topic(name)
+            yield session, _topic(row)
 
     def has(self, name: TopicName, topic_id: int) -> bool:
         """Whether the topic of that name is the one with that id, and not one made since.
@@ -403,6 +422,10 @@ def _delete_all(session: Session, topic_id: int) -> None:
     session.all("lock_topic", topic_id=topic_id)
     session.all("lock_topic_cursors", topic_id=topic_id)
     session.run("delete_topic", topic_id=topic_id)
+
+
+def _no_topic(name: TopicName) -> TopicNotFound:
+    return TopicNotFound(f"There is no topic {name}; create it with PUT /topics/{name}.")
 
 
 def _topic(row: Row) -> Topic:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 
 from engine.log.brokers import Brokers, Location
-from engine.log.holders import Holders, require_no_holders
+from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
@@ -26,7 +27,7 @@ from engine.model.subscription import (
 )
 from engine.model.topic import AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database, Row
 from engine.subscription import backlog
 from engine.subscription.records import Records, Recover, ensure_cursors, held, make, settings_of
 from engine.subscription.state import pending_ack
@@ -34,18 +35,17 @@ from engine.subscription.state import pending_ack
 
 class Subscriptions:
     """Creates, finds, describes and deletes subscriptions; each has a record on every broker that
-    holds partitions of its topic."""
+    holds partitions of its topic. Its topic is kept as it is meanwhile, and none is made while one
+    is deleted (docs/decisions/0054)."""
 
     def __init__(
         self,
         topics: Topics,
-        holders: Holders,
         brokers: Brokers,
         records: Records,
         recover: Recover,
     ) -> None:
         self._topics = topics
-        self._holders = holders
         self._brokers = brokers
         self._records = records
         self._recover = recover
@@ -67,24 +67,21 @@ class Subscriptions:
             PartitionUnavailable: a broker cannot be reached; the same call again goes on.
         """
         self._check(name, settings)
-        topic = self._topics.get(name.topic, fresh=True)
-        home = self._records.home(topic)
-        fenced = self._holders.abandoned(topic, name.name)
-        row, created = make(
-            home,
-            topic,
-            name,
-            settings,
-            partitions_at_creation=topic.settings.partitions,
-            fenced=fenced,
-        )
-        if differing := differences(settings_of(row), settings, held_to):
-            message, data = conflict(name, differing)
-            raise SubscriptionConflict(message, differences=data)
-        # Who makes a topic grow looks for subscriptions afterwards; here it is the other way round.
-        topic = self._topics.get(name.topic, fresh=True)
-        for database in self._brokers.of_topic(topic):
-            if database is not home:
+        with self._topics.held(name.topic, alone=False) as (catalog, topic):
+            home, *others = self._brokers.of_topic(topic)
+            fenced = abandoned(catalog, topic, name.name)
+            row, created = make(
+                home,
+                topic,
+                name,
+                settings,
+                partitions_at_creation=topic.settings.partitions,
+                fenced=fenced,
+            )
+            if differing := differences(settings_of(row), settings, held_to):
+                message, data = conflict(name, differing)
+                raise SubscriptionConflict(message, differences=data)
+            for database in others:
                 make(
                     database,
                     topic,
@@ -261,8 +258,9 @@ class Subscriptions:
     def delete(
         self, name: SubscriptionName, *, force: bool = False
     ) -> tuple[AbortedParticipation, ...]:
-        """Delete a subscription on every broker. From its deletion at home on it is gone; what is
-        left of it elsewhere when a broker cannot be reached goes with the same call again.
+        """Delete a subscription on every broker, or on none. With ``force`` also while another
+        broker than its home is away: what it has of it goes with the same call again; so does what
+        a crash leaves at the very end.
 
         Returns:
             With ``force``, what transactions had in it: that part of them is aborted, the rest
@@ -270,21 +268,35 @@ class Subscriptions:
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
-            TopicInUse: a transaction that has not ended holds it, and ``force`` is not set. What is
-                acknowledged on another broker than its home after holders were looked for is
-                deleted with the rest: that part counts as done and says so.
+            TopicInUse: a transaction that has not ended holds it, and ``force`` is not set.
             PartitionUnavailable: a broker cannot be reached.
         """
-        topic = self._topics.get(name.topic, fresh=True)
-        home, *others = self._brokers.of_topic(topic)
-        if not force and _exists_on(home, topic, name):
-            self._holders.require_unheld(topic, name)
-        found = _delete_on(home, topic, name, unheld=not force)
-        parts = self._holders.abandon(topic, name.name) if force else ()
-        for database in others:
-            found = _delete_on(database, topic, name) or found
-        if not found:
-            raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
+        away: PartitionUnavailable | None = None
+        with (
+            self._topics.held(name.topic, alone=True) as (catalog, topic),
+            ExitStack() as deletions,
+        ):
+            home = self._records.home(topic)
+            found = False
+            # The last to begin is the first to end: it is never found at home and not elsewhere.
+            for database in reversed(self._brokers.of_topic(topic)):
+                try:
+                    here = _delete_on(database, topic, name, deletions, unheld=not force)
+                except PartitionUnavailable as error:
+                    if database is home or not force:
+                        raise
+                    away = error
+                else:
+                    found = here or found
+            if not found and away is None:
+                raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
+            # Who has acknowledged something has joined before; who does now waits, on every broker,
+            # and will find it gone.
+            if not force:
+                require_unheld(catalog, topic, name)
+            parts = abandon(catalog, topic, name.name) if force else ()
+        if away is not None:
+            raise away
         return parts
 
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
@@ -336,30 +348,30 @@ class Subscriptions:
             ], faults
 
 
-def _exists_on(database: Database, topic: Topic, name: SubscriptionName) -> bool:
-    with database.session() as session:
-        return bool(session.all("get_subscription", topic_id=topic.topic_id, name=name.name))
-
-
 def _delete_on(
-    database: Database, topic: Topic, name: SubscriptionName, *, unheld: bool = False
+    database: Database,
+    topic: Topic,
+    name: SubscriptionName,
+    deletions: ExitStack,
+    *,
+    unheld: bool,
 ) -> bool:
-    """Delete a subscription's record on one broker; whether it was there.
+    """Delete a subscription's record on one broker, for good once ``deletions`` end; whether it was
+    there.
 
     Raises:
         TopicInUse: it has to be ``unheld``, and a transaction has acknowledged something here.
     """
-
-    def work(session: Session) -> bool:
+    with ExitStack() as deletion:
+        session = deletion.enter_context(database.transaction())
         found = held(session, topic, name)
-        if found is None:
-            return False
-        key = {"subscription_id": found.subscription_id}
-        if unheld:
-            require_no_holders(name, session.all("all_pending_acks", **key))
-        return bool(session.all("delete_subscription", **key))
-
-    return database.retrying(work)
+        if found is not None:
+            key = {"subscription_id": found.subscription_id}
+            if unheld:
+                require_no_holders(name, session.all("all_pending_acks", **key))
+            session.run("delete_subscription", **key)
+        deletions.push(deletion.pop_all())
+    return found is not None
 
 
 def _unread(row: Row) -> Ranges:

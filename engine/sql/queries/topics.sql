@@ -18,6 +18,16 @@ WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
 -- it at once.
 SELECT * FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR NO KEY UPDATE
 
+-- hold_named --
+-- A topic as it stands, kept so, for one at a time: who deletes one of its subscriptions.
+SELECT * FROM coordinator.topic
+WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s FOR NO KEY UPDATE
+
+-- share_named --
+-- The same for many at a time: who makes one.
+SELECT * FROM coordinator.topic
+WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s FOR SHARE
+
 -- grow_topic --
 -- Compare-and-set on the brokers that were read.
 UPDATE coordinator.topic SET brokers = %(brokers)s

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ import pytest
 from engine import Engine
 from engine.model.errors import (
     InvalidTxnStatus,
+    SubscriptionNotFound,
     TopicInUse,
     TopicNotFound,
     TransactionConflict,
@@ -738,34 +740,137 @@ def test_who_joins_behind_a_deletion_does_not_join_what_is_gone(
     assert joined == [(topic.topic_id,)] * anew
 
 
-def _acknowledged_after_the_look(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, partition: PartitionName
-) -> TxnID:
-    """A transaction that acknowledges a message when a deletion has just looked for holders."""
+def beside(
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    database: Database,
+    call: Callable[[], object],
+    *,
+    after: bool = False,
+) -> list[Background]:
+    """Before or after a statement is asked for the first time, let a call begin that waits for a
+    lock."""
+    begun: list[Background] = []
+    ask = Session.all
+
+    def begin() -> None:
+        if not begun:
+            begun.append(Background(database, call))
+            begun[0].waits()
+
+    def begin_and_ask(session: Session, name: str, /, **params: object) -> Any:
+        if name == statement and not after:
+            begin()
+        found = ask(session, name, **params)
+        if name == statement and after:
+            begin()
+        return found
+
+    monkeypatch.setattr(Session, "all", begin_and_ask)
+    return begun
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("partition", [P0, P1])
+def test_who_acknowledges_while_a_subscription_is_deleted_prevents_it_or_finds_it_gone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, partition: PartitionName, after: bool
+) -> None:
+    """On any broker, before or after holders are looked for: nothing is answered as held and then
+    deleted."""
+    make_topic(engine, partitions=2)
     subscribe(engine)
     engine.produce(partition, batch("a"))
     [message] = engine.receive(SUBSCRIPTION, "c1")
     txn = open_txn(engine)
-    look = engine.subscriptions._holders.require_unheld
+    begun = beside(
+        monkeypatch,
+        "subscription_in_use",
+        engine.log.locate(partition).database,
+        lambda: engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn),
+        after=after,
+    )
+    if after:
+        engine.subscriptions.delete(SUBSCRIPTION)
+        with pytest.raises(SubscriptionNotFound):
+            begun[0].result()
+    else:
+        with pytest.raises(TopicInUse) as refused:
+            engine.subscriptions.delete(SUBSCRIPTION)
+        assert refused.value.data == {"holders": [str(txn)]}
+        begun[0].result()
+    commit(engine, txn)
+    taken = sum(part.acked_messages or 0 for part in engine.coordinator.get(txn).subscriptions)
+    assert taken == (0 if after else 1)
 
-    def acknowledged_then(*args: Any, **options: Any) -> None:
-        look(*args, **options)
-        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
 
-    monkeypatch.setattr(engine.subscriptions._holders, "require_unheld", acknowledged_then)
-    return txn
+@pytest.mark.parametrize("partition", [P0, P1])
+def test_a_subscription_on_any_broker_is_not_deleted_with_what_an_orphan_holds(
+    engine: Engine, partition: PartitionName
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(partition, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    orphan = TxnID(0, 4711)
+    engine._acks.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=orphan)
+    with pytest.raises(TopicInUse) as refused:
+        engine.subscriptions.delete(SUBSCRIPTION)
+    assert refused.value.data == {"holders": [str(orphan)]}
+    assert len(engine.subscriptions.describe(SUBSCRIPTION).partitions) == 2
 
 
-def test_a_subscription_is_not_deleted_with_what_is_acknowledged_after_it_was_looked_for(
+def test_one_made_anew_while_the_old_one_goes_by_force_takes_no_ack_of_who_held_that(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No end would reach it; and what is acknowledged in the new one stays so on every broker."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    txn = open_txn(engine)
+    first, second = (message.message_id for message in engine.receive(SUBSCRIPTION, "c1"))
+    engine.acknowledge(SUBSCRIPTION, "c1", [first], txn_id=txn)
+
+    def made_anew() -> None:
+        subscribe(engine)
+        received(engine)
+        engine.acknowledge(SUBSCRIPTION, "c1", [second])
+
+    begun = beside(monkeypatch, "abandon_subscription", engine._database, made_anew)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    begun[0].result()
+    with pytest.raises(InvalidTxnStatus):
+        engine.acknowledge(SUBSCRIPTION, "c1", [first], txn_id=txn)
+    cursors = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert [cursor.mark_delete_offset for cursor in cursors] == [-1, 0]
+    commit(engine, txn)
+    assert engine.inspect.check_invariants() == 0
+
+
+def test_a_topic_that_is_deleted_waits_for_who_makes_a_subscription_of_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    delete = partial(engine.topics.delete, TOPIC)
+    begun = beside(monkeypatch, "hold_topic_records", engine._database, delete)
+    subscribe(engine)
+    begun[0].result()
+    for database in engine._brokers:
+        assert sql(database, "SELECT FROM broker.subscription") == []
+    with pytest.raises(TopicNotFound):
+        subscribe(engine)
+
+
+def test_a_subscription_that_is_made_while_its_topic_grows_is_on_the_new_broker(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(engine)
-    txn = _acknowledged_after_the_look(engine, monkeypatch, P0)
-    with pytest.raises(TopicInUse) as refused:
-        engine.subscriptions.delete(SUBSCRIPTION)
-    assert refused.value.data == {"holders": [str(txn)]}
-    commit(engine, txn)
-    assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].mark_delete_offset == 0
+    grow = partial(make_topic, engine, partitions=2)
+    begun = beside(monkeypatch, "hold_topic_records", engine._database, grow)
+    subscribe(engine)
+    begun[0].result()
+    for database in engine._brokers:
+        assert len(sql(database, "SELECT FROM broker.subscription")) == 1
 
 
 @pytest.mark.parametrize("what", ["subscription", "topic"])
@@ -793,17 +898,6 @@ def test_a_deletion_waits_for_a_consumer_that_waits_for_nothing(engine: Engine, 
     deletion.result()
     assert sql(database, "SELECT FROM broker.subscription") == []
     assert sql(database, "SELECT FROM broker.dispatch") == []
-
-
-def test_what_is_acknowledged_on_another_broker_meanwhile_says_that_it_was_deleted(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_topic(engine, partitions=2)
-    txn = _acknowledged_after_the_look(engine, monkeypatch, P1)
-    assert engine.subscriptions.delete(SUBSCRIPTION) == ()
-    commit(engine, txn)
-    told = {each.last_error for each in engine.coordinator.get(txn).subscriptions}
-    assert told == {"deleted; counts as done"}
 
 
 def test_compaction_leaves_the_marker_that_has_become_the_end_of_the_sidecar_log_meanwhile(

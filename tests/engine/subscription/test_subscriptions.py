@@ -15,7 +15,6 @@ from engine.model.errors import (
     TopicNotFound,
 )
 from engine.model.subscription import InitialPosition, SubscriptionSettings
-from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription import ending, subscriptions
@@ -126,7 +125,7 @@ def test_deletion_that_a_crash_interrupted_leaves_nothing_to_a_new_one(engine: E
     assert received(engine) == ["0", "1"]
 
 
-def test_a_deletion_that_a_broker_was_away_for_is_finished_by_the_same_call(
+def test_a_deletion_by_force_that_a_broker_was_away_for_is_finished_by_the_same_call(
     engine: Engine,
 ) -> None:
     """What is left there would keep its messages from retention for ever."""
@@ -136,7 +135,7 @@ def test_a_deletion_that_a_broker_was_away_for_is_finished_by_the_same_call(
         unreachable(engine, engine.topics.get(TOPIC).brokers[1]),
         pytest.raises(PartitionUnavailable),
     ):
-        engine.subscriptions.delete(SUBSCRIPTION)
+        engine.subscriptions.delete(SUBSCRIPTION, force=True)
     with pytest.raises(SubscriptionNotFound):
         engine.subscriptions.get(SUBSCRIPTION)
     engine.subscriptions.delete(SUBSCRIPTION)
@@ -146,23 +145,23 @@ def test_a_deletion_that_a_broker_was_away_for_is_finished_by_the_same_call(
         engine.subscriptions.delete(SUBSCRIPTION)
 
 
-def test_one_whose_topic_is_deleted_while_it_is_made_leaves_nothing(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("broker", [0, 1])
+def test_without_force_nothing_is_deleted_while_a_broker_is_away(
+    engine: Engine, broker: int
 ) -> None:
-    make_topic(engine)
-    real = subscriptions.make
-
-    def deleted_meanwhile(*args: Any, **options: Any) -> Any:
-        engine.topics.delete(TOPIC)
-        return real(*args, **options)
-
-    monkeypatch.setattr(subscriptions, "make", deleted_meanwhile)
-    with pytest.raises(PartitionUnavailable):
-        subscribe(engine)
+    """It may hold what a transaction has acknowledged."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    with (
+        unreachable(engine, engine.topics.get(TOPIC).brokers[broker]),
+        pytest.raises(PartitionUnavailable),
+    ):
+        engine.subscriptions.delete(SUBSCRIPTION)
     for database in engine._brokers:
-        assert sql(database, "SELECT FROM broker.subscription") == []
-    with pytest.raises(TopicNotFound):
-        subscribe(engine)
+        assert len(sql(database, "SELECT FROM broker.subscription")) == 1
+    engine.subscriptions.delete(SUBSCRIPTION)
+    with pytest.raises(SubscriptionNotFound):
+        engine.subscriptions.get(SUBSCRIPTION)
 
 
 def test_one_that_is_deleted_while_it_is_told_of_an_end_counts_as_done(
@@ -203,23 +202,6 @@ def test_one_that_is_deleted_while_it_is_looked_at_is_refused_for_now(
         engine.subscriptions.describe(SUBSCRIPTION)
     with pytest.raises(SubscriptionNotFound):
         engine.subscriptions.describe(SUBSCRIPTION)
-
-
-def test_one_that_is_made_while_its_topic_grows_is_on_the_new_broker(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_topic(engine)
-    real = subscriptions.make
-
-    def grown_meanwhile(*args: Any, **options: Any) -> Any:
-        monkeypatch.undo()
-        engine.topics.create(TOPIC, TopicSettings(partitions=2))
-        return real(*args, **options)
-
-    monkeypatch.setattr(subscriptions, "make", grown_meanwhile)
-    subscribe(engine)
-    for database in engine._brokers:
-        assert len(sql(database, "SELECT FROM broker.subscription")) == 1
 
 
 def test_a_list_names_each_once(engine: Engine) -> None:
