@@ -257,6 +257,12 @@ def _moved_to(change: Change) -> int | None:
     return after.mark_delete if after != change.before.cursor else None
 
 
+def _acked(row: ReadRow) -> Ranges:
+    if row.acked is not None:
+        return row.acked
+    return Ranges(tuple(zip(row.acked_lowers or (), row.acked_uppers, strict=True)))
+
+
 def _state(row: ReadRow) -> State:
     pending = zip(
         row.pending_tcs or (),
@@ -282,7 +288,7 @@ def _state(row: ReadRow) -> State:
         log_start_offset=row.log_start_offset,
         open_ledger=row.open_ledger,
         open_since=row.open_since,
-        cursor=Cursor(mark_delete=row.mark_delete, acked=row.acked),
+        cursor=Cursor(mark_delete=row.mark_delete, acked=_acked(row)),
         pending=tuple(
             PendingAck(txn_id=TxnID(tc_id, sequence), ack_type=AckType(kind), ranges=ranges)
             for tc_id, sequence, kind, ranges in pending

@@ -40,7 +40,9 @@ class ReadRow(NamedTuple):
     open_since: int
     cursor_version: int
     mark_delete: int
-    acked: Ranges
+    acked: Ranges | None
+    acked_lowers: Sequence[int] | None
+    acked_uppers: Sequence[int]
     dead: Ranges | None
     dispatch_version: int | None
     state: bytes | None
@@ -104,7 +106,7 @@ READ = Prepared(
     [
         *(INT8, INT4, TEXT, BOOL, INT8, INT8),
         *(INT8, INT8, INT8),
-        *(INT8, INT8, INT8MULTIRANGE, INT8MULTIRANGE),
+        *(INT8, INT8, INT8MULTIRANGE, _INT8S, _INT8S, INT8MULTIRANGE),
         *(INT8, BYTEA),
         *(_INT4S, _INT8S, _TEXTS, _RANGES),
         *(_INT4S, _INT8S, _INT8S, _RANGES),

@@ -135,8 +135,8 @@ WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
 -- See functions/broker/read_cursors.sql.
 SELECT
     partition_id, number, buffer, online, stable_position, now_ms, log_start_offset, open_ledger,
-    open_since, cursor_version, mark_delete, acked, dead, dispatch_version, state, pending_tcs,
-    pending_sequences, pending_types, pending_ranges, tentative_tcs, tentative_sequences,
+    open_since, cursor_version, mark_delete, acked, acked_lowers, acked_uppers, dead,
+    dispatch_version, state, pending_tcs, pending_sequences, pending_types, pending_ranges, tentative_tcs, tentative_sequences,
     tentative_calls, tentative_ranges, window_from, window_upper, kinds::"char"[], first_offsets,
     last_offsets, ledger_ids, tcs, sequences, sequence_ids, publish_times, producer_names, bodies,
     aborted_tcs, aborted_sequences, aborted_firsts, aborted_lasts
