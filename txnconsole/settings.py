@@ -146,13 +146,10 @@ MIDDLEWARE = [
     "txnconsole.api.middleware.MetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
+    "txnconsole.console.sessions.SessionsMiddleware",
     "txnconsole.api.time_limit.time_limit",
 ]
 #: No page has a slash at its end, and /api/v1 without one is not there, as a problem document says.

@@ -75,3 +75,14 @@ def test_a_bad_token_is_not_made_good_by_a_session(browser: Client) -> None:
 def test_a_disabled_users_session_is_nobody(browser: Client) -> None:
     User.objects.filter(username="ann").update(is_active=False)
     assert browser.get("/api/v1/topics").status_code == 401
+
+
+def test_who_shows_a_token_may_browse_the_contract_too(browser: Client) -> None:
+    """The one page among the addresses of programs: made without what a session brings."""
+    answer = browser.get("/api/v1/docs", headers={"Authorization": "Bearer unknown"})
+    assert answer.status_code == 200
+
+
+def test_a_token_that_is_refused_is_not_made_up_for_by_a_session(browser: Client) -> None:
+    answer = browser.get("/api/v1/audit", headers={"Authorization": "Bearer unknown"})
+    assert answer.status_code == 401

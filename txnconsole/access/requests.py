@@ -9,6 +9,14 @@ from rest_framework.request import Request
 
 from txnconsole.access.principal import Principal
 
+_PROGRAMS = ("/api/", "/admin/")
+
+
+def is_a_programs(request: HttpRequest) -> bool:
+    """Whether it asks an address of programs and says itself who it is from, by a header that alone
+    decides (:class:`txnconsole.access.authentication.TokenAuthentication`)."""
+    return bool(request.META.get("HTTP_AUTHORIZATION")) and request.path.startswith(_PROGRAMS)
+
 
 def django_request(request: Request) -> HttpRequest:
     """Django's own request, which DRF wraps."""
