@@ -38,6 +38,14 @@ def _pack(caller: Caller, body: object, **headers: str) -> Answer:
     )
 
 
+def test_every_answer_tells_what_its_address_takes_and_that_its_form_is_negotiated(
+    program: Caller, topic: str
+) -> None:
+    for answer in (program.get(MESSAGES), program.post(MESSAGES, {}), program.delete(MESSAGES)):
+        assert answer.headers["Allow"] == "GET, POST, HEAD"
+        assert answer.headers["Vary"] == "Accept"
+
+
 def test_a_batch_is_produced_at_contiguous_offsets_and_fetched_whole(
     program: Caller, topic: str
 ) -> None:

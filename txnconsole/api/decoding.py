@@ -112,6 +112,8 @@ class QueryDecoder(Generic[S]):
         self._times_or_offsets = frozenset(
             name for name in self._times if "int" in str(types[name])
         )
+        #: Of a call that has no parameters; the same for all, since there is nothing in it.
+        self._nothing = None if types else kind()
 
     def decode(self, request: HttpRequest) -> S:
         """Read the request's query string.
@@ -120,6 +122,8 @@ class QueryDecoder(Generic[S]):
             InvalidRequest: a parameter is unknown, missing, malformed or given twice.
         """
         query = request.GET if request.META.get("QUERY_STRING") else _NO_QUERY
+        if self._nothing is not None and not query:
+            return self._nothing
         values: dict[str, str | list[str]] = {}
         for name, given in query.lists():
             if name in self._lists:

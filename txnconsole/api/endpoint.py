@@ -136,10 +136,13 @@ class Endpoint(APIView):
         raise PermissionDenied(why)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **path: Any) -> Any:
-        answer = super().finalize_response(request, response, *args, **path)
-        if answer.status_code != HTTPStatus.UNAUTHORIZED:
-            tell_rate(request, answer)
-        return answer
+        """Add what is said of the address and of the caller's rate. The framework's own way looks
+        for a ``Vary`` to add to; no operation's answer brings one."""
+        for name, text in self.headers.items():
+            response.headers[name] = text
+        if response.status_code != HTTPStatus.UNAUTHORIZED:
+            tell_rate(request, response)
+        return response
 
     def allow_topic(self, topic: TopicName) -> None:
         """Let the request go on if the caller may touch the topic.

@@ -97,8 +97,8 @@ def tell_rate(request: Request, response: HttpResponseBase) -> None:
     """Say in the answer's headers how many requests are allowed a second, and left at once."""
     taken = django_request(request).META.get(_TAKEN)
     if taken is not None:
-        response["RateLimit-Limit"] = str(int(_rate.per_second))
-        response["RateLimit-Remaining"] = str(taken.left)
+        response.headers["RateLimit-Limit"] = str(int(_rate.per_second))
+        response.headers["RateLimit-Remaining"] = str(taken.left)
 
 
 def _name(request: Request) -> str:
