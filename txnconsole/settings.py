@@ -271,7 +271,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A caller that wakes a worker must not wait long for a queue that is gone.
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1, "socket_timeout": 5}
 CELERY_BEAT_SCHEDULE = SCHEDULE
-CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # In memory: a restart may run a task early.
+CELERY_BEAT_SCHEDULER = "txnconsole.workers.scheduler:IntervalScheduler"
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
 # A worker takes tasks of both queues; `--queues` leaves it one, so that jobs have a machine of
