@@ -28,6 +28,7 @@ from tests.engine.support import (
     abort,
     autovacuum_off,
     batch,
+    commit,
     make_topic,
     open_txn,
     sql,
@@ -664,3 +665,44 @@ def _blocks_of_an_end(location: Location, sequence: int) -> int:
     )
     plan = row[0][0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+#: What fence and samples know of the log's beginning.
+_OF_BEFORE = (
+    """
+    INSERT INTO broker.ended_txn
+    SELECT %s, 1, g, true, 0, NULL, NULL, 0 FROM generate_series(1, 5000) g
+    """,
+    """
+    INSERT INTO broker.position_sample
+    SELECT %s, now() - g * interval '1 second', 0, 0 FROM generate_series(1, 5000) g
+    """,
+)
+
+
+def test_a_step_of_a_truncation_reads_of_fence_and_samples_what_it_cuts(engine: Engine) -> None:
+    make_topic(engine)
+    open_txn(engine)  # so that the fence forgets nothing
+    for _ in range(3):
+        txn = open_txn(engine)
+        engine.produce(P0, batch("a"), txn_id=txn)
+        commit(engine, txn)
+    location = engine.log.locate(P0)
+    for fill in _OF_BEFORE:
+        sql(location.database, fill, location.partition_id)
+    sql(location.database, "ANALYZE broker.ended_txn, broker.position_sample")
+    engine.partitions.take_offline(P0, reason="test")
+    step: dict[str, object] = {"partition_id": location.partition_id, "limit": 2, "held_too": False}
+    with connected(location.database) as session, undone(session):
+        session.one("truncate", **step, offset=0, end=None)
+        before = counters(session)
+        cut = session.one("truncate", **step, offset=0, end=4)
+        after = counters(session)
+        [fence] = session._connection.execute(
+            "SELECT array_agg(marker_offset) AS markers FROM broker.ended_txn WHERE tc_id = 0"
+        ).fetchall()
+    assert cut is not None
+    assert (cut.result, cut.next_offset, cut.entries) == ("truncated", 2, 2)
+    assert fence.markers == [1]
+    for table in ("ended_txn", "position_sample"):
+        assert after[table][1] - before[table][1] <= 2, table

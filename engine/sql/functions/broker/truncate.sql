@@ -80,6 +80,19 @@ BEGIN
     entries := 0;
     IF next_offset >= head.next_offset THEN RETURN; END IF;
 
+    -- The fence forgets the ends whose markers are cut: looked up by these, since it may remember many
+    -- more. OFFSET 0 keeps it a look-up for each.
+    IF settings.buffer = 'marker' THEN
+        DELETE FROM broker.ended_txn e WHERE e.ctid = ANY (ARRAY(
+            SELECT f.ctid FROM broker.entry m, LATERAL (
+                SELECT t.ctid FROM broker.ended_txn t
+                WHERE t.partition_id = p_partition AND t.tc_id = m.tc_id AND t.sequence = m.sequence
+                AND t.marker_offset >= truncate.next_offset OFFSET 0
+            ) f
+            WHERE m.partition_id = p_partition AND m.last_offset >= truncate.next_offset
+            AND m.kind <> 'D'
+        ));
+    END IF;
     DELETE FROM broker.entry e
         WHERE e.partition_id = p_partition AND e.last_offset >= truncate.next_offset;
     GET DIAGNOSTICS entries = ROW_COUNT;
@@ -93,13 +106,13 @@ BEGIN
         WHERE i.partition_id = p_partition AND i.last_offset >= truncate.next_offset;
     DELETE FROM broker.snapshot s
         WHERE s.partition_id = p_partition AND s.position >= truncate.next_offset;
-    DELETE FROM broker.ended_txn e
-        WHERE e.partition_id = p_partition AND e.marker_offset >= truncate.next_offset
-        AND settings.buffer = 'marker';
     DELETE FROM broker.producer p
         WHERE p.partition_id = p_partition AND p.last_offset >= truncate.next_offset;
-    DELETE FROM broker.position_sample s
-        WHERE s.partition_id = p_partition AND s.last_offset >= truncate.next_offset;
+    -- The first step lets go all samples of what is to be cut: none are taken in between.
+    IF p_end IS NULL THEN
+        DELETE FROM broker.position_sample s
+            WHERE s.partition_id = p_partition AND s.last_offset >= cut;
+    END IF;
 
     -- A new ledger: no message id that was ever given out may name another message.
     DELETE FROM broker.segment s
