@@ -354,6 +354,18 @@ def test_a_group_is_ended_once_and_as_one(program: Caller) -> None:
     assert fenced.is_problem(409, "ProducerFenced")
 
 
+def test_a_group_takes_as_many_as_a_large_job_has_tasks_and_no_more(program: Caller) -> None:
+    own = program.open()
+    unknown = [f"0:{10**15 + number}" for number in range(9_999)]
+    full = {"group": "sink/3", "guard": "q", "commit": [own], "abort": unknown}
+    assert program.post("/transactions/end-group", full).is_problem(404, "TransactionNotFound")
+    more = full | {"abort": [*unknown, "0:1"]}
+    refused = program.post("/transactions/end-group", more)
+    assert refused.is_problem(400, "InvalidRequest")
+    assert "10000" in refused.json["detail"]
+    assert program.get(f"/transactions/{own}").json["status"] == "OPEN"
+
+
 def test_a_group_with_a_transaction_that_cannot_go_along_ends_nothing(program: Caller) -> None:
     good, ended = program.open(), program.open()
     program.post(f"/transactions/{ended}/abort")

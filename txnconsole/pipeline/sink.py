@@ -27,7 +27,7 @@ from txnconsole.pipeline.outgoing import Collector, Outgoing
 from txnconsole.pipeline.subscription import Claim
 
 #: The contract's limit for one group; a sink that has left more is tidied up in several batches.
-_GROUP_TRANSACTIONS = 1000
+_GROUP_TRANSACTIONS = 10_000
 
 _log = structlog.get_logger(__name__)
 
@@ -181,7 +181,7 @@ def commit(
         f"{sink.name}/{batch.number}",
         guard=batch.guard,
         commit=sorted(winners),
-        abort=sorted(losers)[:_GROUP_TRANSACTIONS],
+        abort=sorted(losers)[: max(_GROUP_TRANSACTIONS - len(winners), 0)],
     )
     if ended.duplicate:
         # What is open was not in the decision; when only its answer was lost, nothing is.
