@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.conftest import Caller
 from txnconsole.audit.models import AuditEntry
+from txnconsole.jobs import bulk_abort as jobs
 from txnconsole.jobs import driving
 from txnconsole.jobs.models import Job
 
@@ -61,6 +62,21 @@ def test_another_count_is_a_conflict_that_tells_it_and_starts_nothing(
     assert (newest.action, newest.result) == ("transaction.bulk_abort", "CountChanged")
 
 
+def test_more_than_one_job_takes_is_too_large_however_many_are_expected(
+    program: Caller, as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.open(client="batch")
+    operator = as_role("operator")
+    fewer = bulk_abort(operator, 10_001, client="batch")
+    assert fewer.is_problem(409, "CountChanged")
+    assert fewer.json["count"] == 1
+    program.open(client="batch")
+    monkeypatch.setattr(jobs, "MAX_TRANSACTIONS", 1)
+    refused = bulk_abort(operator, 2, client="batch")
+    assert refused.is_problem(413, "PayloadTooLarge")
+    assert refused.json["limit"] == 1
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -68,7 +84,7 @@ def test_another_count_is_a_conflict_that_tells_it_and_starts_nothing(
         ({"filter": {}, "expected_count": 1}, "reason"),
         ({"filter": {}, "reason": " ", "expected_count": 1}, "reason"),
         ({"filter": {}, "reason": "x"}, "expected_count"),
-        ({"filter": {}, "reason": "x", "expected_count": 10_001}, "expected_count"),
+        ({"filter": {}, "reason": "x", "expected_count": -1}, "expected_count"),
         ({"filter": {"odd": 1}, "reason": "x", "expected_count": 1}, "filter.odd"),
         ({"filter": {"limit": 1}, "reason": "x", "expected_count": 1}, "filter.limit"),
         (

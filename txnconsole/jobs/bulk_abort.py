@@ -36,7 +36,8 @@ BULK_ABORT = "bulk_abort"
 MAX_TRANSACTIONS = 10_000
 
 _OBJECT = "transaction:"
-_PAGE = 500
+#: As many headers as a page looks at: a smaller one would have most of them looked at again.
+_PAGE = 5000
 
 
 def matching(

@@ -8,6 +8,7 @@ import msgspec
 
 from engine.model.moment import time_text
 from txnconsole.api.structs.fields import (
+    INT64_MAX,
     Answer,
     Body,
     Name,
@@ -18,7 +19,6 @@ from txnconsole.api.structs.fields import (
     optional_time,
 )
 from txnconsole.api.structs.transactions import FilterTransactions
-from txnconsole.jobs.bulk_abort import MAX_TRANSACTIONS
 from txnconsole.jobs.models import Job as StoredJob
 from txnconsole.jobs.models import JobItem as StoredItem
 from txnconsole.runs.models import PipelineRun
@@ -35,7 +35,7 @@ class BulkAbort(Body):
 
     filter: FilterTransactions
     reason: Reason
-    expected_count: Annotated[int, msgspec.Meta(ge=0, le=MAX_TRANSACTIONS)]
+    expected_count: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
 
 class BulkAbortCount(Answer):
