@@ -85,10 +85,13 @@ class InBuffer(PulsarPartitionEndpoint, PulsarTxnEndpoint):
         summary="Pulsar: transactionInBufferStats",
     )
     def get(self, call: Call[None, NoQuery]) -> TransactionInBufferStats:
-        """What a partition's transaction buffer knows of a transaction."""
+        """What a partition's transaction buffer knows of a transaction. Of an archived one, which
+        names its partitions no more, `aborted` is its outcome."""
         transaction = engine().coordinator.get(self.txn_id)
         parts = [part for part in transaction.partitions if part.partition == self.partition]
-        aborted = any(part.state is ParticipantState.ABORTED for part in parts)
+        aborted = any(part.state is ParticipantState.ABORTED for part in parts) or (
+            transaction.archived and transaction.status is TxnStatus.ABORTED
+        )
         span = engine().log.span(self.partition, self.txn_id)
         start = None if span is None else position(self.partition, span.first_offset)
         return TransactionInBufferStats(start_position=start, aborted=aborted)
