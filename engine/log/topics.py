@@ -263,9 +263,11 @@ class Topics:
                 self._delete_on(broker, row.topic_id)
             except TimeLimitExceeded as error:
                 _told_to_wait(broker, error)
+                with self._catalog.session() as session:
+                    session.run("postpone_dropped_topic", topic_id=row.topic_id, broker=broker)
                 slow += 1
                 if slow == _SLOW:
-                    break  # it is the broker
+                    break  # it is the broker; the next sweep begins with the others
             except PartitionUnavailable as error:
                 _told_to_wait(broker, error)
                 break  # it is asked once, however much it still has

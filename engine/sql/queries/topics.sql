@@ -109,8 +109,14 @@ INSERT INTO coordinator.dropped_topic (topic_id, broker)
 SELECT DISTINCT topic_id, unnest(brokers) FROM gone
 
 -- dropped_topics --
+-- Those first that have not run out of time, or not for the longest time.
 SELECT topic_id, broker FROM coordinator.dropped_topic
-WHERE broker = %(broker)s ORDER BY topic_id LIMIT %(limit)s
+WHERE broker = %(broker)s ORDER BY tried_at NULLS FIRST, topic_id LIMIT %(limit)s
+
+-- postpone_dropped_topic --
+-- Its deletion has run out of time.
+UPDATE coordinator.dropped_topic SET tried_at = clock_timestamp()
+WHERE topic_id = %(topic_id)s AND broker = %(broker)s
 
 -- forget_dropped_topic --
 DELETE FROM coordinator.dropped_topic WHERE topic_id = %(topic_id)s AND broker = %(broker)s

@@ -238,6 +238,26 @@ def test_a_deletion_that_somebody_holds_up_delays_no_other(
     assert _waiting(engine) == []
 
 
+def test_deletions_that_are_held_up_again_and_again_come_after_the_others(
+    engine: Engine, databases: Databases
+) -> None:
+    """A sweep gives a broker up after two of them; the next one begins with those not tried."""
+    names = [TopicName("public", "default", name) for name in ("first", "second", "third")]
+    for name in names:
+        engine.topics.create(name, TopicSettings(partitions=2))
+    held = [engine.topics.get(name).topic_id for name in names[:2]]
+    with unreachable(engine, "broker-1"), unreachable(engine, "broker-2"):
+        for name in names:
+            engine.topics.delete(name)
+    urls = {f"broker-{number}": url for number, url in enumerate(databases.broker_urls, 1)}
+    impatient = Engine(databases.coordinator_url, urls, EngineSettings(statement_timeout_ms=200))
+    with psycopg.connect(urls["broker-1"]) as other:
+        other.execute("SELECT FROM broker.partition WHERE topic_id = ANY (%s) FOR UPDATE", (held,))
+        assert [impatient.topics.finish_deletions() for _ in range(2)] == [3, 1]
+        assert _waiting(engine) == [(topic_id, "broker-1") for topic_id in held]
+    impatient.close()
+
+
 def _waiting(engine: Engine) -> list[tuple[int, str]]:
     """Deletions that are not done yet."""
     rows = coordinator_sql(engine, "SELECT topic_id, broker FROM coordinator.dropped_topic")
