@@ -96,6 +96,25 @@ def test_silent_workers_are_told_when_nobody_can_have_written_it_down(
     assert admin.get("/alerts?state=resolved").json["items"] == []
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_pages_have_no_more_than_their_limit_while_workers_are_silent(
+    engine: Engine, admin: Caller, limit: int
+) -> None:
+    rule_of(Kind.WORKER_SILENT)
+    for name in ("a", "b"):
+        Rule.objects.create(name=name, kind="held_back", threshold=0, severity="info")
+    hold_back(engine)
+    look(engine, 2)
+    pass_time(100)
+    pages, cursor = [], ""
+    while cursor is not None:
+        answer = admin.get(f"/alerts?limit={limit}{cursor and f'&cursor={cursor}'}").json
+        pages.append([alert["kind"] for alert in answer["items"]])
+        cursor = answer["next_cursor"]
+    kinds = [str(Kind.WORKER_SILENT), str(Kind.HELD_BACK), str(Kind.HELD_BACK)]
+    assert pages == [kinds[at : at + limit] for at in range(0, 3, limit)]
+
+
 def test_prometheus_is_told_what_fires_and_how_old_that_is(engine: Engine, admin: Caller) -> None:
     rule = rule_of(Kind.HELD_BACK, threshold=0)
     quiet = Rule.objects.create(name="quiet", kind="overdue", threshold=1, severity="info")

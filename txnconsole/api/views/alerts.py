@@ -6,7 +6,7 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 from rest_framework.request import Request
 
-from engine.model.page import decode_number
+from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.requests import principal_of_request
 from txnconsole.access.roles import Permission
@@ -67,12 +67,21 @@ class Alerts(AlertEndpoint):
             alerts = alerts.filter(object=query.object)
         if query.cursor is not None:
             alerts = alerts.filter(id__lt=decode_number(query.cursor, least=1))
-        page, next_cursor = page_of(alerts[: query.limit + 1], query.limit, lambda each: each.pk)
+        unwritten = _unwritten(query)[: query.limit]
+        page, next_cursor = _page(alerts, query.limit - len(unwritten))
         return AlertPage(
-            items=[*_unwritten(query), *map(Alert.of, page)],
+            items=[*unwritten, *map(Alert.of, page)],
             next_cursor=next_cursor,
             evaluated_at=optional_time(reading.last_evaluation()),
         )
+
+
+def _page(alerts: QuerySet[StoredAlert], room: int) -> tuple[list[StoredAlert], str | None]:
+    """As many as there is room for; where that is none, the next page begins with the first."""
+    found = list(alerts[: room + 1])
+    if room == 0 and found:
+        return [], encode_cursor(found[0].pk + 1)
+    return page_of(found, room, lambda each: each.pk)
 
 
 def _unwritten(query: ListAlerts) -> list[Alert]:
