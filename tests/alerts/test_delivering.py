@@ -7,6 +7,7 @@ import hmac
 import json
 import logging
 import smtplib
+import socket
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -194,6 +195,23 @@ def test_a_receiver_that_does_not_answer_costs_its_time_limit_and_no_more(
     receiver.go_on.set()
     message.refresh_from_db()
     assert message.last_error.endswith("did not answer in time.")
+
+
+def test_a_name_that_nobody_tells_the_address_of_costs_the_time_limit_and_no_more(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.alerts.webhook._WHOLE_SECONDS", 0.05)
+    go_on = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: go_on.wait(60) and [])
+    message = queued(webhook(url=receiver.url))
+    try:
+        deliver()
+        assert not go_on.is_set()
+    finally:
+        go_on.set()
+    message.refresh_from_db()
+    assert message.last_error.endswith("did not answer in time.")
+    assert receiver.received == []
 
 
 def test_nothing_listens_there(receiver: Receiver) -> None:

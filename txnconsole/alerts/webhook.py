@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent.futures import Future
+from threading import Thread
 
 import httpx
 import msgspec
@@ -14,7 +17,8 @@ from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.models import Message
 from txnconsole.alerts.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
 
-#: Seconds of a whole attempt: a receiver that answers a byte at a time holds nobody up.
+#: Seconds of a whole attempt, the look-up of its name with it: a receiver that answers a byte at a
+#: time holds nobody up.
 _WHOLE_SECONDS = 10.0
 _TIMEOUT = httpx.Timeout(_WHOLE_SECONDS, connect=5.0)
 
@@ -30,10 +34,8 @@ def send(message: Message) -> None:
     """
     channel = message.channel
     target = Target.parse(channel.url)
-    try:
-        address = checked_address(target, private=settings.ALERTS_PRIVATE_ADDRESSES)
-    except Refused as error:
-        raise DeliveryFailed(str(error)) from error
+    until = time.monotonic() + _WHOLE_SECONDS
+    address = _address(target)
     timestamp = int(database_now().timestamp())
     body = msgspec.json.encode({"id": str(message.pk), **message.content})
     headers = {
@@ -45,9 +47,9 @@ def send(message: Message) -> None:
         SIGNATURE_HEADER: signature(channel.secret, timestamp, body),
     }
     try:
-        status = asyncio.run(_post(target, address, body, headers))
+        status = asyncio.run(_post(target, address, body, headers, until - time.monotonic()))
     except (httpx.TimeoutException, TimeoutError) as error:
-        raise DeliveryFailed(f"{target.shown} did not answer in time.") from error
+        raise _late(target) from error
     except httpx.HTTPError as error:
         raise DeliveryFailed(f"{target.shown}: {type(error).__name__}") from error
     if 300 <= status < 400:
@@ -56,10 +58,37 @@ def send(message: Message) -> None:
         raise DeliveryFailed(f"{target.shown} answered {status}.")
 
 
-async def _post(target: Target, address: str, body: bytes, headers: dict[str, str]) -> int:
+def _address(target: Target) -> str:
+    """An address of the target, looked up on a thread that is left to itself when it takes too
+    long: nothing else ends the system's look-up."""
+    answer: Future[str] = Future()
+
+    def look_up() -> None:
+        try:
+            private = settings.ALERTS_PRIVATE_ADDRESSES
+            answer.set_result(checked_address(target, private=private))
+        except Exception as error:
+            answer.set_exception(error)
+
+    Thread(target=look_up, name="webhook look-up", daemon=True).start()
+    try:
+        return answer.result(_WHOLE_SECONDS)
+    except TimeoutError as error:
+        raise _late(target) from error
+    except Refused as error:
+        raise DeliveryFailed(str(error)) from error
+
+
+def _late(target: Target) -> DeliveryFailed:
+    return DeliveryFailed(f"{target.shown} did not answer in time.")
+
+
+async def _post(
+    target: Target, address: str, body: bytes, headers: dict[str, str], seconds: float
+) -> int:
     """The status that one address of the target answers."""
     async with (
-        asyncio.timeout(_WHOLE_SECONDS),
+        asyncio.timeout(seconds),
         httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=_TIMEOUT) as client,
         client.stream(
             "POST",
