@@ -6,7 +6,6 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -85,17 +84,26 @@ class _Received:
     _opened: list[StoredMessage] | None = field(default=None, init=False)
 
     def messages(self) -> list[StoredMessage]:
-        """All of them; opened once."""
+        """All that can be read back; opened once.
+
+        Raises:
+            SegmentUnreadable: nothing can.
+        """
         if self._opened is None:
             self._opened = self._open()
         return self._opened
 
     def _open(self) -> list[StoredMessage]:
-        found = list(
-            chain.from_iterable(
-                piece.messages(self.state.number, self.files) for piece in self.pieces
-            )
-        )
+        found: list[StoredMessage] = []
+        unreadable: SegmentUnreadable | None = None
+        for piece in self.pieces:
+            try:
+                found.extend(piece.messages(self.state.number, self.files))
+            except SegmentUnreadable as error:
+                # It is on its way, like the others, and comes again when its time is over.
+                unreadable = error
+        if unreadable is not None and not found:
+            raise unreadable
         return [self._counted(each) for each in found] if self.state.dispatch.counts else found
 
     def _counted(self, message: StoredMessage) -> StoredMessage:

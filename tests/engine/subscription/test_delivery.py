@@ -20,6 +20,7 @@ from engine.model.errors import (
 )
 from engine.model.message import MessageID, NewMessage, StoredMessage
 from engine.model.ranges import Ranges
+from engine.model.subscription import SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
@@ -391,6 +392,22 @@ def test_a_batch_that_cannot_be_read_back_withholds_nothing_of_other_partitions(
     assert received(engine) == expected
     with pytest.raises(SegmentUnreadable):
         engine.log.fetch(P0)
+
+
+@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE])
+def test_a_batch_whose_content_cannot_be_read_back_withholds_nothing_that_comes_with_it(
+    engine: Engine, kind: SubscriptionType
+) -> None:
+    """Its header is good, so that it is noticed when all of it is on its way already."""
+    make_topic(engine)
+    subscribe(engine, type=kind)
+    for text in "abc":
+        engine.produce(P0, batch(text * 100))
+    broker_sql(engine, "UPDATE broker.entry SET body = substr(body, 1, 12) WHERE first_offset = 1")
+    assert received(engine) == ["a" * 100, "c" * 100]
+    assert received(engine) == []
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert cursor.delivered == {"c1": Ranges.of_offsets(range(3))}
 
 
 def test_a_receive_of_partitions_that_are_all_offline_is_refused(engine: Engine) -> None:
