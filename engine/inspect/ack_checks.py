@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.inspect.checks import EXAMPLES, Check
+from engine.inspect.checks import EXAMPLES, Check, evidence
 from engine.inspect.reading import View
+from engine.log.rows import txn_of
 from engine.model.cursor import Cursor
 from engine.model.ranges import Ranges
+from engine.model.subscription import AckOp
+from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Row
 from engine.subscription.pending_ack_log import told_otherwise
 
 
 def check_acks(view: View, budget: int) -> list[Check]:
-    """No message is in two transactions' pending acks, nor both deleted and pending; and the
-    pending-ack log tells the same pending acks."""
+    """No message is in two transactions' pending acks, nor both deleted and pending; the
+    pending-ack log tells the same pending acks; and the fence knows the ends that it tells of."""
     twice: list[dict[str, object]] = []
+    unfenced: list[dict[str, object]] = []
     untold: list[dict[str, object]] = []
     too_long: list[str] = []
     for row in view.all("cursors_of_partition", topic_id=view.topic_id):
@@ -30,8 +34,18 @@ def check_acks(view: View, budget: int) -> list[Check]:
             continue
         tentative = view.all("tentative_acks", **key)
         untold += [named | each for each in _untold(cursor, pending, steps, tentative)]
+        ends = view.all("unfenced_acks", **key, **id_lists(_ended(steps)))
+        unfenced += [named | evidence(each) for each in ends]
     subject = str(view.partition)
+    skipped = f"the log of {', '.join(too_long)} has more than {budget} steps" if too_long else None
     return [
+        Check(
+            invariant=2,
+            name="ack_fence",
+            subject=subject,
+            counter_examples=tuple(unfenced[:EXAMPLES]),
+            skipped=skipped,
+        ),
         Check(
             invariant=4,
             name="pending_once",
@@ -43,11 +57,14 @@ def check_acks(view: View, budget: int) -> list[Check]:
             name="pending_ack_log",
             subject=subject,
             counter_examples=tuple(untold[:EXAMPLES]),
-            skipped=f"the log of {', '.join(too_long)} has more than {budget} steps"
-            if too_long
-            else None,
+            skipped=skipped,
         ),
     ]
+
+
+def _ended(steps: list[Row]) -> set[TxnID]:
+    """Whose end the log tells of; what a refused call has given back is no end."""
+    return {txn_of(step) for step in steps if step.op != AckOp.ACK and step.call_id == 0}
 
 
 def _claimed_twice(cursor: Cursor, pending: list[Row]) -> Iterator[dict[str, object]]:

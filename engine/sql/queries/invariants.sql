@@ -210,9 +210,22 @@ WHERE c.partition_id = %(partition_id)s AND s.topic_id = %(topic_id)s ORDER BY c
 
 -- ack_steps --
 -- The pending-ack log of one subscription in one partition; a last row beyond the limit: too long.
-SELECT tc_id, sequence, op, ack_type, ranges FROM broker.pending_ack_log
+SELECT tc_id, sequence, op, ack_type, ranges, call_id FROM broker.pending_ack_log
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 ORDER BY log_id LIMIT %(limit)s
+
+-- unfenced_acks --
+-- Which of some transactions have not ended for a subscription, as its fence judges it.
+SELECT w.tc_id, w.sequence
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+WHERE NOT EXISTS (
+    SELECT FROM broker.ended_ack_txn e WHERE e.subscription_id = %(subscription_id)s
+    AND e.tc_id = w.tc_id AND e.sequence = w.sequence
+) AND NOT EXISTS (
+    SELECT FROM broker.ack_low_water_mark m WHERE m.subscription_id = %(subscription_id)s
+    AND m.tc_id = w.tc_id AND m.low_water_mark >= w.sequence
+)
+ORDER BY w.tc_id, w.sequence
 
 -- tentative_acks --
 SELECT tc_id, sequence, call_id, ranges FROM broker.tentative_ack

@@ -102,7 +102,7 @@ def test_all_invariants_hold_after_any_history(engine: Engine, steps: list[Step]
     partition.run(steps[len(steps) // 2 :])
     report = engine.inspect.invariants(partition.name)
     assert [one for one in report.checks if one.passed is not True] == []
-    assert len(report.checks) == 8
+    assert len(report.checks) == 9
 
 
 @settings(
@@ -127,7 +127,7 @@ def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
         engine._snapshots.sweep()
     with partition.location.database.session() as session:
         log = session.one("sidecar_log", partition_id=partition.location.partition_id)
-    assert len(report.checks) == (7 if log is None else 11)
+    assert len(report.checks) == (8 if log is None else 12)
 
 
 SIDECAR_DAMAGE = {
@@ -273,6 +273,10 @@ DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
     "a pending ack that its log does not tell": (
         on_broker("DELETE FROM broker.pending_ack_log WHERE op = 'ACK'"),
         {(4, "pending_ack_log")},
+    ),
+    "a fence that has forgotten an end of acknowledgements": (
+        on_broker("DELETE FROM broker.ended_ack_txn"),
+        {(2, "ack_fence")},
     ),
     "a low water mark over an open transaction": (
         on_broker("UPDATE broker.low_water_mark SET low_water_mark = 2"),

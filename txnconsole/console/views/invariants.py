@@ -22,6 +22,7 @@ PROMISES: Mapping[str, str] = {
     "stable_position": "The stable position is the first open offset less one and never moves back",
     "dense_offsets": "Offsets follow one another without a gap",
     "one_marker": "A transaction has one marker in a partition, and nothing after it",
+    "ack_fence": "A subscription refuses every transaction that has ended for it",
     "readable_is_decided": "Nothing undecided lies at or below the stable position",
     "index_rows": "The aborted-transaction index says what the markers say",
     "pending_once": "No two transactions hold the same message of a subscription",
