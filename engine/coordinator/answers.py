@@ -23,8 +23,8 @@ GONE = "deleted; counts as done"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One participant's result; ``row`` is its one of ``due_partitions`` or ``due_subscriptions``,
-    ``state`` None while it is still to be done."""
+    """One participant's result; ``row`` is its one of ``due_ends``, ``state`` None while it is
+    still to be done."""
 
     row: Row
     state: str | None

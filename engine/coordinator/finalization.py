@@ -24,24 +24,17 @@ from typing import Any
 import structlog
 
 from engine.buffer.ending import PartitionEnds, end_txns
-from engine.coordinator import figures
+from engine.coordinator import due, figures
 from engine.coordinator.answers import GONE, Answer, Answers
 from engine.coordinator.end_traces import EndTraces
-from engine.coordinator.statements import (
-    CONFIRMED_ACKS,
-    DUE_PARTITIONS,
-    DUE_SUBSCRIPTIONS,
-    LOW_WATER_MARKS,
-    DuePartition,
-    DueSubscription,
-)
+from engine.coordinator.statements import DuePartition, DueSubscription
 from engine.log.brokers import Brokers, Location
 from engine.log.rows import txn_of
 from engine.log.topics import Topics
 from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceeded
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import EndCommand, EndResult
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database, Row, Session
 from engine.subscription import ending
@@ -176,28 +169,22 @@ class Finalizer:
         back-off; the others are finished and readable. ``worker`` is shown as who did it.
         """
         with self._database.session() as session:
-            due = session.adhoc("due_txns", tc_ids=list(tc_ids), limit=limit)
-            if not due:
+            found = due.read(session, tc_ids, limit)
+            if not found.transactions:
                 return Finalized(ended=0, waiting=0)
-            found = sorted({row.tc_id for row in due})
-            self._note(session, found, worker)
-            of_due = id_lists(map(txn_of, due)).values()
-            partitions = list(map(DuePartition._make, session.ask(DUE_PARTITIONS, *of_due)))
-            shares = list(map(DueSubscription._make, session.ask(DUE_SUBSCRIPTIONS, *of_due)))
-            confirmed = confirmed_acks(session, *map(txn_of, due))
-            marks = dict(session.ask(LOW_WATER_MARKS, found))
-        commands = {txn_of(row): _command(row, confirmed) for row in due}
+            self._note(session, sorted(found.low_water_marks), worker)
+        commands = {txn_of(row): _command(row, found.confirmed) for row in found.transactions}
         orders = _Orders(
             commands=commands,
-            decided_at={txn_of(row): row.decided_at for row in due},
-            low_water_marks=marks,
-            traces=EndTraces(due, commands),
+            decided_at={txn_of(row): row.decided_at for row in found.transactions},
+            low_water_marks=found.low_water_marks,
+            traces=EndTraces(found.transactions, commands),
         )
         try:
-            ended = self._end_everywhere(partitions, shares, orders)
+            ended = self._end_everywhere(found.partitions, found.subscriptions, orders)
         finally:
             orders.traces.close()
-        return Finalized(ended=ended, waiting=len(due) - ended)
+        return Finalized(ended=ended, waiting=len(found.transactions) - ended)
 
     def _note(self, session: Session, tc_ids: Iterable[int], worker: str | None) -> None:
         """Say who finalizes which coordinators, at most once in a while."""
@@ -209,8 +196,8 @@ class Finalizer:
 
     def _end_everywhere(
         self,
-        partitions: list[DuePartition],
-        subscriptions: list[DueSubscription],
+        partitions: Sequence[DuePartition],
+        subscriptions: Sequence[DueSubscription],
         orders: _Orders,
     ) -> int:
         """Ask all brokers at once, and record what each has done when it answers, with those that
@@ -262,8 +249,8 @@ class Finalizer:
     def _end_on_broker(
         self,
         broker: str,
-        partitions: list[DuePartition],
-        subscriptions: list[DueSubscription],
+        partitions: Sequence[DuePartition],
+        subscriptions: Sequence[DueSubscription],
         orders: _Orders,
     ) -> Answers:
         """One SQL transaction on the broker; partition heads are locked before cursors."""
@@ -417,14 +404,6 @@ class Finalizer:
             told = [str(txn_id) for txn_id in ended[:_TOLD]]
             logger.info("transactions ended", transactions=len(ended), txn_ids=told)
         return len(ended)
-
-
-def confirmed_acks(session: Session, *txn_ids: TxnID) -> dict[TxnID, frozenset[int]]:
-    """The confirmed acknowledgement calls over several brokers of decided transactions."""
-    calls: dict[TxnID, set[int]] = defaultdict(set)
-    for tc_id, sequence, call_id in session.ask(CONFIRMED_ACKS, *id_lists(txn_ids).values()):
-        calls[TxnID(tc_id, sequence)].add(call_id)
-    return {txn_id: frozenset(found) for txn_id, found in calls.items()}
 
 
 def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:

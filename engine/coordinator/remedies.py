@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from engine.coordinator.coordinator import Coordinator
-from engine.coordinator.finalization import confirmed_acks
+from engine.coordinator.due import confirmed_acks
 from engine.log.brokers import Brokers
 from engine.model.errors import InvalidTxnStatus, TransactionNotFound
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName

@@ -63,8 +63,18 @@ class Header(NamedTuple):
     owner: str
 
 
+class DueTransaction(NamedTuple):
+    """A row of ``due_ends``: a decision that is to be carried out now."""
+
+    tc_id: int
+    sequence: int
+    status: str
+    decided_at: datetime
+    trace_parent: str | None
+
+
 class DuePartition(NamedTuple):
-    """A row of ``due_partitions``: a participant that has not carried out its transaction's end."""
+    """A row of ``due_ends``: a participant that has not carried out its transaction's end."""
 
     tc_id: int
     sequence: int
@@ -75,7 +85,7 @@ class DuePartition(NamedTuple):
 
 
 class DueSubscription(NamedTuple):
-    """A row of ``due_subscriptions``: the same of a subscription's share of a broker."""
+    """A row of ``due_ends``: the same of a subscription's share of a broker."""
 
     tc_id: int
     sequence: int
@@ -162,26 +172,17 @@ STATUSES = Prepared(
     _TXNS,
     [TEXT, TEXT],
 )
-DUE_PARTITIONS = Prepared(
-    "due_partitions",
-    queries("finalization")["due_partitions"],
-    _TXNS,
-    [INT4, INT8, INT8, TEXT, INT4, TEXT],
-)
-DUE_SUBSCRIPTIONS = Prepared(
-    "due_subscriptions",
-    queries("finalization")["due_subscriptions"],
-    _TXNS,
-    [INT4, INT8, INT8, TEXT, TEXT, TEXT],
+DUE_ENDS = Prepared(
+    "due_ends",
+    queries("finalization")["due_ends"],
+    {"tc_ids": _INT4S, "limit": INT4},
+    [
+        *(TEXT, INT4, INT8, TEXT, TIMESTAMPTZ, TEXT),
+        *(INT8, TEXT, INT4, TEXT, TEXT, INT8),
+    ],
 )
 CONFIRMED_ACKS = Prepared(
     "confirmed_acks", queries("coordinator")["confirmed_acks"], _TXNS, [INT4, INT8, INT8]
-)
-LOW_WATER_MARKS = Prepared(
-    "low_water_marks_of",
-    queries("finalization")["low_water_marks_of"],
-    {"tc_ids": _INT4S},
-    [INT4, INT8],
 )
 RECORD_ENDS = Prepared(
     "record_ends",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from engine.coordinator.finalization import confirmed_acks
+from engine.coordinator.due import confirmed_acks
 from engine.inspect.reading import Count, Reading, View, counted
 from engine.log.rows import txn_of
 from engine.model.cursor import unconfirmed

@@ -98,7 +98,7 @@ SELECT
     coalesce(extract(epoch FROM statement_timestamp() - (
         SELECT min(d.decided_at) FROM (
             SELECT decided_at FROM coordinator.transaction WHERE next_attempt_at IS NOT NULL
-            ORDER BY tc_id DESC, least(attempts, 1) DESC, next_attempt_at DESC LIMIT 10000
+            ORDER BY tc_id + 0 DESC, least(attempts, 1) DESC, next_attempt_at DESC LIMIT 10000
         ) d
     )), 0)::float8 AS oldest_decided_seconds
 

@@ -20,7 +20,7 @@ from engine.coordinator.listing import list_page
 from engine.log.brokers import Location
 from engine.model.topic import BufferKind
 from engine.model.transaction import TransactionFilter, TransactionOrder
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database, Session
 from tests.engine.support import (
     P0,
@@ -324,8 +324,8 @@ def on_coordinator() -> list[Hot]:
         Hot("decide_many", many, 4),
         Hot("expire_txns", {"limit": 1000}, 5, adhoc=True),
         Hot("due_coordinators", {}, 5, adhoc=True),
-        Hot("due_txns", {"tc_ids": [1, 2], "limit": 1000}, 10, adhoc=True),
-        Hot("low_water_marks_of", {"tc_ids": [1, 2]}, 10),
+        Hot("due_ends", {"tc_ids": [1, 2], "limit": 1000}, 10),
+        Hot("due_ends", {"tc_ids": [3], "limit": 1000}, 15),
         # Of 20 000 half have not ended; those that have are not looked at.
         Hot("live_of_coordinators", {}, 10_002),
         Hot("live_ages", {}, 5005),
@@ -339,8 +339,6 @@ def on_coordinator() -> list[Hot]:
         Hot("durations_by_owner", {"sample": 100, "limit": 5}, 105),
         Hot("live_txns", {"tc_id": -1, "sequence": -1, "limit": 5}, 8),
         Hot("recent_ends", {"seconds": 3600, "limit": 50}, 55),
-        Hot("due_partitions", {"tc_ids": [0], "sequences": [0]}, 5),
-        Hot("due_subscriptions", {"tc_ids": [0], "sequences": [0]}, 5),
         Hot("confirm_ack", key | {"call_id": 7}, 4),
         Hot("confirmed_acks", {"tc_ids": [0], "sequences": [0]}, 4),
         Hot("record_ends", _CONCLUDED, 5),
@@ -527,6 +525,9 @@ def test_the_coordinators_hot_statements_read_few_rows(
 ) -> None:
     make_topic(engine)
     engine.coordinator.add_partitions(open_txn(engine), [P0])
+    decided = open_txn(engine, tc_id=3)
+    engine.coordinator.add_partitions(decided, [P0])
+    engine.coordinator.end(decided, TxnAction.COMMIT)
     statements = on_coordinator()
     with connected(unvacuumed) as session:
         warm(session, statements)
@@ -539,6 +540,23 @@ def test_the_coordinators_hot_statements_read_few_rows(
         check(session, statements)
         with connected(unvacuumed) as fresh:
             check(fresh, statements)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("coordinator.due_ends", "coordinator.low_water_marks", "coordinator.record_ends"),
+        "broker.open_ack_ends",
+    ],
+)
+def test_what_a_run_of_the_finalizer_asks_keeps_its_plans(engine: Engine, function: str) -> None:
+    """PostgreSQL takes an array that it does not know for ten rows, and would plan each call anew
+    for the one or two that there are (docs/decisions/0042)."""
+    database = (
+        engine._database if function.startswith("coordinator") else engine._brokers.get("broker-1")
+    )
+    [row] = sql(database, "SELECT proconfig FROM pg_proc WHERE oid = %s::regproc", function)
+    assert row.proconfig == ["plan_cache_mode=force_generic_plan"]
 
 
 @pytest.mark.parametrize("known", _STATISTICS)

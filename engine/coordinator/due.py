@@ -1,0 +1,65 @@
+"""What a run of the finalizer has to carry out, as one call of the database answers it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.coordinator.statements import (
+    CONFIRMED_ACKS,
+    DUE_ENDS,
+    DuePartition,
+    DueSubscription,
+    DueTransaction,
+)
+from engine.model.txn_id import TxnID, id_lists
+from engine.postgres.database import Session
+
+Confirmed = Mapping[TxnID, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Decided transactions in the order in which to take them, and their participants that have
+    still to be asked.
+
+    ``confirmed``: the confirmed acknowledgement calls over several brokers; ``low_water_marks`` are
+    those of the transactions' coordinators, by coordinator.
+    """
+
+    transactions: Sequence[DueTransaction]
+    partitions: Sequence[DuePartition]
+    subscriptions: Sequence[DueSubscription]
+    confirmed: Confirmed
+    low_water_marks: Mapping[int, int]
+
+
+def read(session: Session, tc_ids: Sequence[int], limit: int) -> Due:
+    """What is due now at some coordinators, up to ``limit`` transactions: first what has not been
+    tried, in the order of decision, then repetitions."""
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for kind, *row in session.ask(DUE_ENDS, tc_ids, limit):
+        rows[kind].append(tuple(row))
+    return Due(
+        transactions=[DueTransaction._make(row[:5]) for row in rows["transaction"]],
+        partitions=[DuePartition._make((*row[:2], *row[5:8], row[9])) for row in rows["partition"]],
+        subscriptions=[
+            DueSubscription._make((*row[:2], *row[5:7], *row[8:10])) for row in rows["subscription"]
+        ],
+        confirmed=_calls((*row[:2], row[10]) for row in rows["confirmed"]),
+        low_water_marks={row[0]: row[10] for row in rows["mark"]},
+    )
+
+
+def confirmed_acks(session: Session, *txn_ids: TxnID) -> Confirmed:
+    """The confirmed acknowledgement calls over several brokers of decided transactions."""
+    return _calls(session.ask(CONFIRMED_ACKS, *id_lists(txn_ids).values()))
+
+
+def _calls(rows: Iterable[tuple[Any, ...]]) -> dict[TxnID, frozenset[int]]:
+    calls: dict[TxnID, set[int]] = defaultdict(set)
+    for tc_id, sequence, call_id in rows:
+        calls[TxnID(tc_id, sequence)].add(call_id)
+    return {txn_id: frozenset(found) for txn_id, found in calls.items()}
