@@ -12,6 +12,7 @@ from celery import current_app
 from django.conf import settings
 
 from txnconsole.queue import wakeup
+from txnconsole.queue.connection import connection
 from txnconsole.queue.wakeup import Taken, begin, leave, take, wake_finalizer
 
 
@@ -47,6 +48,19 @@ def test_who_comes_while_a_worker_is_at_it_sends_no_message(queue: redis.Redis) 
     wake_finalizer(3)
     assert queued(queue) == 0
     assert take(turn).tc_ids == (3,)
+
+
+def test_who_has_decided_sends_one_command(queue: redis.Redis) -> None:
+    """It is about to answer a commit. What a script does is no command of its caller."""
+    begin()
+    with queue.monitor() as monitor:
+        wake_finalizer(3)
+        connection().ping()
+        asked = [monitor.next_command()]
+        while asked[-1]["command"] != "PING":
+            asked.append(monitor.next_command())
+    sent = [each["command"].split()[0] for each in asked if each["client_type"] != "lua"]
+    assert sent == ["EVAL", "PING"]
 
 
 def test_a_worker_that_waits_is_woken_by_the_first_who_comes(queue: redis.Redis) -> None:
