@@ -119,15 +119,10 @@ def test_metadata_of_an_aborted_transaction_says_so_per_partition(
 
 @pytest.mark.parametrize("aborted", [True, False])
 def test_buffer_stats_of_what_has_been_archived_tell_whether_it_was_aborted(
-    engine: Engine,
-    tool: PulsarTool,
-    program: Caller,
-    open_txn: str,
-    finalize: Callable[[], None],
-    aborted: bool,
+    engine: Engine, tool: PulsarTool, program: Caller, open_txn: str, aborted: bool
 ) -> None:
     program.post(f"/transactions/{open_txn}/{'abort' if aborted else 'commit'}")
-    finalize()
+    finalize(engine)
     assert archive(engine) == 1
     in_buffer = tool.get(f"transactionInBufferStats/{_P0}/{bits(open_txn)}")
     assert in_buffer == {"startPosition": None, "aborted": aborted}
