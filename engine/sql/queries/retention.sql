@@ -21,8 +21,9 @@ SELECT broker.seal_segment(%(partition_id)s, %(ledger_id)s) AS sealed
 -- Sealed segments, oldest first, that are past the time limit or beyond the size limit, and wholly
 -- below the stable position and below what every subscription has acknowledged. Age and size only
 -- grow towards the start, so all before one may go as well. A subscription without a cursor here
--- has acknowledged nothing. What an operator has taken offline is left alone.
-WITH bound AS (
+-- has acknowledged nothing. What an operator has taken offline is left alone. The bound is asked once
+-- for a partition, else PostgreSQL asks it anew for each segment.
+WITH bound AS MATERIALIZED (
     SELECT p.partition_id, p.topic, p.number, p.retention_ms, p.retention_bytes,
         p.log_start_offset, l.segment_bytes,
         least(coalesce(l.first_ongoing_offset, l.next_offset) - 1, (

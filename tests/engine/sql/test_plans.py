@@ -596,6 +596,31 @@ def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(
             assert after[1] - before[1] <= allowed, (order, filter)
 
 
+def test_retention_asks_what_subscriptions_hold_once_however_many_segments_there_are(
+    engine: Engine,
+) -> None:
+    make_topic(engine, segment_max_messages=1, retention_ms=0)
+    for number in range(50):
+        engine.produce(P0, batch(str(number)))
+    subscribe(engine)
+    location = engine.log.locate(P0)
+    asked = {"partition_id": location.partition_id, "limit": 200}
+    with connected(location.database) as session, undone(session):
+        before = subscriptions_read(session)
+        session.all("expirable", **asked)
+        once = subscriptions_read(session) - before
+    stored = sql(location.database, "SELECT count(*) AS number FROM broker.subscription")
+    assert 0 < once <= stored[0].number
+
+
+def subscriptions_read(session: Session) -> int:
+    row = session._connection.execute(
+        "SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::bigint AS read"
+        " FROM pg_stat_xact_user_tables WHERE relname = 'subscription'"
+    ).fetchone()
+    return 0 if row is None else row.read
+
+
 @pytest.mark.parametrize("buffer", BufferKind)
 def test_an_end_does_not_walk_over_what_the_fence_has_forgotten(
     engine: Engine, buffer: BufferKind
