@@ -32,12 +32,18 @@ class Headers:
         return self._combined(txn_id)
 
     def _read(self, txn_ids: Sequence[TxnID]) -> Sequence[Header | None]:
-        if len(txn_ids) == 1:
-            found = self._database.ask(STATUS, txn_ids[0].tc_id, txn_ids[0].sequence)
-            return [Header(*found[0]) if found else None]
+        first, *others = dict.fromkeys(txn_ids)
+        if not others:
+            found = self._database.ask(STATUS, first.tc_id, first.sequence)
+            return [Header(*found[0]) if found else None] * len(txn_ids)
+        asked = [first, *others]
         rows = self._database.ask(
             STATUSES,
-            [txn_id.tc_id for txn_id in txn_ids],
-            [txn_id.sequence for txn_id in txn_ids],
+            [txn_id.tc_id for txn_id in asked],
+            [txn_id.sequence for txn_id in asked],
         )
-        return [None if row[0] is None else Header(*row) for row in rows]
+        headers = {
+            txn_id: None if row[0] is None else Header(*row)
+            for txn_id, row in zip(asked, rows, strict=True)
+        }
+        return [headers[txn_id] for txn_id in txn_ids]
