@@ -125,6 +125,7 @@ class Acknowledgements:
         shares = self._shares.of(name.topic, message_ids)
         places = [self._cursors.place(share.database, share.topic, name) for share in shares]
         if ack_type is AckType.CUMULATIVE and not places[0].has_one_consumer:
+            self._cursors.refreshed(places[0])  # which may be gone by now, or another
             raise InvalidRequest(
                 f"A {places[0].record.type} subscription takes INDIVIDUAL acknowledgements only;"
                 " CUMULATIVE ones need an EXCLUSIVE or FAILOVER subscription.",

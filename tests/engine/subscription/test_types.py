@@ -12,7 +12,7 @@ from engine import Engine
 from engine.model.errors import ConsumerBusy, SubscriptionNotFound
 from engine.model.key_shared import LOOKAHEAD, SLOTS, assignment
 from engine.model.message import NewMessage, StoredMessage
-from engine.model.subscription import SubscriptionType
+from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic_name import SubscriptionName
 from engine.subscription.memory import Memory
 from tests.engine.histories import Partition
@@ -402,6 +402,21 @@ def test_a_subscription_made_anew_knows_nothing_of_the_old_ones_turns(
     ack(engine, "c2", *messages)
     engine.leave(SUBSCRIPTION, "c2")
     assert engine.receive(SUBSCRIPTION, "c1") == ()
+
+
+def test_a_cumulative_ack_is_not_judged_by_the_type_of_a_subscription_that_was_deleted(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    subscribe(engine)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    up_to = [message.message_id]
+    engine.subscriptions.delete(SUBSCRIPTION)
+    with pytest.raises(SubscriptionNotFound):
+        engine.acknowledge(SUBSCRIPTION, "c1", up_to, ack_type=AckType.CUMULATIVE)
+    subscribe(engine, type=SubscriptionType.EXCLUSIVE)
+    engine.acknowledge(SUBSCRIPTION, "c1", up_to, ack_type=AckType.CUMULATIVE)
 
 
 def test_a_subscription_made_anew_may_be_of_another_type(engine: Engine) -> None:
