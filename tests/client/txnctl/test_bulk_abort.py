@@ -56,6 +56,21 @@ def test_no_is_an_answer_and_another_count_is_a_conflict(
     assert answered["progress"]["total"] == 3
 
 
+def test_those_opened_before_a_moment_alone_are_taken(
+    txnctl: Txnctl, stuck: tuple[str, list[str]]
+) -> None:
+    client, (first, second, third) = stuck
+    listed = txnctl("-o", "json", "transactions", "list", "--client", client).json
+    opened_at = {each["txn_id"]: each["opened_at"] for each in listed}
+    between = ("--opened-after", opened_at[second], "--opened-before", opened_at[third])
+    found = txnctl("-o", "json", "transactions", "list", "--client", client, *between).json
+    assert [each["txn_id"] for each in found] == [second]
+    until = ("--client", client, "--opened-before", opened_at[second], "--reason", "the oldest")
+    assert txnctl(*BULK, *until, "--yes").code == 0
+    outcomes = [txnctl("transactions", "outcome", each).out.strip() for each in (first, second)]
+    assert outcomes == ["ABORTED", "UNDECIDED"]
+
+
 def _jobs(txnctl: Txnctl) -> list[int]:
     """Which there are; those of other tests may still be on their way."""
     return [job["id"] for job in txnctl("-o", "json", "jobs", "list").json]

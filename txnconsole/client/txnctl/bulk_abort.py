@@ -8,7 +8,7 @@ import typer
 
 from txnconsole.client.txnctl.jobs import ITEMS, follow
 from txnconsole.client.txnctl.session import Json, Output, Session, Why, milliseconds, session_of
-from txnconsole.client.txnctl.transactions import LIST
+from txnconsole.client.txnctl.transactions import LIST, OpenedAfter, OpenedBefore
 
 _PATH = "/transactions/bulk-abort"
 _SHOWN = 10
@@ -27,6 +27,8 @@ def bulk_abort(
     coordinator: Annotated[int | None, typer.Option()] = None,
     min_age: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Past the deadline.")] = False,
+    opened_after: OpenedAfter = None,
+    opened_before: OpenedBefore = None,
     expect: Annotated[
         int | None, typer.Option(min=0, help="Abort only if there are exactly so many.")
     ] = None,
@@ -47,6 +49,8 @@ def bulk_abort(
         "topic": topic,
         "min_age_ms": milliseconds("--min-age", min_age),
         "overdue": overdue or None,
+        "opened_after": opened_after,
+        "opened_before": opened_before,
     }
     if not dry_run and not reason.strip():
         raise ValueError("Say why with --reason; the audit log keeps it.")
@@ -56,7 +60,10 @@ def bulk_abort(
         _tell(session, counted)
         return
     if not counted["within_limit"]:
-        raise ValueError(f"More than {counted['limit']} match, the most at once; narrow it down.")
+        raise ValueError(
+            f"More than {counted['limit']} match, the most at once; narrow it down, for instance to"
+            " the oldest with --opened-before."
+        )
     if counted["count"] == 0 and not expect and session.output is Output.TABLE:
         session.say("No transaction matches; there is nothing to abort.")
         return

@@ -14,6 +14,8 @@ app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=Tru
 
 TxnID = Annotated[str, typer.Argument(metavar="TXN_ID", help="<coordinator>:<sequence>, e.g. 3:42")]
 Limit = Annotated[int, typer.Option(min=1, help="Show so many at most.")]
+OpenedAfter = Annotated[str | None, typer.Option(help="RFC 3339.")]
+OpenedBefore = Annotated[str | None, typer.Option(help="RFC 3339.")]
 Reason = Annotated[str, typer.Option(help="Why; needed for another's transaction, and kept.")]
 
 LIST = (
@@ -109,6 +111,8 @@ def list_them(
     coordinator: Annotated[int | None, typer.Option()] = None,
     min_age: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Past the deadline.")] = False,
+    opened_after: OpenedAfter = None,
+    opened_before: OpenedBefore = None,
     order: Annotated[str, typer.Option(help="newest, oldest or overdue")] = "newest",
     limit: Limit = 50,
 ) -> None:
@@ -124,6 +128,8 @@ def list_them(
         coordinator_id=coordinator,
         min_age_ms=milliseconds("--min-age", min_age),
         overdue="true" if overdue else None,
+        opened_after=opened_after,
+        opened_before=opened_before,
         order=order,
     )
     session.show_rows(rows, LIST)
