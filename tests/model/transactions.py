@@ -91,12 +91,14 @@ class Transactions(World):
         self.equal("finalize", real, lambda: self.reference.finalize(tc_id, limit, away))
 
     def _due_in_order(self) -> None:
-        """Every back-off has passed; what was decided first is due first."""
+        """Every back-off has passed, and nothing counts as tried, which would come after the rest:
+        what was decided first is due first."""
         for rank, txn in enumerate(self.reference.coordinators.decided):
             coordinator_sql(
                 self.engine,
                 "UPDATE coordinator.transaction"
-                " SET next_attempt_at = timestamptz '2000-01-01' + %s * interval '1 s'"
+                " SET next_attempt_at = timestamptz '2000-01-01' + %s * interval '1 s',"
+                " attempts = 0"
                 " WHERE (tc_id, sequence) = (%s, %s)",
                 rank,
                 txn.txn_id.tc_id,
