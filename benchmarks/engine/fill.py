@@ -130,7 +130,7 @@ def fill_coordinator(
         "partition": partition.number,
         "broker": topic.brokers[partition.number],
     }
-    with psycopg.connect(urls["coordinator"]) as connection:
+    with _flushed(urls["coordinator"]) as connection:
         for statement in (_HEADERS, _PARTICIPANTS, _LOG):
             connection.execute(statement, counts)
         row = connection.execute(_IDS, counts).fetchone()
@@ -156,15 +156,21 @@ def fill_partition(
         "first": first,
         "body": _BODY,
     }
-    with psycopg.connect(urls[location.database.name]) as connection:
+    with _flushed(urls[location.database.name]) as connection:
         for statement in (_ENTRIES, _INDEX, _ENDED, _ONGOING, _HEAD):
             connection.execute(statement, counts)
     _settle(urls[location.database.name])
 
 
+def _flushed(url: str, *, autocommit: bool = False) -> psycopg.Connection:
+    """A connection whose commits are flushed, on a test's server too. A vacuum marks nothing as
+    visible to all whose commit, or that of a neighbour (the counts of other tables), is not."""
+    return psycopg.connect(url, autocommit=autocommit, options="-c synchronous_commit=on")
+
+
 def _settle(url: str) -> None:
     """What autovacuum and the checkpointer would do soon: what is measured next does not wait for
     the disk to take a gigabyte that was written at once."""
-    with psycopg.connect(url, autocommit=True) as connection:
+    with _flushed(url, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
         connection.execute("CHECKPOINT")

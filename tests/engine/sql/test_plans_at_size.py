@@ -7,16 +7,7 @@ import pytest
 from benchmarks.engine.fill import fill_coordinator, fill_partition
 from engine import Engine
 from tests.engine.sql.test_plans import check, connected, on_broker, on_coordinator, warm
-from tests.engine.support import (
-    P0,
-    SUBSCRIPTION,
-    autovacuum_off,
-    batch,
-    make_topic,
-    open_txn,
-    sql,
-    subscribe,
-)
+from tests.engine.support import P0, SUBSCRIPTION, batch, make_topic, open_txn, sql, subscribe
 
 
 @pytest.mark.deep
@@ -34,13 +25,7 @@ def test_the_hot_statements_read_few_rows_at_size(engine: Engine) -> None:
         (broker, on_broker(location.partition_id, row.subscription_id, topic_id)),
         (coordinator, on_coordinator()),
     )
-    # While another table is being counted, the vacuum below does not see what is visible to all.
-    with (
-        autovacuum_off(broker, "broker"),
-        autovacuum_off(coordinator, "coordinator"),
-        connected(broker) as kept_there,
-        connected(coordinator) as kept_here,
-    ):
+    with connected(broker) as kept_there, connected(coordinator) as kept_here:
         for session, (_, statements) in zip((kept_there, kept_here), on_both, strict=True):
             warm(session, statements)
         first = fill_coordinator(engine._urls, engine, P0, ended=80_000, open_txns=20_000)
