@@ -10,6 +10,7 @@ from typing import Any
 from engine.coordinator.statements import (
     CONFIRMED_ACKS,
     DUE_ENDS,
+    DueEnd,
     DuePartition,
     DueSubscription,
     DueTransaction,
@@ -39,17 +40,28 @@ class Due:
 def read(session: Session, tc_ids: Sequence[int], limit: int) -> Due:
     """What is due now at some coordinators, up to ``limit`` transactions: first what has not been
     tried, in the order of decision, then repetitions."""
-    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for kind, *row in session.ask(DUE_ENDS, tc_ids, limit):
-        rows[kind].append(tuple(row))
+    rows: dict[str, list[DueEnd]] = defaultdict(list)
+    for row in map(DueEnd._make, session.ask(DUE_ENDS, tc_ids, limit)):
+        rows[row.kind].append(row)
     return Due(
-        transactions=[DueTransaction._make(row[:5]) for row in rows["transaction"]],
-        partitions=[DuePartition._make((*row[:2], *row[5:8], row[9])) for row in rows["partition"]],
-        subscriptions=[
-            DueSubscription._make((*row[:2], *row[5:7], *row[8:10])) for row in rows["subscription"]
+        transactions=[
+            DueTransaction(row.tc_id, row.sequence, row.status, row.decided_at, row.trace_parent)
+            for row in rows["transaction"]
         ],
-        confirmed=_calls((*row[:2], row[10]) for row in rows["confirmed"]),
-        low_water_marks={row[0]: row[10] for row in rows["mark"]},
+        partitions=[
+            DuePartition(
+                row.tc_id, row.sequence, row.topic_id, row.topic, row.partition, row.broker
+            )
+            for row in rows["partition"]
+        ],
+        subscriptions=[
+            DueSubscription(
+                row.tc_id, row.sequence, row.topic_id, row.topic, row.subscription, row.broker
+            )
+            for row in rows["subscription"]
+        ],
+        confirmed=_calls((row.tc_id, row.sequence, row.number) for row in rows["confirmed"]),
+        low_water_marks={row.tc_id: row.number for row in rows["mark"]},
     )
 
 

@@ -63,6 +63,23 @@ class Header(NamedTuple):
     owner: str
 
 
+class DueEnd(NamedTuple):
+    """A row of ``due_ends``, of one kind or another; fields of other kinds are null."""
+
+    kind: str
+    tc_id: int
+    sequence: int
+    status: str
+    decided_at: datetime
+    trace_parent: str | None
+    topic_id: int
+    topic: str
+    partition: int
+    subscription: str
+    broker: str
+    number: int
+
+
 class DueTransaction(NamedTuple):
     """A row of ``due_ends``: a decision that is to be carried out now."""
 

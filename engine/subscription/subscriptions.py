@@ -292,9 +292,11 @@ class Subscriptions:
                 raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
             # Who has acknowledged something has joined before; who does now waits, on every broker,
             # and will find it gone.
-            if not force:
+            if force:
+                parts = abandon(catalog, topic, name.name)
+            else:
                 require_unheld(catalog, topic, name)
-            parts = abandon(catalog, topic, name.name) if force else ()
+                parts = ()
         if away is not None:
             raise away
         return parts

@@ -220,13 +220,7 @@ def test_what_a_deletion_left_on_a_broker_that_was_away_goes_with_the_sweep(
 def test_a_deletion_that_somebody_holds_up_delays_no_other(
     engine: Engine, databases: Databases
 ) -> None:
-    names = [TopicName("public", "default", name) for name in ("first", "second")]
-    for name in names:
-        engine.topics.create(name, TopicSettings(partitions=2))
-    first = engine.topics.get(names[0]).topic_id
-    with unreachable(engine, "broker-1"), unreachable(engine, "broker-2"):
-        for name in names:
-            engine.topics.delete(name)
+    first, _ = _deletions_to_finish(engine, "first", "second")
     urls = {f"broker-{number}": url for number, url in enumerate(databases.broker_urls, 1)}
     impatient = Engine(databases.coordinator_url, urls, EngineSettings(statement_timeout_ms=200))
     with psycopg.connect(urls["broker-1"]) as other:
@@ -242,13 +236,7 @@ def test_deletions_that_are_held_up_again_and_again_come_after_the_others(
     engine: Engine, databases: Databases
 ) -> None:
     """A sweep gives a broker up after two of them; the next one begins with those not tried."""
-    names = [TopicName("public", "default", name) for name in ("first", "second", "third")]
-    for name in names:
-        engine.topics.create(name, TopicSettings(partitions=2))
-    held = [engine.topics.get(name).topic_id for name in names[:2]]
-    with unreachable(engine, "broker-1"), unreachable(engine, "broker-2"):
-        for name in names:
-            engine.topics.delete(name)
+    *held, _ = _deletions_to_finish(engine, "first", "second", "third")
     urls = {f"broker-{number}": url for number, url in enumerate(databases.broker_urls, 1)}
     impatient = Engine(databases.coordinator_url, urls, EngineSettings(statement_timeout_ms=200))
     with psycopg.connect(urls["broker-1"]) as other:
@@ -256,6 +244,18 @@ def test_deletions_that_are_held_up_again_and_again_come_after_the_others(
         assert [impatient.topics.finish_deletions() for _ in range(2)] == [3, 1]
         assert _waiting(engine) == [(topic_id, "broker-1") for topic_id in held]
     impatient.close()
+
+
+def _deletions_to_finish(engine: Engine, *names: str) -> list[int]:
+    """Topics on both brokers, deleted while these are away; their ids."""
+    topics = [TopicName("public", "default", name) for name in names]
+    for topic in topics:
+        engine.topics.create(topic, TopicSettings(partitions=2))
+    ids = [engine.topics.get(topic).topic_id for topic in topics]
+    with unreachable(engine, "broker-1"), unreachable(engine, "broker-2"):
+        for topic in topics:
+            engine.topics.delete(topic)
+    return ids
 
 
 def _waiting(engine: Engine) -> list[tuple[int, str]]:
