@@ -81,6 +81,23 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
     )
 
 
+def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Place | None:
+    """The first entry that a transaction has open in a partition, or in its sidecar log, whether or
+    not its coordinator knows of it; None when it is not ongoing there.
+
+    Raises:
+        As :meth:`Reading.view`.
+    """
+    with reading.view(partition) as view:
+        found = view.session.one(
+            "first_open_entries",
+            **id_lists([txn_id]),
+            topic_ids=[view.topic_id],
+            numbers=[partition.number],
+        )
+    return None if found is None else _place(found)
+
+
 def _open_parts(
     transactions: Iterable[Transaction],
 ) -> dict[str, list[tuple[TxnID, PartitionParticipant | None]]]:

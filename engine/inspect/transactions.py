@@ -8,12 +8,13 @@ from engine.coordinator.coordinator import Coordinator
 from engine.inspect import contents, shares, timeouts
 from engine.inspect.contents import Contents
 from engine.inspect.lineage import Acknowledged, Lineage, acknowledged, lineage
-from engine.inspect.places import Places, places
+from engine.inspect.places import Place, Places, places, start
 from engine.inspect.reading import Reading
 from engine.inspect.shares import JointEffect, Share
 from engine.inspect.timeline import Timeline, timeline
 from engine.log.partition_log import PartitionLogs
 from engine.model.timeout_advice import Advice
+from engine.model.topic_name import PartitionName
 from engine.model.transaction import PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
@@ -46,6 +47,15 @@ class TransactionQuestions:
             CoordinatorUnavailable: its database cannot be reached.
         """
         return places(self._reading, self._database, txn_ids)
+
+    def start(self, partition: PartitionName, txn_id: TxnID) -> Place | None:
+        """The first entry that a transaction has open in a partition, or in its sidecar log; None
+        when it is not ongoing there.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable
+        """
+        return start(self._reading, partition, txn_id)
 
     def joint_effect(self, txn_ids: Iterable[TxnID]) -> JointEffect:
         """What aborting many transactions at once would move.

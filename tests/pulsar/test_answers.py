@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import Engine
-from engine.model.topic import TopicSettings
+from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from tests.api.conftest import TOPIC, Caller
@@ -134,6 +134,24 @@ def test_an_ongoing_transaction_has_a_start_position_in_its_buffer(
     ledger = _ledger(program)
     found = tool.get(f"transactionInBufferStats/{_P0}/{bits(open_txn)}")
     assert found == {"startPosition": f"{ledger}:1", "aborted": False}
+
+
+def test_in_a_sidecar_an_ongoing_transaction_starts_where_its_metadata_says(
+    tool: PulsarTool, program: Caller, engine: Engine
+) -> None:
+    """Its messages wait in a log of their own: no position in the partition's is one of theirs."""
+    settings = TopicSettings(partitions=1, buffer=BufferKind.SIDECAR)
+    engine.topics.create(TopicName.parse(TOPIC), settings)
+    program.produce("plain")
+    txn_id = program.open()
+    program.produce("a", "b", txn_id=txn_id)
+    produced = tool.get(f"transactionMetadata/{bits(txn_id)}")["producedPartitions"]
+    ledger, entry = produced[f"persistent://{_P0}"]["startPosition"].split(":")
+    assert (int(ledger) != _ledger(program), entry) == (True, "0")
+    assert tool.get(f"transactionInBufferStats/{_P0}/{bits(txn_id)}") == {
+        "startPosition": f"{ledger}:0",
+        "aborted": False,
+    }
 
 
 def test_buffer_stats_stand_still_at_the_first_open_transaction(

@@ -25,7 +25,6 @@ from txnconsole.pulsar.answers import (
 )
 from txnconsole.pulsar.endpoint import PulsarEndpoint, PulsarPartitionEndpoint, PulsarTxnEndpoint
 from txnconsole.pulsar.names import REASON, milliseconds, partition_text, txn_text
-from txnconsole.pulsar.positions import position
 from txnconsole.pulsar.queries import OfCoordinator
 
 _PENDING = (ParticipantState.PENDING,)
@@ -92,9 +91,8 @@ class InBuffer(PulsarPartitionEndpoint, PulsarTxnEndpoint):
         aborted = any(part.state is ParticipantState.ABORTED for part in parts) or (
             transaction.archived and transaction.status is TxnStatus.ABORTED
         )
-        span = engine().log.span(self.partition, self.txn_id)
-        start = None if span is None else position(self.partition, span.first_offset)
-        return TransactionInBufferStats(start_position=start, aborted=aborted)
+        start = engine().inspect.transactions.start(self.partition, self.txn_id)
+        return TransactionInBufferStats(start_position=_text(start), aborted=aborted)
 
 
 class Abort(PulsarTxnEndpoint):
