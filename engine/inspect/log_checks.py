@@ -25,11 +25,12 @@ def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int 
     span: Params = {"from_offset": start, "to_offset": last}
     bounded: Params = {**span, "log_start": view.head.log_start_offset}
     marks_here = view.buffer == "marker"
-    gaps, told, backwards, markers, *ends = view.together(
+    gaps, told, backwards, markers, damaged, *ends = view.together(
         ("gaps", bounded),
         ("head_and_ongoing", {}),
         ("samples_backwards", {}),
         ("odd_markers", span),
+        ("damaged_batches", span),
         *(_ends_in_markers(view, span, bounded) if marks_here else _ends_in_commits(span)),
     )
     holes = [evidence(row) for row in gaps]
@@ -46,6 +47,7 @@ def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int 
             position=resume,
         ),
         _check(view, 2, "one_marker", markers, resume),
+        _check(view, 3, "readable_batches", damaged, resume),
     ]
     if marks_here:
         checks.append(_check(view, 3, "readable_is_decided", undecided, resume))

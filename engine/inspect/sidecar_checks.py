@@ -37,9 +37,10 @@ def _check_rows(view: View, log: View, budget: int) -> list[Check]:
     span: Params = {"from_offset": 0, "to_offset": last}
     more = None if whole else f"more than {budget} entries; the oldest were looked at"
     subject = str(view.partition)
-    told, markers, odd, unindexed = log.together(
+    told, markers, damaged, odd, unindexed = log.together(
         ("head_and_ongoing", {}),
         ("odd_markers", span),
+        ("damaged_batches", span),
         ("odd_sidecar_rows", {**span, "home_id": view.partition_id}),
         ("unindexed_markers", span),
     )
@@ -55,6 +56,13 @@ def _check_rows(view: View, log: View, budget: int) -> list[Check]:
             name="sidecar_markers",
             subject=subject,
             counter_examples=_shown(markers),
+            skipped=more,
+        ),
+        Check(
+            invariant=3,
+            name="sidecar_batches",
+            subject=subject,
+            counter_examples=_shown(damaged),
             skipped=more,
         ),
         Check(

@@ -17,7 +17,7 @@ import msgspec
 
 from engine.log.entries import messages_of
 from engine.log.offloaded import OffloadedFiles
-from engine.model.errors import InvalidRequest
+from engine.model.errors import InvalidRequest, SegmentUnreadable
 from engine.model.message import MAX_OFFSET, StoredMessage
 from engine.model.read_position import ReadPosition
 from engine.postgres.database import Row
@@ -30,7 +30,12 @@ def in_committed_order(
     start: ReadPosition,
     max_messages: int,
 ) -> tuple[tuple[StoredMessage, ...], ReadPosition]:
-    """At most ``max_messages`` messages, and where the next fetch goes on."""
+    """At most ``max_messages`` messages, and where the next fetch goes on: before what cannot be
+    read back, if anything comes before it.
+
+    Raises:
+        SegmentUnreadable: the first of them cannot be read back.
+    """
     *entries, end = rows
     messages: list[StoredMessage] = []
     at, before = start.offset, 0
@@ -40,17 +45,22 @@ def in_committed_order(
         lower = start.offset
         if entry.tc_id is not None:
             lower = (start.within or 0) if at == start.offset else 0
-        found = readable(
-            messages_of(entry, number, files, within=(lower, MAX_OFFSET)),
-            at=None if entry.tc_id is None else at,
-        )
         room = max_messages - len(messages)
+        try:
+            found = readable(
+                messages_of(entry, number, files, within=(lower, MAX_OFFSET)),
+                at=None if entry.tc_id is None else at,
+            )
+            rest = found[room].offset if len(found) > room else None
+        except SegmentUnreadable:
+            if not messages:
+                raise
+            found, rest = [], entry.first_offset
         messages += found[:room]
-        if len(found) > room:
-            offset = found[room].offset
+        if rest is not None:
             if entry.tc_id is None:
-                return tuple(messages), ReadPosition(offset=offset)
-            return _cut(messages, before, ReadPosition(offset=at, within=offset))
+                return tuple(messages), ReadPosition(offset=rest)
+            return _cut(messages, before, ReadPosition(offset=at, within=rest))
     return _cut(messages, before, ReadPosition(offset=end.readable_at, within=end.first_offset))
 
 

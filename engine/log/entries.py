@@ -107,13 +107,13 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     @property
     def size(self) -> int:
-        """How many bytes its batch has when it is opened; 0 of a marker.
-
-        Raises:
-            CorruptBatch: it cannot be read back.
-        """
+        """How many bytes its batch has when it is opened; 0 of a marker, and of a batch whose
+        header is damaged: who opens it is refused."""
         if self._size < 0:
-            self._size = batch.size(self.body) if self.body else 0
+            try:
+                self._size = batch.size(self.body) if self.body else 0
+            except batch.CorruptBatch:
+                self._size = 0
         return self._size
 
     def opened(self, files: OffloadedFiles) -> Sequence[NewMessage]:
@@ -124,7 +124,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
         """
         if self._opened is None:
-            self._opened = batch.decode(files.body(self))
+            self._opened = _contents(self, files)
         return self._opened
 
 
@@ -209,6 +209,7 @@ def messages_of(
         contents: the entry's batch, if it has been opened before.
 
     Raises:
+        CorruptBatch: they cannot be read back.
         SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
     """
     kind = kind_of(entry)
@@ -216,7 +217,7 @@ def messages_of(
     if kind is not EntryKind.DATA:
         contents = _NOTHING
     elif contents is None:
-        contents = batch.decode(files.body(entry))
+        contents = _contents(entry, files)
     ledger_id, entry_id, publish_time = entry.ledger_id, entry.entry_id, entry.publish_time
     producer_name, sequence_id = entry.producer_name, entry.sequence_id
     first = entry.first_offset
@@ -243,3 +244,11 @@ def messages_of(
         )
         for offset, content in enumerate(contents, first + start)
     ]
+
+
+def _contents(entry: Row, files: OffloadedFiles) -> list[NewMessage]:
+    try:
+        return batch.decode(files.body(entry))
+    except batch.CorruptBatch as error:
+        where = f"offsets {entry.first_offset} to {entry.last_offset}"
+        raise batch.CorruptBatch(f"The batch at {where} is damaged: {error.message}") from error

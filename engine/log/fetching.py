@@ -23,6 +23,7 @@ from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
     PartitionUnavailable,
+    SegmentUnreadable,
 )
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
 from engine.model.partition import Fetched, Marker, PartitionState
@@ -86,7 +87,8 @@ class LogReader:
         keep_aborted: bool = False,
     ) -> Fetched:
         """Fetch messages from an offset on; records, list and positions are one snapshot. From
-        below the log's start, or in a gap of a compacted log, it goes on at the next entry.
+        below the log's start, or in a gap of a compacted log, it goes on at the next entry. It
+        stops before what cannot be read back; the next one, which begins there, is refused.
 
         With ``keep_aborted``, a READ_COMMITTED fetch leaves the aborted messages in and gives the
         markers, for a client that filters by the list itself (design/api.md, ``filter=client``).
@@ -94,7 +96,8 @@ class LogReader:
         Raises:
             InvalidRequest: a negative offset or size.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
-            SegmentUnreadable: a file that messages were offloaded to is missing or damaged.
+            SegmentUnreadable: what stands at ``from_offset`` is damaged, or in an offloaded file
+                that is missing or damaged.
         """
         committed = isolation is Isolation.READ_COMMITTED
         if keep_aborted and not committed:
@@ -116,7 +119,14 @@ class LogReader:
                 continue
             if committed and not keep_aborted and spans.cover(entry):
                 continue
-            messages.extend(messages_of(entry, partition.number, self.offloaded, within=within))
+            try:
+                found = messages_of(entry, partition.number, self.offloaded, within=within)
+            except SegmentUnreadable:
+                if entry.first_offset <= from_offset:
+                    raise
+                next_offset = entry.first_offset
+                break
+            messages.extend(found)
         relevant = tuple(
             txn for txn in spans.transactions if from_offset < next_offset > txn.first_offset
         )
@@ -148,6 +158,7 @@ class LogReader:
         Raises:
             InvalidRequest: an impossible size; or the log has been truncated below the cursor.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
+            SegmentUnreadable: as of :meth:`fetch`, of what comes next.
         """
         size = self._window(0, max_messages)[1]
         location = self.locate(partition)
@@ -197,7 +208,8 @@ class LogReader:
         max_messages: int,
         max_bytes: int | None = None,
     ) -> Fetched:
-        """The log as it stands: every entry, markers too, with what a reader makes of it."""
+        """The log as it stands: every entry, markers too, with what a reader makes of it; before
+        what cannot be read back it stops, as :meth:`fetch`."""
         window = self._window(from_offset, max_messages)
         window, head, (entries, aborted, open_txns) = self._window_rows(
             partition,
@@ -210,15 +222,19 @@ class LogReader:
         ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
         messages: list[StoredMessage] = []
         for entry in entries:
-            messages.extend(
-                messages_of(
+            try:
+                found = messages_of(
                     entry,
                     partition.number,
                     self.offloaded,
                     within=window,
                     visibility=visibility_of(entry, spans, ongoing, head.stable_position),
                 )
-            )
+            except SegmentUnreadable:
+                if not messages:
+                    raise
+                break
+            messages.extend(found)
         return Fetched(
             messages=tuple(messages),
             aborted_transactions=spans.transactions,

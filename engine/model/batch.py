@@ -77,7 +77,7 @@ def decode(body: bytes) -> list[NewMessage]:
     try:
         return _decoder.decode(_codec.decompress(body[1:]))
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
-        raise CorruptBatch(f"A stored batch cannot be read back: {error}") from error
+        raise CorruptBatch(f"It cannot be read back: {error}") from error
 
 
 def reference(body: bytes) -> Reference | None:

@@ -7,9 +7,9 @@ stands for the subscription in this partition, so that a repetition is a duplica
 acknowledged here and its record deleted, both at once. A crash in between leaves the record, and
 the sweep goes on with it.
 
-One that its topic refuses for good, being larger than a message may be by now, is parked with the
-cause: those behind it go on, nobody gets it, and the sweep tries it again after a while, under a
-producer name of its own, since later ones have passed it.
+One that its topic refuses for good, being larger than a message may be by now, or that is damaged,
+is parked with the cause: those behind it go on, nobody gets it, and the sweep tries it again after
+a while, under a producer name of its own, since later ones have passed it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from engine.log.entries import entries_of, messages_of
 from engine.log.offloaded import OffloadedFiles
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
+from engine.model.batch import CorruptBatch
 from engine.model.errors import (
     BrokerUnavailable,
     EngineError,
@@ -136,7 +137,7 @@ class DeadLetters:
                 for row in rows:
                     try:
                         self._produce(place, row, away)
-                    except PayloadTooLarge as refused:
+                    except (PayloadTooLarge, CorruptBatch) as refused:
                         self._park(place, row, refused.message)
                     else:
                         arrived.append(row.message_offset)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from engine.log.entries import Entry
 from engine.log.offloaded import OffloadedFiles
+from engine.model.batch import CorruptBatch
 from engine.model.dispatch import Slot
 from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
 from engine.model.ranges import Ranges, Run
@@ -72,7 +73,11 @@ class KeyReading(Reading):
         first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
             piece = Piece(entry, max(first, runs[at][0]), min(end, runs[at][1]))
-            for message in piece.messages(self._state.number, self._files):
+            try:
+                messages = piece.messages(self._state.number, self._files)
+            except CorruptBatch:
+                return super().take(entry, runs, at)  # whose keys they are, nobody knows
+            for message in messages:
                 offset = message.offset
                 if self.room <= 0 or self._bytes_left <= 0 or len(self.queued) >= LOOKAHEAD:
                     self.room = 0

@@ -10,7 +10,6 @@ from itertools import accumulate
 
 from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
-from engine.model.batch import CorruptBatch
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
 from engine.postgres.database import Session
@@ -91,9 +90,4 @@ class Window:
 
 
 def _size(entry: Entry) -> int:
-    if not entry.body:
-        return 0
-    try:
-        return len(entry.body) + entry.size
-    except CorruptBatch:
-        return len(entry.body)  # Whoever comes to it is refused; it may never be asked for.
+    return len(entry.body) + entry.size if entry.body else 0

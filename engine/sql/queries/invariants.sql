@@ -122,6 +122,16 @@ WHERE own_marker IS NOT TRUE OR (marker_kind = 'A') <> aborted OR NOT own_first
     OR last_stable_offset < stable_before OR last_stable_offset <> stable_expected
 ORDER BY last_offset LIMIT 20
 
+-- damaged_batches --
+-- Batches that do not begin as every batch does (engine/model/batch.py): the encoding's version, where
+-- an offloaded one stands, a zstd frame. What follows is not looked at.
+SELECT first_offset, last_offset, encode(substr(body, 1, 5), 'hex') AS begins
+FROM broker.entry
+WHERE partition_id = %(partition_id)s AND last_offset BETWEEN %(from_offset)s AND %(to_offset)s
+AND kind = 'D' AND substr(body, 1, 5) <> '\x0128b52ffd'
+AND NOT (substr(body, 1, 1) = '\x02' AND substr(body, 22, 4) = '\x28b52ffd')
+ORDER BY last_offset LIMIT 20
+
 -- undecided_below_stable --
 -- Messages of transactions that readers may pass, though the index does not say what became of them.
 SELECT e.tc_id, e.sequence, e.first_offset, e.last_offset FROM broker.entry e

@@ -102,7 +102,7 @@ def test_all_invariants_hold_after_any_history(engine: Engine, steps: list[Step]
     partition.run(steps[len(steps) // 2 :])
     report = engine.inspect.invariants(partition.name)
     assert [one for one in report.checks if one.passed is not True] == []
-    assert len(report.checks) == 9
+    assert len(report.checks) == 10
 
 
 @settings(
@@ -127,7 +127,7 @@ def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
         engine._snapshots.sweep()
     with partition.location.database.session() as session:
         log = session.one("sidecar_log", partition_id=partition.location.partition_id)
-    assert len(report.checks) == (8 if log is None else 12)
+    assert len(report.checks) == (9 if log is None else 14)
 
 
 SIDECAR_DAMAGE = {
@@ -158,6 +158,10 @@ SIDECAR_DAMAGE = {
     "a message of an open transaction that is lost": (
         "DELETE FROM broker.entry WHERE kind = 'D' AND sequence = 2",
         {(7, "sidecar_snapshot_and_log")},
+    ),
+    "a batch in the sidecar whose beginning is overwritten": (
+        "UPDATE broker.entry SET body = '\\x00'::bytea || substr(body, 2) WHERE sequence = 2",
+        {(3, "sidecar_batches")},
     ),
     "a second marker in the sidecar": (
         "UPDATE broker.entry SET sequence = 0 WHERE kind = 'C' AND txn_messages IS NULL",
@@ -209,6 +213,17 @@ DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
     "a log that ends early": (
         on_broker("DELETE FROM broker.entry WHERE last_offset = 9"),
         {(2, "dense_offsets"), (7, "snapshot_and_log")},
+    ),
+    "a batch of which nothing is left": (
+        on_broker("UPDATE broker.entry SET body = '' WHERE last_offset = 2 AND tc_id IS NULL"),
+        {(3, "readable_batches")},
+    ),
+    "a batch whose header is damaged": (
+        on_broker(
+            "UPDATE broker.entry SET body = set_byte(body, 3, 0)"
+            " WHERE last_offset = 2 AND tc_id IS NULL"
+        ),
+        {(3, "readable_batches")},
     ),
     "a second marker": (
         on_broker(

@@ -10,7 +10,12 @@ from random import Random
 import pytest
 
 from engine import Engine
-from engine.model.errors import EngineError, InvalidRequest, PartitionUnavailable
+from engine.model.errors import (
+    EngineError,
+    InvalidRequest,
+    PartitionUnavailable,
+    SegmentUnreadable,
+)
 from engine.model.message import StoredMessage
 from engine.model.partition import Fetched
 from engine.model.read_position import ReadPosition
@@ -75,6 +80,29 @@ def test_transactions_come_whole_in_the_order_of_their_markers(engine: Engine) -
         assert read(engine, max_messages=size) == whole
     for size in (1, 40, 10**6):
         assert read(engine, max_bytes=size) == whole
+
+
+@pytest.mark.parametrize(("damaged", "whole"), [("plain 2", 1), ("txn 1", 2), ("txn 2", 2)])
+def test_a_fetch_stops_before_what_is_damaged(engine: Engine, damaged: str, whole: int) -> None:
+    """A transaction of which something can be read is begun when nothing is before it, and not
+    otherwise."""
+    make_topic(engine)
+    offsets: dict[str, int] = {}
+    txn = open_txn(engine)
+    for text in ("plain 1", "txn 1", "txn 2", "plain 2"):
+        in_txn = txn if text.startswith("txn") else None
+        offsets[text] = engine.produce(P0, batch(text), txn_id=in_txn).first_offset
+    commit(engine, txn)
+    broker_sql(
+        engine, "UPDATE broker.entry SET body = '' WHERE first_offset = %s", offsets[damaged]
+    )
+    answer = engine.log.fetch_in_committed_order(P0, START)
+    assert texts(answer.messages) == ["plain 1", "plain 2"][:whole]
+    if damaged == "txn 2":
+        answer = engine.log.fetch_in_committed_order(P0, after(answer))
+        assert texts(answer.messages) == ["txn 1"]
+    with pytest.raises(SegmentUnreadable, match=f"offsets {offsets[damaged]} to"):
+        engine.log.fetch_in_committed_order(P0, after(answer))
 
 
 def test_a_fetch_may_begin_inside_a_batch_and_at_a_marker(engine: Engine) -> None:

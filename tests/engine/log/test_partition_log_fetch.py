@@ -10,7 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine
-from engine.model.errors import InvalidRequest, PartitionNotFound, PartitionUnavailable
+from engine.model.errors import (
+    InvalidRequest,
+    PartitionNotFound,
+    PartitionUnavailable,
+    SegmentUnreadable,
+)
 from engine.model.message import EntryKind, Isolation, NewMessage, Visibility
 from engine.model.partition import AbortedTxn, Fetched
 from engine.model.topic_name import PartitionName
@@ -20,6 +25,7 @@ from tests.engine.support import (
     TOPIC,
     abort,
     batch,
+    broker_sql,
     commit,
     fetched,
     make_topic,
@@ -181,6 +187,26 @@ def test_max_bytes_stops_at_a_batch_but_the_first_is_always_whole(engine: Engine
     cut = engine.log.fetch(P0, 1, max_bytes=1)
     assert ([m.offset for m in cut.messages], cut.next_offset) == ([1], 2)
     assert len(engine.log.fetch(P0, max_bytes=10**9).messages) == 8
+
+
+def test_a_fetch_stops_before_a_batch_that_is_damaged_and_one_that_begins_there_names_it(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    for text in ("0", "1", "2"):
+        engine.produce(P0, batch(text, text))
+    broker_sql(engine, "UPDATE broker.entry SET body = substr(body, 1, 4) WHERE first_offset = 2")
+    for isolation in Isolation:
+        answer = engine.log.fetch(P0, isolation=isolation)
+        assert (texts(answer.messages), answer.next_offset) == (["0", "0"], 2)
+        for offset in (2, 3):
+            with pytest.raises(SegmentUnreadable, match="offsets 2 to 3"):
+                engine.log.fetch(P0, offset, isolation=isolation)
+    browsed = engine.log.browse(P0, 1, 100)
+    assert (texts(browsed.messages), browsed.next_offset) == (["0"], 2)
+    with pytest.raises(SegmentUnreadable, match="offsets 2 to 3"):
+        engine.log.browse(P0, 2, 100)
+    assert fetched(engine, from_offset=4) == ["2", "2"]
 
 
 def test_a_window_of_aborted_messages_and_markers_moves_on(engine: Engine) -> None:

@@ -332,6 +332,20 @@ def test_a_letter_that_has_become_too_large_is_parked_and_those_behind_it_go_on(
     assert cursor.backlog == 0
 
 
+def test_a_letter_that_is_damaged_is_parked_and_those_behind_it_go_on(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "a", redeliveries=0)
+    engine.produce(P0, batch("b"))
+    give_back(engine, "a", "b")
+    broker_sql(engine, "UPDATE broker.entry SET body = substr(body, 1, 9) WHERE first_offset = 0")
+    assert received(engine) == []
+    assert [letter.payload for letter in letters(engine)] == [b"b"]
+    [summary] = engine.inspect.lists.subscriptions(limit=9, cursor=None)[0].items
+    assert (summary.dead_letters, summary.parked) == (1, 1)
+    assert "damaged" in str(engine.inspect.explain(P0, 0, subscription=SUBSCRIPTION))
+
+
 def test_a_parked_letter_is_moved_once_whatever_happens_in_between(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

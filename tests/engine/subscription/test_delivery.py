@@ -394,20 +394,25 @@ def test_a_batch_that_cannot_be_read_back_withholds_nothing_of_other_partitions(
         engine.log.fetch(P0)
 
 
-@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE])
-def test_a_batch_whose_content_cannot_be_read_back_withholds_nothing_that_comes_with_it(
-    engine: Engine, kind: SubscriptionType
+@pytest.mark.parametrize("left", [0, 4, 12])
+@pytest.mark.parametrize("kind", ["SHARED", "EXCLUSIVE", "KEY_SHARED"])
+def test_a_batch_that_cannot_be_read_back_withholds_nothing_that_comes_with_it(
+    engine: Engine, kind: str, left: int
 ) -> None:
-    """Its header is good, so that it is noticed when all of it is on its way already."""
+    """Nothing is left of it, or a part of its header, or its header and a part of its content."""
     make_topic(engine)
-    subscribe(engine, type=kind)
+    subscribe(engine, type=SubscriptionType(kind))
     for text in "abc":
         engine.produce(P0, batch(text * 100))
-    broker_sql(engine, "UPDATE broker.entry SET body = substr(body, 1, 12) WHERE first_offset = 1")
+    broker_sql(
+        engine, "UPDATE broker.entry SET body = substr(body, 1, %s) WHERE first_offset = 1", left
+    )
     assert received(engine) == ["a" * 100, "c" * 100]
     assert received(engine) == []
     [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
     assert cursor.delivered == {"c1": Ranges.of_offsets(range(3))}
+    time_out_deliveries(engine)
+    assert received(engine) == ["a" * 100, "c" * 100]
 
 
 def test_a_receive_of_partitions_that_are_all_offline_is_refused(engine: Engine) -> None:

@@ -23,6 +23,8 @@ PROMISES: Mapping[str, str] = {
     "dense_offsets": "Offsets follow one another without a gap",
     "one_marker": "A transaction has one marker in a partition, and nothing after it",
     "ack_fence": "A subscription refuses every transaction that has ended for it",
+    "readable_batches": "Every batch begins as batches do, so that its messages can be read",
+    "sidecar_batches": "Every batch of the sidecar log begins as batches do",
     "readable_is_decided": "Nothing undecided lies at or below the stable position",
     "index_rows": "The aborted-transaction index says what the markers say",
     "pending_once": "No two transactions hold the same message of a subscription",
