@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_status import TxnAction
@@ -28,6 +29,8 @@ _END_TXNS_ON = Prepared(
     },
     [TEXT, INT8, INT8, INT8, INT8],
 )
+#: What a further row says (functions/broker/end_txns.sql).
+_ORPHANS = "orphans"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +42,23 @@ class PartitionEnds:
     commands: Sequence[EndCommand]
 
 
+class Ended(NamedTuple):
+    """A result for each command, in their order; ``orphans_left``: a low water mark has very many
+    orphans to pass over, and the same marks have to be sent again until it is over all of them."""
+
+    results: list[EndResult]
+    orphans_left: bool
+
+
 def end_txns(
     session: Session, ends: Sequence[PartitionEnds], low_water_marks: Mapping[int, int]
-) -> list[EndResult]:
+) -> Ended:
     """End many transactions on some partitions of a broker that participate in them, exactly once
-    each however often it comes; a result for each command, in their order.
+    each however often it comes.
 
     The partitions' heads are locked in the order given. ``low_water_marks`` are those of the
     coordinators (by tc_id); ongoing transactions at or below are aborted, a chain and not only the
-    head. Source: semantics §3, §4.
+    head, a bounded number at a time. Source: semantics §3, §4.
 
     On a sidecar-buffered partition a commit answers the offsets that its messages have got; the
     marker of an abort is in the sidecar log, so it answers none, and none is written for an abort
@@ -70,7 +81,8 @@ def end_txns(
         [tc_id for tc_id, _ in marks],
         [mark for _, mark in marks],
     )
-    return [
+    answers = [row for row in rows if row[0] != _ORPHANS]
+    results = [
         EndResult(
             txn_id=command.txn_id,
             error=error,
@@ -80,6 +92,7 @@ def end_txns(
             marker_offset=marker_offset,
         )
         for command, (error, first_offset, last_offset, messages, marker_offset) in zip(
-            commands, rows, strict=True
+            commands, answers, strict=True
         )
     ]
+    return Ended(results, orphans_left=len(answers) < len(rows))

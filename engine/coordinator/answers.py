@@ -50,10 +50,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Those of one broker, or of some."""
+    """Those of one broker, or of some; ``orphans_left``: the low water marks have yet to pass over
+    some (engine.buffer.ending)."""
 
     partitions: Sequence[Answer] = field(default_factory=tuple)
     subscriptions: Sequence[Answer] = field(default_factory=tuple)
+    orphans_left: bool = False
 
     @classmethod
     def together(cls, all_of_them: Iterable[Answers]) -> Self:
@@ -62,6 +64,7 @@ class Answers:
         return cls(
             [answer for one in each for answer in one.partitions],
             [answer for one in each for answer in one.subscriptions],
+            any(one.orphans_left for one in each),
         )
 
     def waiting(self) -> dict[str, int]:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -218,13 +218,14 @@ class Finalizer:
         together = _Together(members, partial(self._record, orders))
 
         def end_on(name: str) -> int:
+            mine = [row for row in partitions if row.broker == name]
             answers = self._end_on_broker(
-                name,
-                [row for row in partitions if row.broker == name],
-                [row for row in subscriptions if row.broker == name],
-                orders,
+                name, mine, [row for row in subscriptions if row.broker == name], orders
             )
-            return together.record(name, answers)
+            ended = together.record(name, answers)
+            if answers.orphans_left:
+                self._end_orphans(name, mine, orders)
+            return ended
 
         ended = self._record(orders, [], alone) if alone else 0
         # Their log lines name what this run does.
@@ -307,32 +308,52 @@ class Finalizer:
         self, database: Database, places: _Groups, shares: _Groups, orders: _Orders
     ) -> Answers:
         def work(session: Session) -> Answers:
-            return Answers(
-                self._end_partitions(session, places, orders) if places else [],
-                [
-                    answer
-                    for (topic_id, name), members in shares
-                    for answer in self._end_subscription(session, topic_id, name, members, orders)
-                ],
-            )
+            partitions = self._end_partitions(session, places, orders) if places else Answers()
+            subscriptions = [
+                answer
+                for (topic_id, name), members in shares
+                for answer in self._end_subscription(session, topic_id, name, members, orders)
+            ]
+            return replace(partitions, subscriptions=subscriptions)
 
         return database.retrying(work)
 
-    def _end_partitions(self, session: Session, places: _Groups, orders: _Orders) -> list[Answer]:
+    def _end_partitions(self, session: Session, places: _Groups, orders: _Orders) -> Answers:
         ends = [
             PartitionEnds(
                 topic_id=topic_id, number=number, commands=[command for _, command in members]
             )
             for (topic_id, number), members in places
         ]
-        results = end_txns(session, ends, orders.low_water_marks)
+        ended = end_txns(session, ends, orders.low_water_marks)
         members = [member for _, members in places for member in members]
-        return [
+        answers = [
             self._missing(row, command)
             if result.error == "missing"
             else Answer.of(row, command, result)
-            for (row, command), result in zip(members, results, strict=True)
+            for (row, command), result in zip(members, ended.results, strict=True)
         ]
+        return Answers(answers, orphans_left=ended.orphans_left)
+
+    def _end_orphans(
+        self, broker: str, partitions: Sequence[DuePartition], orders: _Orders
+    ) -> None:
+        """Let the low water marks pass over what they had to leave, a bounded number in each SQL
+        transaction, so that appends to these partitions wait for none of it for long. What fails is
+        the next end's there."""
+        places = sorted({(row.topic_id, row.partition) for row in partitions})
+        ends = [
+            PartitionEnds(topic_id=topic_id, number=number, commands=())
+            for topic_id, number in places
+        ]
+        database = self._brokers.get(broker)
+        try:
+            while database.retrying(
+                lambda session: end_txns(session, ends, orders.low_water_marks).orphans_left
+            ):
+                pass
+        except EngineError as error:
+            logger.warning("orphans left", broker=broker, code=error.code, reason=error.message)
 
     def _end_subscription(
         self, session: Session, topic_id: int, name: str, members: list[_Member], orders: _Orders
@@ -374,7 +395,7 @@ class Finalizer:
             else answer
             for answer in answers.partitions
         ]
-        return Answers(partitions, answers.subscriptions)
+        return replace(answers, partitions=partitions)
 
     def _recover_partition(
         self, database: Database, topic_id: int, topic: str, number: int

@@ -29,6 +29,7 @@ from tests.engine.support import (
     batch,
     broker_sql,
     commit,
+    coordinator_sql,
     end_txns,
     fetched,
     finalize,
@@ -445,6 +446,31 @@ def test_the_low_water_mark_aborts_a_chain_of_orphans_and_nothing_else(
     assert engine.log.status(P0).aborted_txns == 2
     ended(engine, (OTHER, COMMIT), (TxnID(0, 9), COMMIT))
     assert sorted(fetched(engine)) == ["ended", "open", "other"]
+
+
+def test_a_mark_passes_over_very_many_orphans_a_thousand_in_each_sql_transaction(
+    engine: Engine, buffer: BufferKind
+) -> None:
+    """Who appends waits for the head meanwhile, and a statement for very many would be ended by its
+    time limit, each time again."""
+    orphans = 1100
+    for sequence in range(orphans):
+        write(engine, TxnID(0, sequence), "orphan")
+    coordinator_sql(
+        engine, "UPDATE coordinator.coordinator SET next_sequence = %s WHERE tc_id = 0", orphans
+    )
+    txn = open_txn(engine)
+    engine.produce(P0, batch("committed"), txn_id=txn)
+    commit(engine, txn)
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
+    assert fetched(engine, max_messages=5 * orphans) == ["committed"]
+    assert broker_sql(engine, "SELECT FROM broker.ongoing_txn") == []
+    assert engine.log.status(P0).low_water_marks == {0: orphans - 1}
+    ends = broker_sql(
+        engine, "SELECT count(*) AS n FROM broker.txn_index WHERE aborted GROUP BY xmin::text"
+    )
+    assert sum(row.n for row in ends) == orphans
+    assert max(row.n for row in ends) <= 1000
 
 
 @pytest.mark.parametrize("action", TxnAction)

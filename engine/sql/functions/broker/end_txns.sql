@@ -5,6 +5,9 @@
 -- p_registered: the commands come from a coordinator that lists the partition as a participant, so
 -- each gets a marker. Otherwise an abort of a transaction never seen here is only remembered.
 -- A sidecar-buffered partition has its own way to end one; the rest is the same for both buffers.
+--
+-- A mark passes over a thousand orphans at most: then it stops at the last of them, and a further row
+-- says 'orphans'. The same marks again go on there.
 CREATE OR REPLACE FUNCTION broker.end_txns(
     p_partition bigint,
     p_tcs integer[],
@@ -26,6 +29,8 @@ DECLARE
     done record;
     mark record;
     orphan broker.ongoing_txn;
+    most CONSTANT integer := 1000;
+    orphans integer;
 BEGIN
     SELECT * INTO head FROM broker.partition_live l
         WHERE l.partition_id = p_partition FOR UPDATE;
@@ -86,18 +91,14 @@ BEGIN
         LEFT JOIN broker.low_water_mark w ON w.partition_id = p_partition AND w.tc_id = m.tc
         ORDER BY m.tc
     LOOP
-        IF mark.reached > mark.passed THEN
-            INSERT INTO broker.low_water_mark VALUES (p_partition, mark.tc_id, mark.reached)
-                ON CONFLICT ON CONSTRAINT low_water_mark_pkey DO UPDATE
-                    SET low_water_mark = excluded.low_water_mark;
-        END IF;
+        orphans := 0;
         -- Orphans: their coordinator has ended them, or never knew them. All of them, not only the
         -- head. What the mark passed before was ended then, and takes no message any more.
         FOR orphan IN
             SELECT o.* FROM broker.ongoing_txn o
             WHERE o.partition_id = coalesce(log_id, p_partition) AND o.tc_id = mark.tc_id
             AND o.sequence > mark.passed AND o.sequence <= mark.reached
-            ORDER BY o.sequence
+            ORDER BY o.sequence LIMIT most
         LOOP
             IF settings.buffer = 'sidecar' THEN
                 done := broker.end_sidecar_txn(head, side, orphan.tc_id, orphan.sequence, true);
@@ -106,8 +107,18 @@ BEGIN
                 done := broker.end_txn(head, orphan.tc_id, orphan.sequence, true, false);
             END IF;
             head := done.new_head;
-            PERFORM broker.forget_ended(p_partition, orphan.tc_id, orphan.sequence);
+            orphans := orphans + 1;
+            IF orphans = most THEN
+                mark.reached := orphan.sequence;
+                error := 'orphans';
+                RETURN NEXT;
+            END IF;
         END LOOP;
+        IF mark.reached > mark.passed THEN
+            INSERT INTO broker.low_water_mark VALUES (p_partition, mark.tc_id, mark.reached)
+                ON CONFLICT ON CONSTRAINT low_water_mark_pkey DO UPDATE
+                    SET low_water_mark = excluded.low_water_mark;
+        END IF;
         -- The fence forgets what the mark passes now. What it passed before is gone, and walking its
         -- place in the index would cost more with each end until the next vacuum.
         DELETE FROM broker.ended_txn e

@@ -1,6 +1,7 @@
 -- end_txns for many partitions, one after the other in the order given, which is the order of their
 -- locks. The commands are in that order too: p_upto says how many of them belong to a partition and
--- those before it. Answers one row per command; 'missing': the partition is not there.
+-- those before it. Answers one row per command ('missing': the partition is not there), and those that
+-- say 'orphans'.
 CREATE OR REPLACE FUNCTION broker.end_txns_on(
     p_topics bigint[],
     p_numbers integer[],
