@@ -47,6 +47,8 @@ _T = TypeVar("_T")
 #: later than others may a partition come in that has had nothing to deliver.
 _DUE_SECONDS = 0.02
 _KEPT_LOOKS = 10_000
+#: Partitions that are visited at once, at most.
+_AT_ONCE = 32
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -75,12 +77,16 @@ class _Call(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Received:
-    """What one call got of one partition, not opened yet."""
+    """What one call got of some partitions, not opened yet.
 
-    state: State
-    pieces: Sequence[Piece]
-    dead: bool
+    Attributes:
+        pieces: by the states of their partitions.
+        dead: partitions of which messages have become dead letters.
+    """
+
     files: OffloadedFiles
+    pieces: list[tuple[State, Sequence[Piece]]] = field(default_factory=list)
+    dead: list[int] = field(default_factory=list)
     _opened: list[StoredMessage] | None = field(default=None, init=False)
 
     def messages(self) -> list[StoredMessage]:
@@ -96,19 +102,16 @@ class _Received:
     def _open(self) -> list[StoredMessage]:
         found: list[StoredMessage] = []
         unreadable: SegmentUnreadable | None = None
-        for piece in self.pieces:
-            try:
-                found.extend(piece.messages(self.state.number, self.files))
-            except SegmentUnreadable as error:
-                # It is on its way, like the others, and comes again when its time is over.
-                unreadable = error
+        for state, pieces in self.pieces:
+            for piece in pieces:
+                try:
+                    found.extend(_counted(state, piece.messages(state.number, self.files)))
+                except SegmentUnreadable as error:
+                    # It is on its way, like the others, and comes again when its time is over.
+                    unreadable = error
         if unreadable is not None and not found:
             raise unreadable
-        return [self._counted(each) for each in found] if self.state.dispatch.counts else found
-
-    def _counted(self, message: StoredMessage) -> StoredMessage:
-        count = self.state.dispatch.count(message.offset)
-        return msgspec.structs.replace(message, redelivery_count=count) if count else message
+        return found
 
 
 class Delivery:
@@ -277,24 +280,29 @@ class Delivery:
         if found < since or taken_over:
             place, due = self._look(place, taken_over=taken_over)
         unreadable: SegmentUnreadable | None = None
-        for row in _rotated(due, call.turn):
-            partition = (place.database.name, row.partition_id)
-            if partition in call.served:
-                continue
+        name = place.database.name
+        left = [
+            row.partition_id
+            for row in _rotated(due, call.turn)
+            if (name, row.partition_id) not in call.served
+        ]
+        # Of those that give nothing, such as markers alone, more and more are visited at once.
+        width, widest = 1, _AT_ONCE
+        while left and not call.is_full:
+            visited, left = left[:width], left[width:]
             try:
                 room = call.room - len(call.received)
-                received = self._receive_from(place, row.partition_id, called, room)
+                gave, received = self._receive_from(place, visited, called, room)
             except SegmentUnreadable as error:
                 unreadable = error  # it delays only its own partition
+                if len(visited) > 1:
+                    left, width, widest = visited + left, 1, 1
                 continue
-            if received:
-                call.served.add(partition)
-                call.received.extend(received)
-            if call.is_full:
-                break
-        else:
-            if taken_over:
-                self._entered[_key(place)] = called
+            call.served.update((name, partition_id) for partition_id in gave)
+            call.received.extend(received)
+            width = 1 if gave else min(2 * width, widest)
+        if taken_over and not call.is_full:
+            self._entered[_key(place)] = called
         if unreadable is not None and not call.received:
             raise unreadable
 
@@ -331,36 +339,56 @@ class Delivery:
         return [Due(*row) for row in rows]
 
     def _receive_from(
-        self, place: Place, partition_id: int, turn: Turn, room: int
-    ) -> list[StoredMessage]:
+        self, place: Place, partition_ids: Sequence[int], turn: Turn, room: int
+    ) -> tuple[list[int], list[StoredMessage]]:
+        """Deliver up to ``room`` messages of some partitions, in one change of all their cursors;
+        which of them gave some, and these."""
+
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], _Received]:
-            [before] = states
-            state = self._leases.enter(place, before, turn)
-            state = state.give_back(state.dispatch.overdue(state.now_ms))
-            dead = dying(place.record, state)
-            if dead:
-                state = state.withdraw(dead).changed(dead=state.dead | dead)
-            after, pieces = self._deliver(session, place, state, turn.consumer, room)
-            if state.remembered and sum(piece.upper - piece.lower for piece in pieces) < room:
-                raise Unsure  # there may be more by now
-            received = _Received(after, pieces, bool(dead), self._brokers.offloaded)
-            if after.dispatch == before.dispatch and after.cursor == before.cursor:
-                return [], received
-            target = self._dead_letters.target(place.record, before.number) if dead else 0
-            return [Change(before=before, after=after, dead=dead, target=target)], received
+            received = _Received(self._brokers.offloaded)
+            changes: list[Change] = []
+            left = room
+            for before in states:
+                change, pieces = self._decide(session, place, before, turn, left)
+                left -= sum(piece.upper - piece.lower for piece in pieces)
+                if before.remembered and left > 0:
+                    raise Unsure  # there may be more by now
+                if pieces:
+                    received.pieces.append((change.after, pieces))
+                if change.dead:
+                    received.dead.append(before.partition_id)
+                after = change.after
+                if (after.dispatch, after.cursor) != (before.dispatch, before.cursor):
+                    changes.append(change)
+                if left <= 0:
+                    break
+            return changes, received
 
         received = self._cursors.change(
             place,
-            [partition_id],
+            partition_ids,
             decide,
             durable=False,
             room=room,
-            max_bytes=self._settings.max_fetch_bytes,
+            max_bytes=self._settings.max_fetch_bytes // len(partition_ids),
             meanwhile=_Received.messages,
         )
-        if received.dead:
+        for partition_id in received.dead:
             self._dead_letters.move(place, partition_id)
-        return received.messages()
+        return [state.partition_id for state, _ in received.pieces], received.messages()
+
+    def _decide(
+        self, session: Session, place: Place, before: State, turn: Turn, room: int
+    ) -> tuple[Change, Sequence[Piece]]:
+        """What becomes of one partition's state, and what the consumer gets of it."""
+        state = self._leases.enter(place, before, turn)
+        state = state.give_back(state.dispatch.overdue(state.now_ms))
+        dead = dying(place.record, state)
+        if dead:
+            state = state.withdraw(dead).changed(dead=state.dead | dead)
+        after, pieces = self._deliver(session, place, state, turn.consumer, room)
+        target = self._dead_letters.target(place.record, before.number) if dead else 0
+        return Change(before=before, after=after, dead=dead, target=target), pieces
 
     def _deliver(
         self, session: Session, place: Place, state: State, consumer: str, room: int
@@ -397,6 +425,18 @@ class Delivery:
             # A transaction may hold a part of what nobody gets; its end settles that.
             after = after.delete(Ranges.of(reading.skipped) - after.held)
         return after, reading.pieces
+
+
+def _counted(state: State, messages: list[StoredMessage]) -> list[StoredMessage]:
+    """With how often each has been given back."""
+    if not state.dispatch.counts:
+        return messages
+    return [
+        msgspec.structs.replace(message, redelivery_count=count)
+        if (count := state.dispatch.count(message.offset))
+        else message
+        for message in messages
+    ]
 
 
 def _refuse(failures: Sequence[EngineError], asked: int) -> None:

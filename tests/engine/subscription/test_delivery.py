@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -357,9 +358,9 @@ def test_a_partition_that_goes_offline_withholds_nothing_that_another_has_given(
         engine.produce(PartitionName(TOPIC, number), batch(str(number)))
     receive_from = engine._delivery._receive_from
 
-    def offline_afterwards(place: Place, partition_id: int, *args: Any) -> list[StoredMessage]:
-        found = receive_from(place, partition_id, *args)
-        [message] = found
+    def offline_afterwards(place: Place, partition_ids: Sequence[int], *args: Any) -> Any:
+        found = receive_from(place, partition_ids, *args)
+        [message] = found[1]
         partition = PartitionName(TOPIC, 2 - message.partition)
         engine.partitions.take_offline(partition, reason="test")
         return found
@@ -368,6 +369,58 @@ def test_a_partition_that_goes_offline_withholds_nothing_that_another_has_given(
         patch.setattr(engine._delivery, "_receive_from", offline_afterwards)
         given = received(engine)
     assert given in (["0"], ["2"])
+
+
+def aborted_in_all(engine: Engine, partitions: int) -> list[PartitionName]:
+    """A subscription of a topic whose partitions hold what has aborted, and nothing else."""
+    setup(engine, partitions=partitions)
+    names = [PartitionName(TOPIC, number) for number in range(partitions)]
+    txn = open_txn(engine)
+    for name in names:
+        engine.produce(name, batch("aborted"), txn_id=txn)
+    abort(engine, txn)
+    return names
+
+
+def test_partitions_that_give_nothing_are_visited_more_and_more_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = aborted_in_all(engine, 40)
+    engine.produce(names[7], batch("a"))
+    engine.produce(names[30], batch("b"))
+    visited: list[int] = []
+    change = engine._delivery._cursors.change
+
+    def counted(place: Place, partition_ids: Sequence[int], *args: Any, **options: Any) -> Any:
+        visited.append(len(partition_ids))
+        return change(place, partition_ids, *args, **options)
+
+    monkeypatch.setattr(engine._delivery._cursors, "change", counted)
+    monkeypatch.setattr(delivery, "_DUE_SECONDS", 0.0)
+    assert received(engine) == ["a", "b"]
+    assert sum(visited) == 40
+    assert len(visited) <= 16
+    visited.clear()
+    assert received(engine) == []
+    assert visited == []
+
+
+def test_a_file_that_is_missing_withholds_nothing_of_partitions_that_are_visited_with_its_own(
+    engine: Engine,
+) -> None:
+    names = aborted_in_all(engine, 20)
+    for name in names[6:]:
+        engine.produce(name, batch(str(name.number)))
+    broker_sql(
+        engine,
+        "UPDATE broker.entry SET body = '\\x02'::bytea || decode(repeat('00', 20), 'hex')"
+        " || substr(body, 2) WHERE kind = 'D' AND tc_id IS NULL AND partition_id = %s",
+        engine.log.locate(names[10]).partition_id,
+    )
+    expected = sorted(str(name.number) for name in names[6:] if name.number != 10)
+    assert received(engine) == expected
+    with pytest.raises(SegmentUnreadable):
+        received(engine)
 
 
 @pytest.mark.parametrize("left", [0, 12])
