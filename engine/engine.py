@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
@@ -27,6 +28,7 @@ from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
+from engine.log.sweeping import Stint
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import (
     CoordinatorUnavailable,
@@ -285,14 +287,19 @@ class Engine:
         """
         return self._dead_letters.sweep()
 
-    def apply_retention(self) -> int:
+    def apply_retention(self, *, seconds: float = math.inf) -> int:
         """Drop what is past its retention, sweep and compact the sidecar logs, and go on with
         deletions of topics that were interrupted; the workers call this every few seconds.
+
+        Args:
+            seconds: after so long no further step is begun, but one of each kind of work on each
+                broker; what is left is the next call's.
 
         Returns:
             How many entries were deleted.
         """
-        deleted = self._sidecars.sweep() + self._retention.sweep()
+        shares = Stint(seconds).shares(2)
+        deleted = self._sidecars.sweep(next(shares)) + self._retention.sweep(next(shares))
         self.topics.finish_deletions()
         return deleted
 

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import structlog
 
-from engine.log.brokers import Brokers, one_by_one
+from engine.log.brokers import Brokers
 from engine.log.retention import STEP, drop_emptied
+from engine.log.sweeping import Stint, one_by_one
 from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
-
-#: Steps for one sidecar in one sweep; what is left then is the next sweep's.
-_STEPS = 40
 
 
 class SidecarLogs:
@@ -29,24 +27,27 @@ class SidecarLogs:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
 
-    def sweep(self) -> int:
-        """Take what has ended out of every sidecar log; a broker that cannot be reached delays
-        only itself. Several sweeps at once are harmless: one waits for another's step.
+    def sweep(self, stint: Stint) -> int:
+        """Take what has ended out of every sidecar log while there is time; a broker that cannot be
+        reached delays only itself. Several sweeps at once are harmless: one waits for another's
+        step.
 
         Returns:
             How many entries were deleted.
         """
-        return self._brokers.on_each(self._sweep_broker)
-
-    def _sweep_broker(self, database: Database) -> int:
-        with database.session() as session:
-            due = session.all("compactable")
-        return one_by_one(due, lambda row: _sweep(database, row))
+        shares = stint.shares(len(self._brokers.names))
+        return self._brokers.on_each(lambda database: _sweep_broker(database, next(shares)))
 
 
-def _sweep(database: Database, sidecar: Row) -> int:
+def _sweep_broker(database: Database, stint: Stint) -> int:
+    with database.session() as session:
+        due = session.all("compactable")
+    return one_by_one(due, lambda row: _sweep(database, row, stint), stint)
+
+
+def _sweep(database: Database, sidecar: Row, stint: Stint) -> int:
     deleted = rewritten = 0
-    for _ in range(_STEPS):
+    for _ in stint.steps():
         step = database.retrying(lambda session: compact(session, sidecar.partition_id, STEP))
         deleted += step.deleted
         rewritten += step.rewritten

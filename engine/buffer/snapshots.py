@@ -14,8 +14,9 @@ from __future__ import annotations
 from datetime import UTC
 
 from engine.buffer.recovery import recover
-from engine.log.brokers import Brokers, Location, one_by_one
+from engine.log.brokers import Brokers, Location
 from engine.log.rows import txn_of
+from engine.log.sweeping import one_by_one
 from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
 from engine.model.message import NewMessage

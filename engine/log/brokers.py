@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import structlog
@@ -17,7 +17,7 @@ from engine.model.errors import (
 )
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
 from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
@@ -126,23 +126,3 @@ class Brokers:
     def of_topic(self, topic: Topic) -> list[Database]:
         """The brokers that hold partitions of a topic, each once, in order."""
         return [self.get(name) for name in dict.fromkeys(topic.brokers)]
-
-
-def one_by_one(rows: Iterable[Row], work: Callable[[Row], int]) -> int:
-    """Do periodic work on some partitions of a broker; one that is damaged delays only itself.
-
-    Returns:
-        The sum of what ``work`` answered.
-
-    Raises:
-        BrokerUnavailable: the broker cannot be reached.
-    """
-    total = 0
-    for row in rows:
-        try:
-            total += work(row)
-        except BrokerUnavailable:
-            raise
-        except Exception:
-            logger.exception("partition left out", partition_id=row.partition_id)
-    return total

@@ -18,7 +18,8 @@ from functools import partial
 
 import structlog
 
-from engine.log.brokers import Brokers, one_by_one
+from engine.log.brokers import Brokers
+from engine.log.sweeping import Stint, one_by_one
 from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import SNAPSHOT_TOPIC
 from engine.postgres.database import Database, Row, Session
@@ -28,8 +29,6 @@ logger = structlog.get_logger(__name__)
 
 #: Rows deleted in one SQL transaction.
 STEP = 5000
-#: Steps for one partition in one sweep; what is left then is the next sweep's.
-_STEPS = 40
 #: Segments dropped in one sweep of one broker.
 _SEGMENTS = 200
 #: Segments counted in one sweep of one broker.
@@ -43,34 +42,42 @@ class Retention:
         self._brokers = brokers
         self._settings = settings
 
-    def sweep(self) -> int:
-        """Drop what is due on every broker; one that cannot be reached delays only itself.
+    def sweep(self, stint: Stint) -> int:
+        """Drop what is due on every broker while there is time; one that cannot be reached delays
+        only itself.
 
         Several sweeps at once are harmless: the start of a log only moves up, under its lock.
 
         Returns:
             How many entries were deleted.
         """
-        return self._brokers.on_each(self._sweep_broker)
+        shares = stint.shares(len(self._brokers.names))
+        return self._brokers.on_each(lambda database: self._sweep_broker(database, next(shares)))
 
-    def _sweep_broker(self, database: Database) -> int:
+    def _sweep_broker(self, database: Database, stint: Stint) -> int:
+        shares = stint.shares(5)
         with database.session() as session:
             one_by_one(session.all("seal_due"), partial(_seal, database))
             expirable = session.all("expirable", partition_id=None, limit=_SEGMENTS)
-            one_by_one(expirable, partial(_expire, database))
+            one_by_one(expirable, partial(_expire, database), next(shares))
             session.run("advance_cursors", limit=STEP)
             session.run("trim_pending_ack_log", limit=STEP)
             session.run("forget_producers", kept_ms=self._settings.producers_kept_ms, limit=STEP)
+            compacting = next(shares)
             compacted = one_by_one(
                 session.all("system_partitions", topic=SNAPSHOT_TOPIC),
-                partial(_compact, database),
+                partial(_compact, database, compacting),
+                compacting,
             )
+            deleting = next(shares)
             deleted = one_by_one(
-                session.all("expired_segments"), partial(_delete_below_start, database)
+                session.all("expired_segments"),
+                partial(_delete_below_start, database, deleting),
+                deleting,
             )
-            dropped = delete_dropped(session)
+            dropped = delete_dropped(session, next(shares))
             uncounted = session.all("uncounted_segments", limit=_COUNTED)
-        one_by_one(uncounted, partial(_count_unseen, database))
+        one_by_one(uncounted, partial(_count_unseen, database), next(shares))
         return compacted + deleted + dropped
 
 
@@ -141,14 +148,14 @@ def _move_log_start(session: Session, partition_id: int, offset: int, *, changes
     )
 
 
-def _compact(database: Database, partition: Row) -> int:
+def _compact(database: Database, stint: Stint, partition: Row) -> int:
     """Delete the snapshots that no recovery can need; segments without any go like expired ones.
 
     Snapshots are kept by partition, not by age: that of an idle partition may be the oldest entry.
     """
     deleted, partition_id = 0, partition.partition_id
     with database.session() as session:
-        for _ in range(_STEPS):
+        for _ in stint.steps():
             step = session.run("compact_snapshots", partition_id=partition_id, limit=STEP)
             deleted += step
             if step < STEP:
@@ -172,39 +179,42 @@ def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None
     database.retrying(work)
 
 
-def _delete_below_start(database: Database, partition: Row) -> int:
+def _delete_below_start(database: Database, stint: Stint, partition: Row) -> int:
     """Delete the rows below a log's start; answers how many entries."""
     first, upper = partition.first_offset, partition.log_start_offset
     key = {"partition_id": partition.partition_id, "upper": upper}
     with database.session() as session:
-        deleted, finished = _delete_entries(session, partition.partition_id, first, upper)
+        deleted, finished = _delete_entries(session, stint, partition.partition_id, first, upper)
         if finished and partition.compacted_id is not None:
-            committed, finished = _delete_entries(session, partition.compacted_id, first, upper)
+            committed, finished = _delete_entries(
+                session, stint, partition.compacted_id, first, upper
+            )
             deleted += committed
-        if finished and _delete_index(session, **key):
+        if finished and _delete_index(session, stint, **key):
             session.run("drop_segments", **key)
     return deleted
 
 
-def delete_dropped(session: Session, *, steps: int | None = None) -> int:
-    """Delete rows of partitions whose topic is gone, at most ``steps`` times :data:`STEP` entries
-    of each; answers how many. Each step is durable by itself."""
+def delete_dropped(session: Session, stint: Stint) -> int:
+    """Delete rows of partitions whose topic is gone while there is time; answers how many
+    entries."""
     total = 0
-    for row in session.all("dropped_partitions", limit=_SEGMENTS):
+    rows = session.all("dropped_partitions", limit=_SEGMENTS)
+    for row, _ in zip(rows, stint.steps(), strict=False):
         partition_id = row.partition_id
-        deleted, finished = _delete_entries(session, partition_id, 0, MAX_OFFSET, steps=steps)
+        deleted, finished = _delete_entries(session, stint, partition_id, 0, MAX_OFFSET)
         total += deleted
-        if finished and _delete_index(session, partition_id=partition_id, upper=MAX_OFFSET):
+        if finished and _delete_index(session, stint, partition_id=partition_id, upper=MAX_OFFSET):
             session.run("forget_dropped_partition", partition_id=partition_id)
     return total
 
 
 def _delete_entries(
-    session: Session, partition_id: int, from_offset: int, upper: int, *, steps: int | None = None
+    session: Session, stint: Stint, partition_id: int, from_offset: int, upper: int
 ) -> tuple[int, bool]:
     """Delete entries in [from, upper); answers how many, and whether none is left."""
     deleted = 0
-    for _ in range(steps or _STEPS):
+    for _ in stint.steps():
         row = session.one(
             "drop_entries",
             partition_id=partition_id,
@@ -219,9 +229,9 @@ def _delete_entries(
     return deleted, False
 
 
-def _delete_index(session: Session, **key: int) -> bool:
+def _delete_index(session: Session, stint: Stint, **key: int) -> bool:
     """Delete index rows below an offset; answers whether none is left."""
-    for _ in range(_STEPS):
+    for _ in stint.steps():
         row = session.one("drop_index", **key, limit=STEP)
         if row is None or row.rows < STEP:
             return True

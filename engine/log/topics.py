@@ -14,6 +14,7 @@ import structlog
 from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
 from engine.log.retention import delete_dropped
+from engine.log.sweeping import Stint
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -39,6 +40,8 @@ from engine.postgres.database import Database, Row, Session
 logger = structlog.get_logger(__name__)
 
 MAX_PARTITIONS = 10_000
+#: How long a deletion goes on with the topic's rows; the sweep has the rest.
+_AT_ONCE_SECONDS = 0.1
 #: Interrupted deletions that one sweep goes on with, of each broker.
 _DELETIONS = 200
 #: Deletions that may run out of time in one sweep before their broker is given up.
@@ -287,7 +290,7 @@ class Topics:
             session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
         # A small topic's rows go at once; the sweep has the rest, and what fails here.
         with suppress(PartitionUnavailable, TimeLimitExceeded), database.session() as session:
-            delete_dropped(session, steps=2)
+            delete_dropped(session, Stint(_AT_ONCE_SECONDS))
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:

@@ -35,6 +35,8 @@ _PATIENCE_SECONDS = 1.5
 _STINT_SECONDS = 10.0
 #: What a step of the invariants may take of the processor every five seconds.
 _CHECK_SECONDS = 0.5
+#: What retention may take of a process every five seconds: others' tasks wait for it.
+_RETENTION_SECONDS = 2.0
 
 
 @worker_ready.connect
@@ -134,7 +136,7 @@ def take_snapshots() -> None:
 @app.task(name="txnconsole.apply_retention")
 def apply_retention() -> None:
     """Drop what topics need not keep any longer; the engine decides what."""
-    deleted = engine().apply_retention()
+    deleted = engine().apply_retention(seconds=_RETENTION_SECONDS)
     if deleted:
         _log.info("retention applied", entries=deleted)
 

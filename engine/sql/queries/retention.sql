@@ -118,12 +118,14 @@ WHERE c.subscription_id = l.subscription_id AND c.partition_id = l.partition_id
 
 -- expired_segments --
 -- Partitions with sealed segments below the log's start, whose rows are still to be deleted; with
--- the second key of their sidecar log, where committed messages stand at the same offsets.
+-- the second key of their sidecar log, where committed messages stand at the same offsets. In any
+-- order, so that none is always last.
 SELECT p.partition_id, p.log_start_offset, min(s.first_offset) AS first_offset,
     (SELECT compacted_id FROM broker.partition WHERE sidecar_of = p.partition_id) AS compacted_id
 FROM broker.segment s JOIN broker.partition p USING (partition_id)
 WHERE p.log_start_offset > 0 AND s.last_offset < p.log_start_offset
 GROUP BY p.partition_id, p.log_start_offset
+ORDER BY random()
 
 -- drop_entries --
 -- The oldest entries in [from, upper); answers where the next step begins.

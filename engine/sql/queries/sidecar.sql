@@ -89,11 +89,12 @@ WHERE p.sidecar_of = %(partition_id)s
 SELECT broker.mend_sidecar(%(partition_id)s) AS marked
 
 -- compactable --
--- Partitions whose sidecar log holds ended transactions.
+-- Partitions whose sidecar log holds ended transactions; in any order, so that none is always last.
 SELECT s.sidecar_of AS partition_id, s.partition_id AS log_id, s.topic, s.number
 FROM broker.partition s
 WHERE s.sidecar_of IS NOT NULL
 AND (SELECT true FROM broker.txn_index i WHERE i.partition_id = s.partition_id LIMIT 1)
+ORDER BY random()
 
 -- compact_sidecar --
 -- See functions/broker/compact_sidecar.sql.

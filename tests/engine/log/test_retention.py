@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import Engine
-from engine.log import retention
+from engine.log import retention, topics
 from engine.model.errors import (
     InvalidRequest,
     SequenceOutOfOrder,
@@ -362,18 +362,37 @@ def test_a_partition_that_is_damaged_keeps_no_other_from_its_retention(engine: E
 def test_entries_are_deleted_a_bounded_number_at_a_time(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Once for each sweep whose time is over at once."""
     monkeypatch.setattr(retention, "STEP", 2)
-    monkeypatch.setattr(retention, "_STEPS", 3)
     make_topic(engine, **_SMALL)
     produce(engine, 20)
-    start_wanted = None
-    for deleted in (6, 6):
-        assert engine.apply_retention() == deleted
-        start_wanted = start_wanted or start_of(engine)
-        assert start_of(engine) == start_wanted
-    while engine.apply_retention():
+    while engine.apply_retention(seconds=0) == 2:
         pass
+    assert start_of(engine) > 8
     assert entry_offsets(engine) == list(range(start_of(engine), 20))
+
+
+def test_a_sweep_whose_time_is_over_leaves_what_is_due_to_the_next_ones(engine: Engine) -> None:
+    """Of partitions with very many due segments it does a part, and each gets its turn."""
+    make_topic(engine, partitions=8, segment_max_messages=1, retention_ms=3_600_000)
+    partitions = [PartitionName(TOPIC, number) for number in range(8)]
+    for partition in partitions:
+        for text in "abc":
+            engine.produce(partition, batch(text))
+    for database in engine._brokers:
+        sql(database, "UPDATE broker.segment SET sealed_at = sealed_at - interval '1 day'")
+
+    def starts() -> list[int]:
+        return [engine.log.status(each).log_start_offset for each in partitions]
+
+    sweeps = 0
+    while sum(starts()) < 16:
+        engine.apply_retention(seconds=0)
+        sweeps += 1
+    assert sweeps == 8  # one segment on each broker at a time
+    while any(len(engine.log.segments(each)) > 1 for each in partitions):
+        engine.apply_retention(seconds=0)
+    assert starts() == [2] * 8
 
 
 def test_the_start_moves_while_others_append_and_read(engine: Engine) -> None:
@@ -483,11 +502,11 @@ def test_the_rows_of_a_deleted_topic_go_in_bounded_steps(
     abort(engine, txn_id)
     produce(engine, 5)
     location = engine.log.locate(P0)
-    engine.topics.delete(TOPIC)
     monkeypatch.setattr(retention, "STEP", 2)
-    monkeypatch.setattr(retention, "_STEPS", 2)
-    while engine.apply_retention():
-        pass
+    monkeypatch.setattr(topics, "_AT_ONCE_SECONDS", 0)
+    engine.topics.delete(TOPIC)
+    steps = iter(lambda: engine.apply_retention(seconds=0), 0)
+    assert list(steps) == [2, 2, 1]
     for table in ("entry", "txn_index", "dropped_partition"):
         assert (
             sql(
