@@ -4,7 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from django.db.models.functions import Now
 
 from txnconsole.idempotency.answers import (
@@ -39,6 +39,32 @@ def test_the_first_call_claims_the_key_and_later_ones_get_its_answer() -> None:
     keep(first, ANSWER)
     assert claim(ASKED) == ANSWER
     assert claim(ASKED) == ANSWER
+
+
+@pytest.mark.django_db
+def test_of_the_keys_whose_time_is_not_over_none_is_looked_at() -> None:
+    """There may be those of a day, and a worker asks each minute."""
+    claimed(ASKED)
+    KeptAnswer.objects.update(expires_at=Now() - timedelta(seconds=1))
+    KeptAnswer.objects.bulk_create(
+        KeptAnswer(principal="ann", operation="o", key=str(n), digest=b"", expires_at=Now() + KEPT)
+        for n in range(500)
+    )
+
+    def looked_at() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+                " WHERE relname = %s",
+                [KeptAnswer._meta.db_table],
+            )
+            return int(cursor.fetchone()[0])
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # a table as small as this is read whole
+    before = looked_at()
+    assert drop_expired(1000) == 1
+    assert looked_at() - before < 10
 
 
 @pytest.mark.django_db

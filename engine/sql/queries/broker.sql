@@ -312,7 +312,7 @@ ORDER BY next_offset - first_ongoing_offset DESC, partition_id LIMIT %(limit)s
 
 -- history --
 SELECT at, stable_position, last_offset FROM broker.position_sample
-WHERE partition_id = %(partition_id)s AND at > clock_timestamp() - %(since)s::interval
+WHERE partition_id = %(partition_id)s AND at > statement_timestamp() - %(since)s::interval
 ORDER BY at DESC LIMIT 5000
 
 -- sample_positions --
@@ -336,8 +336,9 @@ SELECT partition_id, sampled_stable, sampled_last FROM sampled
 ON CONFLICT DO NOTHING
 
 -- trim_samples --
+-- By a moment that does not change while the statement runs: only then does the index bound the search.
 DELETE FROM broker.position_sample
 WHERE (partition_id, at) IN (
     SELECT partition_id, at FROM broker.position_sample
-    WHERE at < clock_timestamp() - %(keep)s::interval LIMIT 5000
+    WHERE at < statement_timestamp() - %(keep)s::interval ORDER BY at LIMIT 5000
 )

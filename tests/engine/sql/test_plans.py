@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import product
 
 import pytest
@@ -229,6 +230,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("held_back", {"limit": 10}, 10),
         Hot("standing", {"late_ms": 1000}, 10),
         Hot("standing_of_partitions", {"limit": 10}, 10),
+        Hot("history", key | {"since": timedelta(seconds=30)}, 100),
         Hot("offset_at", key | {"at": "2020-01-01T00:00:00Z"}, 40),
         Hot("next_ended", key | {"offset": 2}, 5),
         Hot("ended_along", key | {"places": [5, 10_000, _LARGE_MARKER]}, 6, adhoc=True),
@@ -450,6 +452,18 @@ def test_a_brokers_hot_statements_read_few_rows(
         check(session, statements)
         with connected(database) as fresh:
             check(fresh, statements)
+
+
+def test_who_trims_samples_looks_at_none_that_stay(used: tuple[Database, list[Hot]]) -> None:
+    """A worker does so each second."""
+    database, _ = used
+    for fill in _FILL_BROKER:
+        sql(database, fill)
+    with connected(database) as session, undone(session):
+        _, before = counters(session).get("position_sample", (0, 0))
+        assert session.run("trim_samples", keep=timedelta(days=2)) == 0
+        _, after = counters(session).get("position_sample", (0, 0))
+        assert after - before <= 5
 
 
 @pytest.mark.parametrize("place", range(6))

@@ -1,7 +1,7 @@
 -- Remove some jobs that ended long ago, and their items; workers who do it at once share the work.
 WITH old AS MATERIALIZED (
     SELECT id FROM jobs_job
-    WHERE ended_at < clock_timestamp() - %s * interval '1 day'
+    WHERE ended_at < statement_timestamp() - %s * interval '1 day'
     ORDER BY ended_at
     LIMIT %s
     FOR UPDATE SKIP LOCKED
