@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -13,8 +13,12 @@ import structlog
 
 from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
-from engine.log.retention import delete_dropped
-from engine.log.sweeping import Stint
+from engine.log.topic_partitions import (
+    delete_partitions,
+    delete_some_rows,
+    make_partitions,
+    spread,
+)
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -40,8 +44,6 @@ from engine.postgres.database import Database, Row, Session
 logger = structlog.get_logger(__name__)
 
 MAX_PARTITIONS = 10_000
-#: How long a deletion goes on with the topic's rows; the sweep has the rest.
-_AT_ONCE_SECONDS = 0.1
 #: Interrupted deletions that one sweep goes on with, of each broker.
 _DELETIONS = 200
 #: Deletions that may run out of time in one sweep before their broker is given up.
@@ -285,12 +287,10 @@ class Topics:
             PartitionUnavailable, TimeLimitExceeded: that has to be done later.
         """
         database = self._brokers.get(broker)
-        database.retrying(lambda session: _delete_all(session, topic_id))
+        delete_partitions(database, topic_id)
         with self._catalog.session() as session:
             session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
-        # A small topic's rows go at once; the sweep has the rest, and what fails here.
-        with suppress(PartitionUnavailable, TimeLimitExceeded), database.session() as session:
-            delete_dropped(session, Stint(_AT_ONCE_SECONDS))
+        delete_some_rows(database)
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:
@@ -308,7 +308,7 @@ class Topics:
                 namespace=name.namespace,
                 topic=name.topic,
                 buffer=settings.buffer,
-                brokers=[*self._spread(settings.partitions, name)],
+                brokers=[*spread(settings.partitions, name, self._brokers.names)],
                 retention_ms=settings.retention_ms,
                 retention_bytes=settings.retention_bytes,
                 segment_max_messages=settings.segment_max_messages,
@@ -325,7 +325,7 @@ class Topics:
             held = session.one("hold_topic", topic_id=topic.topic_id)
             if held is not None:
                 topic = _topic(held)
-                self._make_partitions(topic)
+                make_partitions(self._brokers, topic)
         if held is None:
             return self._ensure(name, settings)
         return self._remember(topic), created
@@ -343,7 +343,7 @@ class Topics:
         topic = self._keep(topic, settings)
         if wanted <= has:
             return topic
-        brokers = [*topic.brokers, *self._spread(wanted, topic.name)[has:]]
+        brokers = [*topic.brokers, *spread(wanted, topic.name, self._brokers.names)[has:]]
         with self._catalog.session() as session:
             row = session.one(
                 "grow_topic",
@@ -357,7 +357,7 @@ class Topics:
         return _topic(row)
 
     def _keep(self, topic: Topic, settings: TopicSettings) -> Topic:
-        """Take over how long messages are kept; the brokers follow in ``_make_partitions``."""
+        """Take over how long messages are kept; the brokers follow in ``make_partitions``."""
         wanted = (settings.retention_ms, settings.retention_bytes)
         if wanted == (topic.settings.retention_ms, topic.settings.retention_bytes):
             return topic
@@ -372,44 +372,6 @@ class Topics:
             raise TopicNotFound(f"{topic.name} has been deleted meanwhile.")
         return _topic(row)
 
-    def _make_partitions(self, topic: Topic) -> None:
-        """On each broker, the home of the topic's subscriptions first; these go before the
-        partitions, so that retention knows who has not read them."""
-        subscriptions: list[Row] = []
-        for broker in dict.fromkeys(topic.brokers):
-            with self._brokers.get(broker).transaction() as session:
-                for subscription in subscriptions:
-                    session.run("create_subscription", **subscription._asdict())
-                for number, owner in enumerate(topic.brokers):
-                    if owner != broker:
-                        continue
-                    session.run(
-                        "create_partition",
-                        topic_id=topic.topic_id,
-                        topic=str(topic.name),
-                        number=number,
-                        buffer=topic.settings.buffer,
-                        segment_max_messages=topic.settings.segment_max_messages,
-                        segment_max_bytes=topic.settings.segment_max_bytes,
-                        retention_ms=topic.settings.retention_ms,
-                        retention_bytes=topic.settings.retention_bytes,
-                        deduplication=topic.settings.deduplication,
-                    )
-                session.run(
-                    "set_retention",
-                    topic_id=topic.topic_id,
-                    retention_ms=topic.settings.retention_ms,
-                    retention_bytes=topic.settings.retention_bytes,
-                )
-                if broker == topic.brokers[0] and len(set(topic.brokers)) > 1:
-                    subscriptions = session.all("every_subscription", topic_id=topic.topic_id)
-
-    def _spread(self, partitions: int, name: TopicName) -> tuple[str, ...]:
-        """Partitions go round the brokers; a system topic has one on each, in order."""
-        names = self._brokers.names
-        start = 0 if name.is_system else sum(str(name).encode()) % len(names)
-        return tuple(names[(start + number) % len(names)] for number in range(partitions))
-
     def _remember(self, topic: Topic) -> Topic:
         with self._lock:
             self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
@@ -418,15 +380,6 @@ class Topics:
 
 def _told_to_wait(broker: str, error: EngineError) -> None:
     logger.warning("topic's deletion waits", broker=broker, reason=error.message)
-
-
-def _delete_all(session: Session, topic_id: int) -> None:
-    """Records are locked before heads, heads before cursors; what is being made, appended or
-    acknowledged is deleted with the rest."""
-    session.all("lock_topic_records", topic_id=topic_id)
-    session.all("lock_topic", topic_id=topic_id)
-    session.all("lock_topic_cursors", topic_id=topic_id)
-    session.run("delete_topic", topic_id=topic_id)
 
 
 def _no_topic(name: TopicName) -> TopicNotFound:

@@ -1,0 +1,96 @@
+"""A topic's partitions on its brokers: made with the topic, deleted with it.
+
+Each function is idempotent, because what a crash or an absent broker interrupts is done again: by
+the next creation of the same topic, or by the sweep that finishes deletions (engine.log.topics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from engine.log.brokers import Brokers
+from engine.log.retention import delete_dropped
+from engine.log.sweeping import Stint
+from engine.model.errors import PartitionUnavailable, TimeLimitExceeded
+from engine.model.topic import Topic
+from engine.model.topic_name import TopicName
+from engine.postgres.database import Database, Row, Session
+
+#: How long a deletion goes on with the topic's rows; the sweep has the rest.
+_AT_ONCE_SECONDS = 0.1
+
+
+def spread(partitions: int, name: TopicName, brokers: Sequence[str]) -> tuple[str, ...]:
+    """The broker of each partition: round robin, from a broker that the topic's name chooses. A
+    system topic begins with the first broker, so that it has one partition on each."""
+    start = 0 if name.is_system else sum(str(name).encode()) % len(brokers)
+    return tuple(brokers[(start + number) % len(brokers)] for number in range(partitions))
+
+
+def make_partitions(brokers: Brokers, topic: Topic) -> None:
+    """Make the partitions that are missing, and tell those that exist their retention.
+
+    The home broker of the topic's subscriptions comes first. Another broker gets the subscriptions
+    before its partitions, so that retention there knows who has not read them.
+
+    Raises:
+        PartitionUnavailable: a broker cannot be reached.
+    """
+    subscriptions: list[Row] = []
+    for broker in dict.fromkeys(topic.brokers):
+        with brokers.get(broker).transaction() as session:
+            for subscription in subscriptions:
+                session.run("create_subscription", **subscription._asdict())
+            for number, owner in enumerate(topic.brokers):
+                if owner == broker:
+                    _make_partition(session, topic, number)
+            session.run(
+                "set_retention",
+                topic_id=topic.topic_id,
+                retention_ms=topic.settings.retention_ms,
+                retention_bytes=topic.settings.retention_bytes,
+            )
+            if broker == topic.brokers[0] and len(set(topic.brokers)) > 1:
+                subscriptions = session.all("every_subscription", topic_id=topic.topic_id)
+
+
+def delete_partitions(database: Database, topic_id: int) -> None:
+    """Delete a topic's partitions and subscriptions on one broker. Entries and index rows, which
+    may be many, are left to :func:`delete_some_rows` and the retention sweep.
+
+    Raises:
+        PartitionUnavailable, TimeLimitExceeded: nothing was deleted.
+    """
+    database.retrying(lambda session: _delete_all(session, topic_id))
+
+
+def delete_some_rows(database: Database) -> None:
+    """Delete entries and index rows of deleted topics for a moment, all of them when they are few.
+    The retention sweep deletes the rest, and what fails here."""
+    with suppress(PartitionUnavailable, TimeLimitExceeded), database.session() as session:
+        delete_dropped(session, Stint(_AT_ONCE_SECONDS))
+
+
+def _make_partition(session: Session, topic: Topic, number: int) -> None:
+    session.run(
+        "create_partition",
+        topic_id=topic.topic_id,
+        topic=str(topic.name),
+        number=number,
+        buffer=topic.settings.buffer,
+        segment_max_messages=topic.settings.segment_max_messages,
+        segment_max_bytes=topic.settings.segment_max_bytes,
+        retention_ms=topic.settings.retention_ms,
+        retention_bytes=topic.settings.retention_bytes,
+        deduplication=topic.settings.deduplication,
+    )
+
+
+def _delete_all(session: Session, topic_id: int) -> None:
+    """In the lock order: records, heads, cursors. Whoever appends or acknowledges at this moment
+    holds one of these locks; what they store is deleted with the rest."""
+    session.all("lock_topic_records", topic_id=topic_id)
+    session.all("lock_topic", topic_id=topic_id)
+    session.all("lock_topic_cursors", topic_id=topic_id)
+    session.run("delete_topic", topic_id=topic_id)
