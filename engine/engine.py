@@ -80,7 +80,7 @@ class Engine:
     ) -> None:
         self.settings = settings or EngineSettings()
         self._urls = {"coordinator": coordinator_url, **broker_urls}
-        #: Of the coordinators; for statements of tables that stand beside theirs.
+        #: The coordinators' database, for callers who keep tables of their own in it.
         self.database = self._database = Database(
             "coordinator",
             coordinator_url,
@@ -174,8 +174,12 @@ class Engine:
         return self._coordinators.scale(count)
 
     def ping(self) -> dict[str, str | None]:
-        """Ask every database whether it serves, and whether it can be believed: one that may lose
-        what it has acknowledged is wrong as well. None or what is wrong, by name."""
+        """Ask every database whether it serves requests and cannot lose in a crash what it has
+        acknowledged.
+
+        Returns:
+            By database name, None when all is well, else what is wrong.
+        """
         careful = not self.settings.unsafe_databases
         databases = (self._database, *self._brokers)
         return {database.name: _ask(database, careful=careful) for database in databases}
@@ -214,7 +218,8 @@ class Engine:
                 self._tell_status(refused, txn_id)
                 raise
             if txn_id is not None and self.topics.get(partition.topic).topic_id != joined:
-                # One of the same name has taken its topic's place, unnoticed before the append.
+                # The topic was deleted and made anew between the join and the append: the batch is
+                # in the new one, which the transaction has to have as well.
                 self._joining.partitions(txn_id, [partition], owner=owner)
             return appended
 
@@ -264,7 +269,7 @@ class Engine:
                     name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id
                 )
                 if self.topics.get(name.topic).topic_id != joined:
-                    # As in produce: another topic has taken its place, unnoticed before.
+                    # As in produce: the topic was made anew after the join.
                     self._joining.subscriptions(txn_id, [name], owner=owner, partition=highest)
                 return answer
         except TransactionConflict:
@@ -275,7 +280,11 @@ class Engine:
             raise
 
     def take_snapshots(self) -> int:
-        """Snapshot the buffers for which it is time; the workers call this every second."""
+        """Snapshot the buffers that are due; the workers call this every second.
+
+        Returns:
+            How many snapshots were taken.
+        """
         return self._snapshots.sweep()
 
     def move_dead_letters(self) -> int:
@@ -314,16 +323,18 @@ class Engine:
         return self._brokers.on_each(work)
 
     def _tell_status(self, refused: InvalidTxnStatus, txn_id: TxnID | None) -> None:
-        """A participant that refuses what has ended there leaves it to the coordinator to say how.
+        """Add the transaction's status to a participant's refusal: the participant knows that the
+        transaction has ended, only the coordinator knows how.
 
         Raises:
-            CoordinatorUnavailable: it cannot be asked.
+            CoordinatorUnavailable: the coordinator cannot be asked.
         """
         if txn_id is not None and "current_status" not in refused.data:
             refused.data["current_status"] = str(self.coordinator.get(txn_id).status)
 
     def _take_snapshot(self, location: Location, partition: PartitionName) -> None:
-        """The first one. The message stands in the log already: the sweep mends a failure."""
+        """Take a partition's first snapshot. A failure is only logged: the message is in the log
+        already, and the next sweep takes the snapshot."""
         try:
             self._snapshots.take(location, partition, only_first=True)
         except EngineError as error:

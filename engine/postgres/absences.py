@@ -1,8 +1,8 @@
-"""Which databases have not answered: a piece of work with many parts waits for each of them once.
+"""Which databases did not answer, so that a piece of work with many parts waits for each only once.
 
-What is remembered belongs to the work that goes on in a context (:mod:`contextvars`), such as the
-making of one page, and ends with it. Only who waited in vain for a connection is remembered, not a
-connection that broke: the next one may be sound.
+The memory belongs to the work of one context (:mod:`contextvars`), such as a page being rendered,
+and ends with it. A database is remembered as absent when a wait for a connection to it was in vain,
+not when a connection broke: the next connection may be sound.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ _absent: ContextVar[dict[str, str] | None] = ContextVar("absent", default=None)
 
 
 class remembered(AbstractContextManager[None]):  # noqa: N801  # Used as a function is.
-    """Within the block, whoever asks a database that has not answered in it is told so at once.
-    Around every request: a generator's context would cost several times as much."""
+    """Within the block, asking a database that has not answered before in it fails at once.
+
+    A class, because it is put around every request, and a context manager made of a generator costs
+    several times as much."""
 
     def __enter__(self) -> None:
         self._token = _absent.set({})
@@ -31,13 +33,13 @@ class remembered(AbstractContextManager[None]):  # noqa: N801  # Used as a funct
 
 
 def note(database: str, reason: str) -> None:
-    """A database gave no connection in time."""
+    """Remember that a database gave no connection in time."""
     known = _absent.get()
     if known is not None:
         known.setdefault(database, reason)
 
 
 def reason(database: str) -> str | None:
-    """Why it is not to be asked again; None when it is."""
+    """Why a database is not to be asked again; None when it may be asked."""
     known = _absent.get()
     return known.get(database) if known else None

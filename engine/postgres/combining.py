@@ -1,17 +1,18 @@
-"""Callers who come while a call is under way share the next one (group commit).
+"""Group commit: callers that arrive while a call is under way share the next call.
 
-One caller at a time, the leader, makes the call for all who wait; the others sleep. Then the lead
-goes to one of those who have come meanwhile. Who comes alone leads at once and waits for nobody, so
-a lone caller pays no delay; under load one commit serves many. Threads only, no timers.
+One caller at a time is the leader: it makes the call for everybody who is waiting, while they
+sleep. Then one of those who arrived meanwhile becomes the leader. A caller that arrives when no
+call is under way leads at once, so a lone caller pays no delay; under load one commit serves many.
+It takes only the callers' own threads, and no timer.
 
 Invariants
-    A request is in exactly one call, one that began after the request had come.
-    Every caller gets its answer or the error of the call that its request was in; none is lost,
-    whatever the call raised. Who is interrupted while waiting (a signal in the main thread) goes
-    without one, and without holding up the others.
-    Requests are in the call in the order in which they came.
-    Who has no time left when he is to lead does not, so that nobody else is told of it: a call goes
-    by its leader's deadline (engine.postgres.deadlines).
+    Every request is part of exactly one call, which began after the request had arrived.
+    Every caller gets its answer, or the error of the call that its request was part of, whatever
+    that call raised. Only a caller that is interrupted while it waits (by a signal in the main
+    thread) leaves without either, and it does not hold up the others.
+    A call has its requests in the order in which they arrived.
+    A call runs under its leader's deadline (engine.postgres.deadlines). So a caller whose deadline
+    has passed by the time it would lead gives the lead away: others must not fail because of it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 class _Caller(Generic[Request, Answer]):
-    """One who waits: woken with an answer, with an error, or to lead."""
+    """A caller that waits. It is woken with an answer, with an error, or to lead."""
 
     __slots__ = ("answers", "asleep", "error", "leads", "request")
 
@@ -45,9 +46,9 @@ class Combiner(Generic[Request, Answer]):
     """Combines calls of one kind, such as appends to one partition. Thread-safe.
 
     Args:
-        call: answers requests together, in their order; runs in the thread of one of the callers.
-        size: what a request counts.
-        limit: what a call's requests count at most; a single larger one goes alone.
+        call: answers several requests, in their order; runs in the thread of one of the callers.
+        size: the size of a request, in the unit of ``limit``.
+        limit: the largest total size of one call; a single request that is larger goes alone.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Combiner(Generic[Request, Answer]):
 
         Raises:
             TimeLimitExceeded: the caller's deadline passed while it waited.
-            Whatever ``call`` raises; each caller its own copy of it.
+            Whatever ``call`` raises; every caller gets a copy of its own.
         """
         with self._lock:
             if not self._led:
@@ -113,7 +114,7 @@ class Combiner(Generic[Request, Answer]):
                 caller.asleep.release()
 
     def _next_group(self) -> list[_Caller[Request, Answer]]:
-        """The leader, who is the first of those who wait, and as many of the others as fit."""
+        """The leader, which is the first in the queue, and as many of the others as fit."""
         group: list[_Caller[Request, Answer]] = []
         room = self._limit
         with self._lock:
@@ -137,8 +138,8 @@ class Combiner(Generic[Request, Answer]):
             self._led = False
 
     def _give_up(self, mine: _Caller[Request, Answer]) -> None:
-        """Take one who does not wait any more out of the queue; a call that his request is in
-        already goes on without him."""
+        """Take a caller that stopped waiting out of the queue. If a call has taken its request
+        already, that call goes on."""
         with self._lock:
             if mine in self._waiting:
                 self._waiting.remove(mine)
@@ -147,8 +148,8 @@ class Combiner(Generic[Request, Answer]):
 
 
 def _own(error: BaseException) -> BaseException:
-    """A caller's own copy: threads must not share a traceback. An interrupt of the leader's is not
-    the others': they are told that their call has been broken off."""
+    """A copy of an error for one caller, since threads must not share a traceback. An interrupt of
+    the leader's thread is none of the others' business: they get a RuntimeError instead."""
     if not isinstance(error, Exception):
         return RuntimeError(f"The call was broken off in another thread: {error!r}")
     own = copy.copy(error)

@@ -19,23 +19,25 @@ from engine.postgres.prepared import Prepared, forget
 from engine.postgres.taking import Taking
 from engine.sql import queries
 
-#: A row: attributes by column name. The statements in engine/sql are its types.
+#: A row: a value for each column, as attributes. The statement in engine/sql tells which.
 Row = Any
 Params = Mapping[str, object]
 _T = TypeVar("_T")
 
-#: The last two: what a row was to belong to has been deleted since it was looked up, and is missed
-#: then; what was prepared has been dropped.
+#: Errors after which the whole transaction is run again.
 _RETRYABLE = (
     pg.SerializationFailure,
     pg.DeadlockDetected,
+    # What a new row refers to was deleted after it was looked up; the next run looks again.
     pg.ForeignKeyViolation,
+    # A prepared statement was dropped on this connection; the next run prepares it anew.
     pg.InvalidSqlStatementName,
 )
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
-#: Text from PostgreSQL that may be shown: its first line, never a statement or a parameter.
+#: How many characters of PostgreSQL's own text are shown: of its first line, which holds neither
+#: the statement nor its parameters.
 _SHOWN = 200
 
 
@@ -109,12 +111,12 @@ class Session:
                     for cursor in cursors
                 ]
         except BaseException as error:
-            # The connection is of no more use: psycopg 3.3 takes for prepared what it was going to
-            # prepare after the statement that failed, and may be left within the pipeline.
+            # The connection cannot be used again: psycopg 3.3 believes that the statements after
+            # the failed one were prepared, and may still be in pipeline mode.
             self._connection.close()
             if isinstance(error, IndexError):
-                # Refused at the sync itself, as a commit is that finds the disk full: psycopg
-                # counts one answer too many then.
+                # The sync itself failed, for example a commit on a full disk: psycopg then expects
+                # one answer more than there is.
                 raise pg.OperationalError("PostgreSQL refused at the end of a batch") from error
             raise
 
@@ -142,8 +144,8 @@ class Database:
         statement_timeout_ms: int = 60_000,
     ) -> None:
         self.name = name
-        #: How many connections were ever made. None of them outlives a crash of the server: while
-        #: this stays the same, what has been read over one still stands unless it was changed.
+        #: How many connections were ever made. A crash of the server ends all of them, so while
+        #: this number stays the same, no crash has undone what was read or written before.
         self.connections = 0
         self._queries: dict[str, LiteralString] = {}
         for file in ("session", *files):
@@ -165,14 +167,16 @@ class Database:
                 "row_factory": namedtuple_row,
                 "application_name": f"txnconsole {name}",
                 "connect_timeout": 3,
-                # A server that is gone without a word is noticed within half a minute.
+                # A server that vanished without closing its connections is noticed within half a
+                # minute.
                 "keepalives_idle": 10,
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
                 "tcp_user_timeout": 25_000,
-                # Plans are kept for as long as a connection lives: one made while a table was all
-                # but empty must not scan it, nor collect all of an index to sort it, once it is
-                # large. Every statement has its index (tests/engine/sql/test_plans.py).
+                # A plan is kept as long as its connection lives. One that was made while a table
+                # was nearly empty must not scan the whole table, or a whole index in order to sort
+                # it, once the table is large. Every statement has an index that serves it
+                # (tests/engine/sql/test_plans.py).
                 "options": f"-c statement_timeout={statement_timeout_ms}"
                 f" -c lock_timeout={min(statement_timeout_ms, _LOCK_TIMEOUT_MS)}"
                 " -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
@@ -182,6 +186,7 @@ class Database:
         self._taking = Taking(self._pool)
 
     def close(self) -> None:
+        """Close all connections."""
         self._taking.dismiss()
         self._pool.close()
 
@@ -220,8 +225,8 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Session]:
-        """Borrow a connection for reads that all answer from one snapshot of the database, and of
-        which one may follow from another's answer."""
+        """Borrow a connection for reads that all answer from one snapshot of the database. Unlike
+        with :meth:`snapshot`, a read may depend on the answer of the one before it."""
         with self.transaction() as session:
             session.run("one_snapshot")
             yield session
@@ -233,7 +238,8 @@ class Database:
             return session.batch(("begin_snapshot", {}), *statements, ("commit", {}))[1:-1]
 
     def retrying(self, work: Callable[[Session], _T]) -> _T:
-        """Run ``work`` in a transaction, again when PostgreSQL asks for it."""
+        """Run ``work`` in a transaction, up to four times when PostgreSQL could not serialize it or
+        what it had looked up is gone. So ``work`` must have no effect outside the transaction."""
         with self._translated():
             for _ in range(_ATTEMPTS - 1):
                 with (
@@ -286,21 +292,21 @@ class Database:
             raise
 
     def _translate(self, error: pg.Error) -> None:
-        """Raise an error of the engine's instead of PostgreSQL's, if it has one."""
+        """Raise the engine's error for one of PostgreSQL's; return when there is none for it."""
         if isinstance(error, pg.DataError):
-            # A number out of range, a NUL in a text: the caller's value, in PostgreSQL's words,
-            # which tell no field.
+            # The caller gave a number out of range or a NUL in a text. PostgreSQL does not say in
+            # which field.
             raise InvalidRequest(
                 f"A value cannot be stored: {_first_line(error)}", field=""
             ) from error
         if isinstance(error, pg.ForeignKeyViolation):
-            # What a row was to belong to has been deleted since it was looked up.
+            # What a new row refers to was deleted after it was looked up.
             raise self._unavailable(
                 f"{self.name} is deleting what this was about; try again."
             ) from error
         if isinstance(error, pg.FeatureNotSupported):
-            # A migration has changed what a kept plan answers: on a connection that has outlived it
-            # the statement would be refused for ever.
+            # A migration has changed the columns that a kept plan returns. Connections from before
+            # it would refuse the statement for ever, so all of them are replaced.
             self._taking.dismiss()
             self._pool.drain()
             raise self._unavailable(f"{self.name} has been migrated; try again.") from error
@@ -309,7 +315,8 @@ class Database:
                 f"{self.name} was not done in time: {_first_line(error)}."
             ) from error
         if _is_lost(error):
-            # After a server restart every connection is dead: find out now, once.
+            # After a restart of the server every connection is dead: drop all of them now, so that
+            # not every caller has to find one.
             self._taking.dismiss()
             with contextlib.suppress(pg.DatabaseError):
                 self._pool.check()
@@ -320,8 +327,8 @@ class Database:
 
 
 class _Borrowing(contextlib.AbstractContextManager[Session]):
-    """A session for the length of a block. On every hot path: generators' contexts would cost
-    several times as much."""
+    """A session for the length of a block. A class, because it is on every hot path, and a context
+    manager made of a generator costs several times as much."""
 
     def __init__(
         self,
@@ -365,7 +372,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
 
 
 def _roll_back(connection: Connection) -> None:
-    """Leave no transaction open that a script or a batch has begun."""
+    """End the transaction that a script or a batch may have left open."""
     if connection.pgconn.transaction_status in (
         TransactionStatus.INTRANS,
         TransactionStatus.INERROR,
@@ -375,12 +382,11 @@ def _roll_back(connection: Connection) -> None:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the database cannot be reached. libpq tells of a statement that it could not send by
-    an answer without a kind: the server's last word may have come before, and then the connection
-    looks sound."""
+    """Whether the database cannot be reached. When libpq could not even send a statement, the error
+    has no SQLSTATE and is a plain DatabaseError, though the connection may still look open."""
     return isinstance(error, pg.OperationalError) or type(error) is pg.DatabaseError
 
 
 def _first_line(error: Exception) -> str:
-    """To be put into a sentence: without a full stop."""
+    """The first line of an error's text, without its full stop, to be put into a sentence."""
     return (str(error).strip().splitlines() or ["no answer"])[0][:_SHOWN].rstrip(".")

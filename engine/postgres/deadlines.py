@@ -1,9 +1,9 @@
-"""By when a caller wants its answer: whoever is late begins no further statement.
+"""Deadlines: after the time by which a caller wants its answer, no further statement begins.
 
-A deadline belongs to the work that goes on in a context (:mod:`contextvars`), such as a request.
-It stops work between two statements and within an SQL transaction, which is then rolled back. A
-statement under way is ended by PostgreSQL's own ``statement_timeout`` (:class:`Database`), so that
-no thread is ever killed and no connection is left in the middle of something.
+A deadline belongs to the work of one context (:mod:`contextvars`), such as a request. It takes
+effect between two statements; when these are in an SQL transaction, that is rolled back. A
+statement that is running is ended by PostgreSQL's own ``statement_timeout`` (:class:`Database`). So
+no thread is ever killed, and no connection is left in the middle of a statement.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def check() -> None:
 
 @contextmanager
 def within(seconds: float) -> Generator[None]:
-    """Begin statements for so many seconds; inside another deadline the earlier one counts."""
+    """Set a deadline, in seconds from now; within another deadline the earlier of the two
+    counts."""
     outer = _deadline.get()
     mine = monotonic() + seconds
     with _set(mine if outer is None else min(mine, outer)):
@@ -40,7 +41,7 @@ def within(seconds: float) -> Generator[None]:
 
 @contextmanager
 def later(seconds: float) -> Generator[None]:
-    """Put the deadline off: the block waits so long on purpose."""
+    """Move the deadline by the time that the block waits on purpose."""
     outer = _deadline.get()
     with _set(None if outer is None else outer + seconds):
         yield
@@ -48,8 +49,8 @@ def later(seconds: float) -> Generator[None]:
 
 @contextmanager
 def lifted() -> Generator[None]:
-    """Have no deadline: for what must be written down because something has been done, and for what
-    would have to begin at its beginning again."""
+    """Set no deadline within the block: for recording what has been done already, and for work that
+    would have to start from its beginning again."""
     with _set(None):
         yield
 

@@ -32,17 +32,22 @@ _float8 = struct.Struct(">d")
 _array = struct.Struct(">iiiii")
 _run = struct.Struct(">iBiqiq")
 _NULL = _int4.pack(-1)
-#: Of a run: its length in bytes, and that its lower bound alone belongs to it.
+#: How a range of a multirange begins: its length in bytes, and the flag "lower bound inclusive".
 _RUN = (25, 2)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Type(Generic[_T]):
-    """A PostgreSQL type in its binary form. ``oid`` and ``array_oid`` are those of pg_type, the
-    same in every server. ``item`` is the form of one among others in an array, with its length
-    before it, where all have the same; ``of_item`` makes a value of what ``item`` unpacks, where
-    that is none yet."""
+    """A PostgreSQL type in its binary form.
+
+    Attributes:
+        oid, array_oid: of the type and of its arrays in pg_type, the same on every server.
+        dump, load: a value to its binary form, and back.
+        item: of a type with a fixed length, the layout of one element in an array: its length, then
+            its value. None: elements are read one by one.
+        of_item: makes a value of what ``item`` unpacks; None when that is the value already.
+    """
 
     oid: int
     array_oid: int
@@ -83,7 +88,7 @@ TIMESTAMPTZ: Type[datetime] = Type(
 )
 
 
-#: Its binary form is a text behind a version, which is 1.
+#: Its binary form is a version number, which is 1, and then the text.
 JSONB: Type[Any] = Type(
     3802,
     3807,
@@ -99,7 +104,8 @@ def _dump_ranges(ranges: Ranges) -> bytes:
 
 
 def _load_ranges(data: bytes) -> Ranges:
-    """Runs as PostgreSQL stores them: bounded, the lower bound in and the upper one out."""
+    """PostgreSQL stores ranges of bigint in one form only: lower bound inclusive, upper
+    exclusive."""
     return Ranges(tuple((run[3], run[5]) for run in _run.iter_unpack(data[4:])))
 
 
@@ -147,7 +153,8 @@ def array_of(type_: Type[_T]) -> Type[Sequence[_T | None]]:
 
 
 def forget(connection: Connection) -> None:
-    """What was prepared may be gone: with a rollback psycopg drops its own, and ours too."""
+    """Prepare everything anew on this connection. After a rollback psycopg drops the statements
+    that it has prepared itself, and ours with them."""
     connection.prepared.clear()
 
 
@@ -187,13 +194,13 @@ class Prepared:
         """Run it: as a transaction of its own, or as a part of the one that the connection is in.
 
         Args:
-            meanwhile: is called once while the server works; what it raises is raised when the
-                server is done.
+            meanwhile: called once while the server works; what it raises is raised after the server
+                has answered.
 
         Raises:
-            psycopg.errors.InvalidSqlStatementName: somebody has dropped what was prepared, in a
-                transaction, which is spoiled by it; it may be tried again.
-            psycopg.Error: as a cursor would.
+            psycopg.errors.InvalidSqlStatementName: the prepared statement had been dropped, and the
+                error has aborted the surrounding transaction; the transaction may be tried again.
+            psycopg.Error: as a cursor raises it.
         """
         try:
             parameters = [
@@ -215,9 +222,10 @@ class Prepared:
         return self._rows(answer)
 
     def _prepare(self, connection: Connection) -> None:
-        # What is forgotten may be there. To prepare it again would spoil a transaction; to close
-        # what is not there does not. PGconn.close_prepared() would hold up all threads until the
-        # server answers: alone of libpq's calls here it keeps Python's lock.
+        # The server may still have a statement of this name. Preparing it a second time would abort
+        # the transaction; closing one that does not exist is harmless. PGconn.close_prepared() is
+        # not used because it alone of libpq's calls here keeps Python's lock while it waits, and so
+        # stops every thread.
         connection.pgconn.send_close_prepared(self._name)
         [closed] = connection.wait(generators.execute(connection.pgconn))
         _checked(connection, closed)

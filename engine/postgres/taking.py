@@ -1,16 +1,16 @@
-"""Connections of a pool: taken, and given back.
+"""Taking connections from a pool and giving them back.
 
-The connection that was given back last is taken first: its backend, and what that has at hand of
-plans and catalogues, is still in the processors' caches, and to take it costs a tenth of what the
-pool's own way does (docs/decisions/0043). A few are kept so; the others are the pool's, which makes
-them, passes them on to who waits, and closes what is idle or old. Nobody waits for the pool while
-one is at hand.
+The connection that was given back last is taken first (docs/decisions/0043). Its backend process,
+with its plans and catalogue entries, is still in the processors' caches, and taking it costs a
+tenth of what the pool itself costs. Only a few connections are kept at hand like this. The others
+are with the pool, which makes connections, hands them to callers that wait, and closes those that
+are idle or old. Nobody waits for the pool while a connection is at hand.
 
-While a server is away a caller waits some seconds for a connection, on a thread of its own. With
-many callers that would take all threads of a process from those who ask other databases. So when a
-wait was in vain, and nobody else was given a connection meanwhile, one caller at a time waits from
-then on, and others are refused after a moment. Nothing guesses when to try again: whoever waits
-gets the first connection that there is, and from then on nobody is refused.
+While a server is away, each caller waits some seconds for a connection, and its thread with it.
+Many callers would take all threads of the process from calls to other databases. So once a wait was
+in vain, and no other caller got a connection meanwhile, only one caller at a time waits, and the
+others are refused after a moment. There is no timer that decides when to try again: the caller that
+waits gets the first connection that can be made, and after that nobody is refused.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engine.postgres.connection import Connection
 
-#: Looked up once: an enumeration's members are found slowly.
+#: Looked up once, because reading a member of an enumeration is slow.
 _IDLE = TransactionStatus.IDLE
-#: Longer than making a connection takes, so that few are refused when the server is there again.
+#: Seconds. Longer than making a connection takes, so that few callers are refused when the server
+#: is back.
 _MOMENT = 0.1
-#: So many are kept at hand, for as long as the process lives: each is one of the server's.
+#: Connections kept at hand, for as long as the process lives. Each occupies a backend of the
+#: server.
 _AT_HAND = 2
-#: One in so many returns goes to the pool, which looks whether the connection is too old.
+#: One in so many returned connections goes to the pool, which closes it if it is too old.
 _LOOKED_AT = 1000
 
 _hurried: ContextVar[bool] = ContextVar("hurried", default=False)
@@ -56,7 +58,7 @@ class Taking:
         self._at_hand: list[Connection] = []
         self._returns = 0
         self._generation = 0
-        #: Callers who are at the pool: they have what is given back next.
+        #: Callers that wait for the pool; they get the connections that are given back next.
         self._asking = 0
         self._waits = threading.Lock()
         self._given = 0
@@ -66,7 +68,8 @@ class Taking:
         """A connection, to be given back.
 
         Raises:
-            PoolTimeout: there was none in time, or somebody else is waiting for the first.
+            PoolTimeout: there was none in time, or the server is away and another caller is
+                already waiting for it.
         """
         with self._lock:
             if self._at_hand:
@@ -94,11 +97,11 @@ class Taking:
         self._pool.putconn(connection)
 
     def welcome(self, connection: Connection) -> None:
-        """Count a new connection among those that may be kept."""
+        """Let a new connection be kept at hand, until the next :meth:`dismiss`."""
         connection.generation = self._generation
 
     def dismiss(self) -> None:
-        """Keep none of the connections that there are by now: all go back to the pool."""
+        """Keep none of the connections that exist by now at hand: all go back to the pool."""
         with self._lock:
             self._generation += 1
             dismissed, self._at_hand = self._at_hand, []

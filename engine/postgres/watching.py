@@ -1,15 +1,17 @@
-"""One question for all who wait for something in one database.
+"""Waiting for something to happen in a database, with one query for all that wait.
 
-Whoever waits says what for and sleeps, without a connection. While anybody does, one thread asks
-the database every :data:`TICK` seconds in one statement how all of it stands, and wakes those for
-whom something has happened: the database is asked as often for one waiter as for thousands, and
-nobody who writes has to tell anybody (a NOTIFY takes a lock of the whole database at each commit).
+A waiter names what it waits for and sleeps, without a connection. While there are waiters, one
+thread asks the database every :data:`TICK` seconds, in one statement, for the state of everything
+that is awaited, and wakes those for whom something has happened. So thousands of waiters cost as
+many queries as one, and writers need not notify anybody (a NOTIFY takes a lock of the whole
+database at each commit).
 
 Invariants
-    What happened before a waiter came wakes it as well: it is judged by the state, not by a change.
-    When the database does not answer, all are woken and ask for themselves, so that each hears of
-    it; the thread goes on once a second. It ends when nobody waits, and begins with the next one.
-    Nobody waits for a thread that could not begin: who came with it is told, all others are woken.
+    A waiter is judged by the state, not by a change: what happened before it came wakes it as well.
+    When the database does not answer, all waiters are woken, so that each asks for itself and gets
+    the error; the thread then looks once a second.
+    The thread ends when nobody waits, and the next waiter begins another. When it cannot be begun,
+    that waiter gets the error, and all others are woken.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ class Watch(Generic[Key, State]):
     """Wakes waiters. Thread-safe.
 
     Args:
-        look: tells the states of all keys in one statement; one that is not there has none.
-        pause: how the thread waits for its next look.
+        look: answers the states by key; a key of which nothing exists has none.
+        pause: how the thread waits until its next look.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Watch(Generic[Key, State]):
     def watching(
         self, key: Key, happened: Callable[[State | None], bool], wake: threading.Event
     ) -> Generator[None]:
-        """Have ``wake`` set when ``happened`` says so of the key's state, while the block lasts."""
+        """While the block lasts, set ``wake`` when ``happened`` is true of the key's state."""
         waiter: _Waiter[Key, State] = _Waiter(key, happened, wake)
         with self._lock:
             self._waiters.add(waiter)
@@ -85,7 +87,7 @@ class Watch(Generic[Key, State]):
                 self._waiters.discard(waiter)
 
     def wait(self, key: Key, happened: Callable[[State | None], bool], seconds: float) -> bool:
-        """Wait at most so long; returns whether to look."""
+        """Wait until something has happened, at most so long; answers whether it may have."""
         wake = threading.Event()
         with self.watching(key, happened, wake):
             return wake.wait(seconds)
@@ -93,7 +95,7 @@ class Watch(Generic[Key, State]):
     def _begin(self) -> None:
         try:
             threading.Thread(target=self._run, name="watch", daemon=True).start()
-        except BaseException:  # the machine has no room for another one
+        except BaseException:  # the machine has no room for another thread
             with self._lock:
                 self._looking = False
                 for waiter in self._waiters:
