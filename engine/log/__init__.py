@@ -6,17 +6,20 @@ or one transaction's marker (design/semantics.md §1).
 Invariants
     Offsets are dense and never reused: they are taken under the lock of the partition's head.
     An entry, its index row and the positions that it moves become durable together.
-    Below log_start_offset there is nothing for anybody, whatever rows retention has yet to delete.
+    What lies below log_start_offset does not exist for any reader, even while retention has not
+    deleted its rows yet.
     A fetch answers records, aborted list and positions from one snapshot of the database.
-    An entry's body is its batch, or a reference to a file that holds it for good
-    (engine.log.offloaded): nothing but the opening of a batch knows which.
+    An entry's body is its batch, or a reference to a file that holds the batch for good
+    (engine.log.offloaded). Only the code that opens a batch knows which.
 
 Lock order
-    catalog's row of a topic (shared, while its partitions are made; the brokers are asked under
-    it), then partition records ascending by id (FOR NO KEY UPDATE, operators, retention and
-    deletion only; shared by who makes a subscription), then partition heads (partition_live) in the
-    order of (topic id, number), a system topic's last; everything else of a partition is under its
-    head.
+    1. The topic's row in the catalog (FOR NO KEY UPDATE), while its partitions are made on the
+       brokers; this is the coordinators' database.
+    2. Partition records, ascending by id. Operators' commands, retention, compaction, offloading,
+       recovery and deletions lock them; who makes a subscription shares them; appends and ends of
+       transactions do neither.
+    3. Partition heads (partition_live), in the order of (topic id, number), a system topic's last.
+       Everything else of a partition is written under its head.
 
 What a crash leaves behind
     PostgreSQL empties the UNLOGGED head and ongoing transactions: the partition answers

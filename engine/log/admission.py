@@ -1,4 +1,4 @@
-"""Which batches may be appended, and what a refused append is told."""
+"""Which batches may be appended, and the errors of refused ones."""
 
 from __future__ import annotations
 
@@ -31,11 +31,15 @@ def check(
     producer_name: str | None,
     sequence_id: int | None,
 ) -> None:
-    """Refuse a batch that cannot be stored; packed it has so many bytes.
+    """Refuse a batch that cannot be stored.
+
+    Args:
+        packed_bytes: the size of the whole batch in its packed form (engine.model.batch).
 
     Raises:
-        InvalidRequest: it is empty, for the engine's own topic, or its sequence id cannot be.
-        PayloadTooLarge: a message, which it names, or the batch is above its limit.
+        InvalidRequest: the batch is empty or for one of the engine's own topics, or its sequence id
+            is out of range or without a producer's name.
+        PayloadTooLarge: a message, which the error names, or the batch is above its limit.
     """
     partition.require_writable()
     if not messages:
@@ -52,7 +56,7 @@ def check(
             f"The batch has {len(messages)} messages; the limit is {settings.max_batch_messages}.",
             limit_messages=settings.max_batch_messages,
         )
-    # A batch has every byte of its messages, so one within both limits need not be looked into.
+    # The packed batch is longer than everything in it, so within both limits nothing is too large.
     if packed_bytes <= min(settings.max_message_bytes, settings.max_batch_bytes):
         return
     _check_sizes(settings, [len(message.payload) for message in messages], "payload")
@@ -64,7 +68,8 @@ def check(
 
 
 def _check_sizes(settings: EngineSettings, sizes: Sequence[int], of_what: str) -> None:
-    """What stands beside payloads has limits of its own, as high: a payload may have its limit."""
+    """Check one part of the messages against the limits. Payloads, and keys with properties, are
+    checked apart, so that a payload may be as large as its limit whatever is sent with it."""
     largest, total = max(sizes), sum(sizes)
     if largest > settings.max_message_bytes:
         raise PayloadTooLarge(

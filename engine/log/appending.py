@@ -1,8 +1,9 @@
-"""The append itself: callers who come at once to one partition share a round trip and a commit.
+"""The append itself: callers that come to one partition at the same time share a round trip and a
+commit.
 
-Nothing else changes for them: each batch is judged, stored and answered for itself, in the order in
-which they came (functions/broker/append.sql). When the connection is lost in the middle, every
-caller in that call learns that nothing is known of his batch, as a lone one would.
+Nothing else changes for them: each batch is judged, stored and answered by itself, in the order in
+which they came (functions/broker/append.sql). When the connection is lost during such a call, each
+of its callers is told that its batch may or may not have been stored, as a lone caller would be.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from engine.postgres.combining import Combiner
 from engine.postgres.prepared import BOOL, BYTEA, INT4, INT8, TEXT, Prepared, array_of
 from engine.sql import queries
 
-#: Bytes of the bodies that share a call.
+#: The limit of what shares a call: the bytes of the bodies, and so many for each batch beside, so
+#: that no more than 256 batches do.
 _SHARED_BYTES = 4 * 1024 * 1024
-#: A body's share of the limit beside its bytes: no more than 256 batches share a call.
 _BATCH_BYTES = _SHARED_BYTES // 256
 
 _KEPT_PARTITIONS = 10_000
@@ -53,7 +54,7 @@ _APPEND_ONGOING = Prepared(
 
 
 class Batch(NamedTuple):
-    """What is to be stored; the fields' order is that of the statement's parameters."""
+    """A batch to be stored. The fields are in the order of the statement's parameters."""
 
     messages: int
     body: bytes
@@ -94,7 +95,8 @@ class Appender:
         return answer
 
     def _combiner(self, location: Location) -> Combiner[Batch, Answer | EngineError]:
-        # Two for one partition would be harmless: their calls meet at the partition's lock.
+        # Two combiners for one partition would be harmless: the partition's lock orders their
+        # calls.
         if len(self._partitions) >= _KEPT_PARTITIONS:
             self._partitions = {}
         return self._partitions.setdefault(
@@ -112,8 +114,8 @@ class _Partition:
 
     def __init__(self, location: Location) -> None:
         self._database, self._partition_id = location.database, location.partition_id
-        #: Transactions in which this process has appended here: of others the lean statement would
-        #: find nothing.
+        #: Transactions in which this process has appended here. For others the lean statement would
+        #: find no ongoing transaction.
         self._ongoing: set[tuple[int, int]] = set()
 
     def append(self, batches: Sequence[Batch]) -> Sequence[Answer | EngineError]:
@@ -123,8 +125,8 @@ class _Partition:
                 return [stored]
             return self._append(batches)
         except InvalidRequest:
-            # PostgreSQL has refused a value, and with it the whole call: nothing was stored. Whose
-            # it was shows when each is tried alone.
+            # PostgreSQL refused a value, so nothing of the call was stored. Trying the batches one
+            # by one shows whose value it was.
             if len(batches) == 1:
                 raise
             return [self._alone(batch) for batch in batches]
@@ -142,7 +144,8 @@ class _Partition:
         return answers
 
     def _append_lean(self, batch: Batch) -> Answer | None:
-        """By a statement that judges nothing; None: it may not, or had to leave it."""
+        """Append with a statement that judges nothing; None when this batch needs judging, or when
+        that statement stored nothing."""
         if batch.producer_name is not None:
             return None
         ask, partition_id = self._database.ask, self._partition_id

@@ -37,7 +37,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 class Brokers:
-    """Databases by broker name, with the partitions' ids remembered (they never change)."""
+    """The brokers' databases by name. Remembers the ids of partitions, which never change."""
 
     def __init__(self, urls: Mapping[str, str], settings: EngineSettings) -> None:
         self._databases = {
@@ -51,7 +51,7 @@ class Brokers:
             )
             for name, url in urls.items()
         }
-        #: The batches that stand in no database any more.
+        #: The batches that have been moved out of the databases into files.
         self.offloaded = OffloadedFiles(settings.offload_directory)
         self._partition_ids: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
@@ -61,9 +61,11 @@ class Brokers:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the brokers, in the order in which they were configured."""
         return tuple(self._databases)
 
     def close(self) -> None:
+        """Close all connections."""
         for database in self:
             database.close()
 
@@ -79,7 +81,8 @@ class Brokers:
         return found
 
     def on_each(self, work: Callable[[Database], int]) -> int:
-        """Do periodic work on every broker; one that cannot be reached delays only itself.
+        """Do periodic work on every broker. A broker that cannot be reached is left out, with a
+        warning in the log.
 
         Returns:
             The sum of what ``work`` answered.

@@ -1,12 +1,13 @@
 """Committed order: what a reader gets of the entries that ``broker.committed_order`` answers.
 
 Invariants
-    Every committed message comes exactly once to a reader that passes each cursor on. Offsets
-    become visible in order, because appends and markers hold the head's lock until they are
-    durable: what a snapshot does not show below its end will never be there.
-    A transaction's messages come together, by offset; nothing comes in between. An answer ends
-    inside a transaction only where it has nothing else, so that whoever goes on by ``next_offset``
-    alone gets all that are no larger than an answer exactly once as well.
+    A reader that passes each cursor on gets every committed message exactly once. This holds
+    because offsets become visible in order: appends and markers hold the head's lock until they are
+    durable, so what a snapshot does not show below its end will never appear there.
+    A transaction's messages come together, by offset, with nothing in between. An answer ends
+    inside a transaction only when it holds nothing but messages of that transaction. So a reader
+    that goes on by ``next_offset`` alone also gets every transaction exactly once, if it is no
+    larger than an answer.
 """
 
 from __future__ import annotations
@@ -67,14 +68,16 @@ def in_committed_order(
 def _cut(
     messages: list[StoredMessage], before: int, end: ReadPosition
 ) -> tuple[tuple[StoredMessage, ...], ReadPosition]:
-    """Leave out a transaction that ends in the middle, unless nothing comes ``before`` it."""
+    """Leave out a last transaction of which only a part would fit, unless it is the only one:
+    ``before`` is the number of messages before it."""
     if end.within is None or not before:
         return tuple(messages), end
     return tuple(messages[:before]), ReadPosition(offset=end.offset)
 
 
 def readable(messages: Iterable[StoredMessage], *, at: int | None) -> list[StoredMessage]:
-    """Messages that say where they became readable: at a marker, or (None) at their own offsets."""
+    """The messages with the offset at which they became readable: ``at``, the offset of a commit
+    marker, or with None each message's own."""
     return [
         msgspec.structs.replace(each, readable_at=each.offset if at is None else at)
         for each in messages
@@ -82,11 +85,13 @@ def readable(messages: Iterable[StoredMessage], *, at: int | None) -> list[Store
 
 
 def check_cursor(start: ReadPosition, head: Row, read: Sequence[Row]) -> None:
-    """Refuse a cursor whose log has been truncated below it. ``read``: the entry, if it is still
-    there, that its reader has seen last.
+    """Refuse a cursor when the log has been truncated below it since.
+
+    Args:
+        read: the entry at the offset that the reader has seen last, if there is one.
 
     Raises:
-        InvalidRequest: what has been handed out is not what stands there now.
+        InvalidRequest: what the reader has been given is not what is in the log now.
     """
     if start.ledger_id is None:
         return

@@ -32,25 +32,26 @@ _KINDS = {
     b"A": EntryKind.TXN_ABORT,
 }
 
-#: What a marker says.
+#: The content of a marker.
 _NOTHING = (NewMessage(payload=b""),)
 
 
 def entries_of(buffer: str) -> str:
-    """The statement that reads a partition's entries, whichever its buffer. Every row tells
-    ``entry_id``, where the entry begins that message ids name: the row's own, or the commit marker
-    that it stands for.
+    """The name of the statement that reads the entries of a partition with this buffer, up to the
+    end of its log. (:data:`engine.log.statements.FETCH` reads a marker-buffered partition, and can
+    stop at the stable position; of a sidecar-buffered one that is always the end.)
 
-    A sidecar-buffered partition has nothing above its stable position; of others all are read
-    (:data:`engine.log.statements.FETCH` reads those up to it).
+    In every row ``entry_id`` is the offset that message ids name as the beginning of the entry: the
+    row's own first offset or, for a message out of a sidecar log, that of its commit marker.
     """
     return "sidecar_entries" if buffer == BufferKind.SIDECAR else "all_entries"
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
-    """As a row of broker.entry.
+    """An entry of the log, with the columns of broker.entry.
 
-    A struct that the garbage collector need not look at, as messages are: a window has a thousand.
+    A struct that the garbage collector does not track, as messages are
+    (:mod:`engine.model.message`): a window holds a thousand of them.
     """
 
     kind: str
@@ -69,7 +70,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     @classmethod
     def of_columns(cls, row: Row) -> list[Self]:
-        """The entries of a marker-buffered partition, of a row with an array for each column."""
+        """The entries of a marker-buffered partition, from a row with one array for each column."""
         if row.kinds is None:
             return []
         entries = map(
@@ -90,7 +91,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     @classmethod
     def of_row(cls, row: Row) -> Self:
-        """A row of one of the statements of :func:`entries_of`."""
+        """The entry in a row of one of the statements of :func:`entries_of`."""
         return cls(
             row.kind,
             row.first_offset,
@@ -107,8 +108,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     @property
     def size(self) -> int:
-        """How many bytes its batch has when it is opened; 0 of a marker, and of a batch whose
-        header is damaged: who opens it is refused."""
+        """How many bytes its batch has once it is opened; 0 for a marker, and for a batch whose
+        header is damaged: whoever opens that one is refused."""
         if self._size < 0:
             try:
                 self._size = batch.size(self.body) if self.body else 0
@@ -129,10 +130,11 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
 
 class AbortedSpans:
-    """The aborted transactions that overlap a range, for asking about single entries.
+    """The aborted transactions that overlap a range of offsets, to ask about single entries.
 
-    By span, not by id alone: an orphan of a transaction that has committed here before is hidden
-    without hiding what was committed (semantics §4).
+    An entry is judged by its transaction's span, not by its id alone. Otherwise an orphan, aborted
+    after its transaction had committed in this partition, would hide what was committed (semantics
+    §4).
 
     Args:
         spans: coordinator, sequence, first and last offset of each.
@@ -149,7 +151,7 @@ class AbortedSpans:
 
     @classmethod
     def of_columns(cls, row: Row) -> Self:
-        """Of a row with an array for each column."""
+        """From a row with one array for each column."""
         if row.aborted_tcs is None:
             return cls(())
         columns = row.aborted_tcs, row.aborted_sequences, row.aborted_firsts, row.aborted_lasts
@@ -157,7 +159,7 @@ class AbortedSpans:
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Self:
-        """Rows of ``aborted_overlapping``."""
+        """From rows of ``aborted_overlapping``."""
         return cls((row.tc_id, row.sequence, row.first_offset, row.last_offset) for row in rows)
 
     def cover(self, entry: Row) -> bool:
@@ -171,11 +173,12 @@ class AbortedSpans:
 
 
 def kind_of(entry: Row) -> EntryKind:
+    """The kind of an entry, which PostgreSQL stores as one letter."""
     return _KINDS[entry.kind]
 
 
 def marker_of(entry: Row) -> Marker:
-    """An entry that is a marker."""
+    """The marker that an entry is."""
     return Marker(
         txn_id=TxnID(entry.tc_id, entry.sequence), offset=entry.first_offset, kind=kind_of(entry)
     )
@@ -184,7 +187,8 @@ def marker_of(entry: Row) -> Marker:
 def visibility_of(
     entry: Row, spans: AbortedSpans, ongoing: Mapping[tuple[int, int], int], stable_position: int
 ) -> Visibility:
-    """What a READ_COMMITTED reader makes of an entry. ``ongoing``: first offsets by transaction."""
+    """What a READ_COMMITTED reader makes of an entry. ``ongoing``: the first offset of each ongoing
+    transaction, by tc_id and sequence."""
     if kind_of(entry) is not EntryKind.DATA:
         return Visibility.MARKER
     if spans.cover(entry):
@@ -224,7 +228,7 @@ def messages_of(
     start, stop = max(0, within[0] - first), max(0, within[1] - first)
     if start or stop < len(contents):
         contents = contents[start:stop]
-    # By position: by keyword each takes a third longer.
+    # Arguments by position, because keywords take a third longer.
     return [
         StoredMessage(
             MessageID(ledger_id, entry_id, number, offset - entry_id),
@@ -234,7 +238,7 @@ def messages_of(
             txn_id,
             content.key,
             content.payload,
-            # A copy: the reader's own, however often the batch is read from.
+            # A copy, because the opened batch may be read again by others.
             content.properties.copy(),
             content.event_time,
             publish_time,

@@ -57,8 +57,8 @@ class LogReader:
         self._recover = recover
 
     def locate(self, partition: PartitionName, *, fresh: bool = False) -> Location:
-        """Find a partition's broker and id; ``fresh`` asks the catalog whatever this process
-        remembers.
+        """Find a partition's broker and id. With ``fresh`` the catalog is asked, even if this
+        process remembers the topic.
 
         Raises:
             TopicNotFound, PartitionNotFound: there is no such partition.
@@ -86,12 +86,14 @@ class LogReader:
         *,
         keep_aborted: bool = False,
     ) -> Fetched:
-        """Fetch messages from an offset on; records, list and positions are one snapshot. From
-        below the log's start, or in a gap of a compacted log, it goes on at the next entry. It
-        stops before what cannot be read back; the next one, which begins there, is refused.
+        """Fetch messages from an offset on. Records, aborted list and positions are from one
+        snapshot. An offset below the log's start, or in a gap of a compacted log, stands for the
+        next entry. A fetch stops before what cannot be read back; the next one, which begins
+        there, is refused.
 
-        With ``keep_aborted``, a READ_COMMITTED fetch leaves the aborted messages in and gives the
-        markers, for a client that filters by the list itself (design/api.md, ``filter=client``).
+        Args:
+            keep_aborted: leave aborted messages in and add the markers, for a client that filters
+                by the aborted list itself (design/api.md, ``filter=client``); READ_COMMITTED only.
 
         Raises:
             InvalidRequest: a negative offset or size.
@@ -148,12 +150,14 @@ class LogReader:
         max_messages: int = 500,
         max_bytes: int | None = None,
     ) -> Fetched:
-        """Fetch messages in the order in which they became readable: a transaction's together, at
-        the place of its commit marker; others at their own. No open transaction holds it up.
+        """Fetch messages in the order in which they became readable: those of a transaction
+        together, at the place of its commit marker; others at their own offset. An open transaction
+        holds up nothing.
 
-        ``next_cursor`` goes on exactly there, also inside a transaction that is larger than a
-        fetch. Both orders hand out the same messages once every transaction has ended: of a
-        transaction whose first segments retention has dropped, those that are left.
+        ``next_cursor`` goes on exactly where the answer ends, also inside a transaction that is
+        larger than a fetch. Once every transaction has ended, this order and that of :meth:`fetch`
+        hand out the same messages; of a transaction whose first segments retention has dropped,
+        both hand out those that are left.
 
         Raises:
             InvalidRequest: an impossible size; or the log has been truncated below the cursor.
@@ -165,7 +169,7 @@ class LogReader:
         key: Params = {"partition_id": location.partition_id}
         last_read: tuple[str, Params] = ("first_entry", {**key, "from_offset": start.last_read})
         if self.buffer_of(partition) is BufferKind.SIDECAR:
-            # Transactions take their offsets when they commit: both orders are one.
+            # Transactions get their offsets when they commit, so both orders are the same.
             head, [read] = self._answers(location, partition, last_read)
             check_cursor(start, head, read)
             answer = self.fetch(partition, start.offset, max_messages, max_bytes)
@@ -208,8 +212,8 @@ class LogReader:
         max_messages: int,
         max_bytes: int | None = None,
     ) -> Fetched:
-        """The log as it stands: every entry, markers too, with what a reader makes of it; before
-        what cannot be read back it stops, as :meth:`fetch`."""
+        """Read the log as it is: every entry, markers and aborted messages too, each with its
+        visibility to a READ_COMMITTED reader. It stops as :meth:`fetch` does."""
         window = self._window(from_offset, max_messages)
         window, head, (entries, aborted, open_txns) = self._window_rows(
             partition,
@@ -257,8 +261,9 @@ class LogReader:
     def _stretch(
         self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *, committed: bool
     ) -> tuple[tuple[int, int], Row, Sequence[Entry], AbortedSpans]:
-        """The window that was read, positions, entries, and the aborted transactions that a reader
-        of committed messages has to know; all of one snapshot."""
+        """Read a window for :meth:`fetch`: the window that was read, the head's row, its entries,
+        and the aborted transactions that a reader of committed messages has to know; all of one
+        snapshot."""
         if self.buffer_of(partition) is BufferKind.SIDECAR:
             window, head, (rows, aborted) = self._window_rows(
                 partition, window, max_bytes, "aborted_overlapping"
@@ -282,8 +287,9 @@ class LogReader:
     def _window_rows(
         self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *others: str
     ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
-        """The window that was read, the head's row, then the rows of all entries and of what other
-        statements find in the window; all of one snapshot."""
+        """Read a window with its entries and whatever ``others``, names of statements, find in it:
+        the window that was read, the head's row, then the rows of each statement; all of one
+        snapshot."""
         location = self.locate(partition)
         entries = entries_of(self.buffer_of(partition))
         while True:
@@ -306,7 +312,8 @@ class LogReader:
     def _answers(
         self, location: Location, partition: PartitionName, *statements: tuple[str, Params]
     ) -> tuple[Row, list[list[Row]]]:
-        """The head's row and the statements' rows, all of one snapshot."""
+        """Ask statements about a partition: the head's row and the rows of each, all of one
+        snapshot."""
         ask = (("head", {"partition_id": location.partition_id}), *statements)
         answers: list[list[Row]] = []
 
@@ -319,7 +326,12 @@ class LogReader:
     def _served(
         self, location: Location, partition: PartitionName, read: Callable[[], Row | None]
     ) -> Row:
-        """What was read of a partition that serves; it is rebuilt first where it has to be."""
+        """The head's row as ``read`` answers it. When there is none, the partition is rebuilt
+        first.
+
+        Raises:
+            PartitionUnavailable: the partition is offline, or cannot be rebuilt now.
+        """
         head = read()
         if head is None:
             self._recover(location, partition)
@@ -339,7 +351,8 @@ class LogReader:
 
 
 def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequence[Row]) -> int:
-    """Where a read has to begin: not below the log's start, nor in a gap of a compacted log."""
+    """Where a read of a window has to begin: at its first offset or, when that is below the log's
+    start or in a gap of a compacted log, at the next entry."""
     if window[0] < head.log_start_offset:
         return int(head.log_start_offset)
     if window[0] > head.stable_position or (entries and entries[0].first_offset < window[1]):
@@ -350,5 +363,5 @@ def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequ
 
 
 def _moved(window: tuple[int, int], start: int) -> tuple[int, int]:
-    """A window as wide as this one, from another start on."""
+    """A window of the same width that begins at ``start``."""
     return start, min(start + window[1] - window[0], MAX_OFFSET)

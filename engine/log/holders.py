@@ -1,7 +1,7 @@
-"""Which transactions hold what is to be deleted, and what becomes of their part in it.
+"""Deleting a topic or a subscription that transactions hold.
 
-Without force nothing is deleted that a transaction holds which has not ended. With it, that part of
-the transaction is aborted, the rest goes on.
+Without force, what a transaction holds that has not ended is not deleted. With force it is: that
+part of the transaction is aborted, and the rest of the transaction goes on.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ _ABANDONED = "subscription deleted by force; this part is aborted"
 
 
 def abandoned(catalog: Session, topic: Topic, subscription: str) -> tuple[TxnID, ...]:
-    """The transactions, not ended yet, whose part in a subscription of that name has been aborted
-    by deleting it."""
+    """The transactions that have not ended and whose part in a subscription of that name was
+    aborted when it was deleted."""
     rows = catalog.all("abandoned_txns", topic_id=topic.topic_id, subscription=subscription)
     return tuple(txn_of(row) for row in rows)
 
 
 def abandon(catalog: Session, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
-    """Abort the part that transactions have in a subscription that is deleted; the rest of them
-    goes on."""
+    """Abort the part that transactions have in a subscription that is being deleted."""
     rows = catalog.all(
         "abandon_subscription",
         topic_id=topic.topic_id,
@@ -38,17 +37,17 @@ def abandon(catalog: Session, topic: Topic, subscription: str) -> tuple[AbortedP
 
 
 def require_unheld(catalog: Session, topic: Topic, name: SubscriptionName) -> None:
-    """Check that no transaction that has not ended holds a subscription, as its coordinator knows.
+    """Check with the coordinators that no transaction that has not ended holds a subscription.
 
     Raises:
-        TopicInUse: names some that do.
+        TopicInUse: names some transactions that do.
     """
     holders = catalog.all("subscription_in_use", topic_id=topic.topic_id, subscription=name.name)
     require_no_holders(name, holders)
 
 
 def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row]) -> None:
-    """Refuse what transactions hold.
+    """Check that nobody holds a topic or a subscription; ``holders``: rows of transactions that do.
 
     Raises:
         TopicInUse: names them.
@@ -62,8 +61,8 @@ def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row
 
 
 def participations(rows: Sequence[Row]) -> tuple[AbortedParticipation, ...]:
-    """The parts of transactions that rows tell of, in order."""
-    # A subscription takes part once on each broker.
+    """The parts of transactions in some rows, sorted, each once: a subscription has a row for each
+    broker."""
     parts = {(txn_of(row), str(row.participant)) for row in rows}
     return tuple(
         AbortedParticipation(txn_id=txn_id, participant=participant)

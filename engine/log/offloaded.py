@@ -1,9 +1,9 @@
 """Reading batches of segments that have been offloaded into files (docs/decisions/0024).
 
-The entries' headers stay in the database; of a batch that has gone, its body there is a reference
-(engine.model.batch). A file ``<id>.parquet`` never changes and holds one segment: a row an entry,
-ascending by ``last_offset``, in row groups of about a MiB. Its pages carry checksums, so what is
-read is known to be what was written, at the cost of what is read.
+The headers of entries stay in the database; the body of an offloaded batch is a reference there
+(engine.model.batch). A file ``<id>.parquet`` never changes and holds one segment: one row for each
+entry, ascending by ``last_offset``, in row groups of about a MiB. Its pages carry checksums, so a
+damaged page is noticed when it is read, without reading the rest of the file.
 The job ``offload`` writes the files; tests/pipeline/offload reads what it writes.
 """
 
@@ -17,23 +17,25 @@ from engine.model import batch
 from engine.model.errors import SegmentUnreadable
 from engine.postgres.database import Row
 
-#: What one process keeps opened.
+#: How many row groups and footers one process keeps in memory.
 _GROUPS = 8
 _FOOTERS = 256
 
 
 class _Footer(NamedTuple):
-    """What a file's end tells: pyarrow's metadata, and the last offset of each row group."""
+    """The footer of a file: pyarrow's metadata, and the last offset of each row group."""
 
     metadata: Any
     last_offsets: list[int]
 
 
 class OffloadedFiles:
-    """Where offloaded segments stand: a directory, or a URI of an object store that Arrow knows
-    (``s3://bucket/prefix``); None: this process was told of none.
+    """The files of offloaded segments. Thread-safe. Nothing is read, and no store contacted, before
+    the first reference is met.
 
-    Thread-safe. Nothing is read, and no store reached, before a reference is met.
+    Args:
+        location: a directory, or the URI of an object store that Arrow knows
+            (``s3://bucket/prefix``); None when this process was told of neither.
     """
 
     def __init__(self, location: str | None) -> None:
@@ -42,10 +44,10 @@ class OffloadedFiles:
         self._group = lru_cache(_GROUPS)(self._read_group)
 
     def body(self, entry: Row) -> bytes:
-        """The stored batch of an entry, wherever it stands.
+        """The stored batch of an entry, out of the database or a file.
 
         Raises:
-            SegmentUnreadable: its file is missing or damaged.
+            SegmentUnreadable: the file is missing or damaged.
         """
         stored: bytes = entry.body
         where = batch.reference(stored)
@@ -82,7 +84,7 @@ class OffloadedFiles:
         return found
 
     def _read_footer(self, name: str) -> _Footer:
-        # Most processes never meet a reference, and the import is costly.
+        # Imported here, because most processes never meet a reference and the import is costly.
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         with self._open(name) as source:
@@ -125,7 +127,7 @@ class OffloadedFiles:
             files, base = fs.FileSystem.from_uri(location)
         except ValueError as error:
             scheme = location.partition("://")[0]
-            # What follows may hold a secret.
+            # Only the scheme is shown: the rest may hold a secret.
             raise ValueError(
                 f"TXNCONSOLE_OFFLOAD_DIR, {scheme[:20]}://…, names no store."
             ) from error

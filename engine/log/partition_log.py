@@ -1,4 +1,5 @@
-"""The partition log: append a batch, look at positions; reading is in engine.log.fetching."""
+"""The partition log: appending to it and asking for its positions (engine.log.fetching reads
+it)."""
 
 from __future__ import annotations
 
@@ -37,11 +38,12 @@ _INDEX_SCAN = 5000
 
 
 class PartitionLogs(LogReader):
-    """Every partition's log, found by name: to append to, to read, to ask for its positions.
+    """The logs of all partitions, found by name: to append to, to read, to ask for their positions.
 
     Args:
         take_snapshot: called when a partition gets its first transactional message and has no
-            snapshot yet; the message is not readable before (semantics §5).
+            snapshot yet. The append answers only after it, so that the message does not become
+            readable before there is a snapshot (semantics §5).
     """
 
     def __init__(
@@ -69,10 +71,10 @@ class PartitionLogs(LogReader):
         """Append one batch, exactly once per (TxnID, producer, sequence id), in one round trip.
 
         A transactional batch of a sidecar-buffered partition goes to its sidecar log, and the
-        answer tells its position there: it has none in the partition before its commit.
+        answer has its position there; it gets a position in the partition with its commit.
 
-        This is the broker's side only: who appends in a transaction asks the coordinator first
-        (:meth:`engine.Engine.produce`).
+        This is the broker's side only: before an append in a transaction the coordinator has to be
+        asked (:meth:`engine.Engine.produce`).
 
         Raises:
             InvalidRequest, PayloadTooLarge: the batch cannot be stored.
@@ -150,8 +152,11 @@ class PartitionLogs(LogReader):
     def reachable_statuses(
         self, topic_name: TopicName, numbers: range
     ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, PartitionUnavailable]]:
-        """As :meth:`statuses`, of partitions with these numbers, as far as there are such and their
-        broker answers; and why others' do not."""
+        """As :meth:`statuses`, for those partitions among ``numbers`` that exist.
+
+        Returns:
+            The statuses from brokers that answer, and the error of each other partition.
+        """
         topic = self._topics.get(topic_name, fresh=True)
         found: list[PartitionStatus] = []
         failures: dict[PartitionName, PartitionUnavailable] = {}
@@ -211,14 +216,18 @@ class PartitionLogs(LogReader):
     def ended_along(
         self, partition: PartitionName, places: Sequence[int]
     ) -> tuple[tuple[int, int, Outcome], ...]:
-        """First offset, marker and outcome of ended transactions along a partition, one at most for
-        each place: a picture of all of it by a bounded number of looks."""
+        """A sample of the ended transactions of a partition: for each offset in ``places`` the one
+        whose marker comes next. The cost depends on the number of places, not on the log.
+
+        Returns:
+            First offset, marker's offset and outcome of each, without repetitions.
+        """
         rows = self._rows(partition, "ended_along", places=list(places))
         outcomes = {True: Outcome.ABORTED, False: Outcome.COMMITTED}
         return tuple((row.first_offset, row.last_offset, outcomes[row.aborted]) for row in rows)
 
     def producers(self, partition: PartitionName, limit: int = 50) -> tuple[Producer, ...]:
-        """Those that have named themselves, by name, with their newest batches."""
+        """The producers that have given a name, by name, with their newest batch."""
         rows = self._rows(partition, "producers", limit=limit)
         return tuple(
             Producer(
@@ -258,7 +267,7 @@ class PartitionLogs(LogReader):
         )
 
     def history(self, partition: PartitionName, *, since: timedelta) -> tuple[PositionSample, ...]:
-        """Samples of the positions over the last while, oldest first, at most 5000."""
+        """Samples of the positions from ``since`` ago until now, oldest first, at most 5000."""
         rows = self._rows(partition, "history", since=since)
         return tuple(
             PositionSample(
@@ -293,7 +302,9 @@ class PartitionLogs(LogReader):
 
     @once_more_when_made_anew
     def _rows(self, partition: PartitionName, name: str, /, **parameters: object) -> list[Row]:
-        """Rows of a question; none may mean that a crash has emptied what it reads."""
+        """The rows of a statement about one partition. When there are none, a crash may have
+        emptied the table, so the partition is rebuilt if it has no head, and the statement asked
+        again."""
         location = self.locate(partition)
         key: Params = {"partition_id": location.partition_id}
         with location.database.session() as session:

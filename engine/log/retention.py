@@ -1,15 +1,17 @@
-"""Dropping what need not be kept any longer (semantics §7; reference/kafka.md §2.5).
+"""Retention: dropping segments that need not be kept any longer (semantics §7; reference/kafka.md
+§2.5).
 
-Per partition, in three steps that each may be the last before a crash:
+For each partition there are three steps, and a crash after any of them is harmless:
 
 1. The producers of the oldest segment are remembered, so that appends stay exactly-once.
-2. The log's start moves above the segment, under the partition's lock. From here on what lies
-   below is gone for every reader, recovery included.
-3. Entries and index rows below the start are deleted, a bounded number per SQL transaction, then
-   the segment. The next sweep finds what is left by the segments that stand below the start.
+2. The log's start moves above the segment, under the partition's lock. From then on what lies below
+   is gone for every reader, and for recovery.
+3. Entries and index rows below the start are deleted, a bounded number in one SQL transaction, and
+   then the segment. What a crash leaves, the next sweep finds: segments below the log's start.
 
-The sweep also counts what no reader gets of segments that are done with and that some subscription
-has yet to read, once each, for the backlog (engine.subscription.backlog).
+For the backlog (engine.subscription.backlog) the sweep also counts how many offsets of a segment no
+reader ever gets: once for each sealed segment below the stable position that some subscription has
+not read yet.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ class Retention:
         self._settings = settings
 
     def sweep(self, stint: Stint) -> int:
-        """Drop what is due on every broker while there is time; one that cannot be reached delays
-        only itself.
+        """Drop what is due on every broker while there is time; one that cannot be reached is
+        left out.
 
-        Several sweeps at once are harmless: the start of a log only moves up, under its lock.
+        Several sweeps may run at once: the start of a log only moves up, under its lock.
 
         Returns:
             How many entries were deleted.
@@ -89,8 +91,8 @@ def _seal(database: Database, segment: Row) -> int:
 
 
 def _count_unseen(database: Database, segment: Row) -> int:
-    """Write down how many offsets of a segment no reader ever gets; answers whether it did. Below
-    the stable position that changes by truncation alone, which waits meanwhile."""
+    """Record how many offsets of a segment no reader ever gets; answers 1 if it was recorded. Below
+    the stable position only truncation changes that number, and it waits for the record's lock."""
     key = {"partition_id": segment.partition_id, "ledger_id": segment.ledger_id}
 
     def work(session: Session) -> int:
@@ -111,7 +113,8 @@ def _count_unseen(database: Database, segment: Row) -> int:
 
 
 def _expire(database: Database, segment: Row) -> int:
-    """Move the log's start above one segment, if it still may go; answers whether it did."""
+    """Move the log's start above one segment, unless something holds the segment by now; answers
+    whether the start was moved."""
     partition_id = segment.partition_id
 
     def work(session: Session) -> bool:
@@ -149,9 +152,10 @@ def _move_log_start(session: Session, partition_id: int, offset: int, *, changes
 
 
 def _compact(database: Database, stint: Stint, partition: Row) -> int:
-    """Delete the snapshots that no recovery can need; segments without any go like expired ones.
+    """Delete the snapshots in a system topic's partition that no recovery can need, and then drop
+    the segments that have become empty; answers how many snapshots.
 
-    Snapshots are kept by partition, not by age: that of an idle partition may be the oldest entry.
+    Snapshots are not dropped by age, because that of an idle partition may be the oldest entry.
     """
     deleted, partition_id = 0, partition.partition_id
     with database.session() as session:
@@ -167,7 +171,8 @@ def _compact(database: Database, stint: Stint, partition: Row) -> int:
 
 
 def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None:
-    """Move a log's start above the segments that have no entries left; the sweep drops them."""
+    """Move a log's start above the segments that have no entries left; the sweep then drops
+    them."""
 
     def work(session: Session) -> None:
         session.one("hold_partition", partition_id=partition_id)
@@ -180,7 +185,7 @@ def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None
 
 
 def _delete_below_start(database: Database, stint: Stint, partition: Row) -> int:
-    """Delete the rows below a log's start; answers how many entries."""
+    """Delete the rows below a log's start; answers how many entries that were."""
     first, upper = partition.first_offset, partition.log_start_offset
     key = {"partition_id": partition.partition_id, "upper": upper}
     with database.session() as session:
@@ -196,8 +201,8 @@ def _delete_below_start(database: Database, stint: Stint, partition: Row) -> int
 
 
 def delete_dropped(session: Session, stint: Stint) -> int:
-    """Delete rows of partitions whose topic is gone while there is time; answers how many
-    entries."""
+    """Delete rows of partitions whose topic has been deleted, while there is time; answers how
+    many entries. Each step is an SQL transaction of its own."""
     total = 0
     rows = session.all("dropped_partitions", limit=_SEGMENTS)
     for row, _ in zip(rows, stint.steps(), strict=False):
@@ -212,7 +217,7 @@ def delete_dropped(session: Session, stint: Stint) -> int:
 def _delete_entries(
     session: Session, stint: Stint, partition_id: int, from_offset: int, upper: int
 ) -> tuple[int, bool]:
-    """Delete entries in [from, upper); answers how many, and whether none is left."""
+    """Delete entries with offsets in [from, upper); answers how many, and whether none is left."""
     deleted = 0
     for _ in stint.steps():
         row = session.one(
@@ -230,7 +235,7 @@ def _delete_entries(
 
 
 def _delete_index(session: Session, stint: Stint, **key: int) -> bool:
-    """Delete index rows below an offset; answers whether none is left."""
+    """Delete index rows whose marker lies below an offset; answers whether none is left."""
     for _ in stint.steps():
         row = session.one("drop_index", **key, limit=STEP)
         if row is None or row.rows < STEP:

@@ -23,6 +23,7 @@ def txn_of(row: Row) -> TxnID:
 
 
 def ongoing_txn(row: Row) -> OngoingTxn:
+    """From a row of broker.ongoing_txn, or of broker.partition_status, which has the blocker's."""
     return OngoingTxn(
         txn_id=txn_of(row),
         first_offset=row.first_offset,
@@ -33,6 +34,7 @@ def ongoing_txn(row: Row) -> OngoingTxn:
 
 
 def indexed_txn(row: Row) -> IndexedTxn:
+    """From a row of broker.txn_index."""
     return IndexedTxn(
         txn_id=txn_of(row),
         outcome=Outcome.ABORTED if row.aborted else Outcome.COMMITTED,
@@ -47,7 +49,7 @@ def indexed_txn(row: Row) -> IndexedTxn:
 def partition_status(
     row: Row, broker: str, marks: Sequence[Row] = (), snapshot: Row | None = None
 ) -> PartitionStatus:
-    """Build a status from a row of ``statuses``; positions are -1 while the head is missing."""
+    """From a row of broker.partition_status; positions are -1 while the head is missing."""
     recovering = row.next_offset is None
     if not row.online:
         state = PartitionState.OFFLINE

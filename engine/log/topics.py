@@ -44,15 +44,16 @@ from engine.postgres.database import Database, Row, Session
 logger = structlog.get_logger(__name__)
 
 MAX_PARTITIONS = 10_000
-#: Interrupted deletions that one sweep goes on with, of each broker.
+#: Interrupted deletions that one sweep continues on each broker.
 _DELETIONS = 200
-#: Deletions that may run out of time in one sweep before their broker is given up.
+#: After so many deletions that ran out of time, a sweep leaves the broker to the next one.
 _SLOW = 2
 _ABANDONED = "topic deleted by force; this part is aborted"
-#: What may not change once there is data.
+#: The settings that cannot change after a topic's creation.
 _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
-#: How long a process may go on with what it knows of a topic. Growth is noticed on the first use of
-#: a new partition, deletion by the broker, and by then another may have the name
+#: How long a process uses what it remembers of a topic. When the topic changes meanwhile, that is
+#: noticed: new partitions when one of them is first used, a deletion when the broker does not find
+#: the partition; then the name may already be another topic's
 #: (:func:`once_more_when_made_anew`).
 _REMEMBERED_SECONDS = 5.0
 
@@ -71,9 +72,9 @@ _S = TypeVar("_S", bound=_KnowsTopics)
 def once_more_when_made_anew(
     call: Callable[Concatenate[_S, _N, _P], _T],
 ) -> Callable[Concatenate[_S, _N, _P], _T]:
-    """Make a call about a partition or a subscription again when it is not there, and the topic
-    that the process remembered has been deleted and made anew: what is not there is the old one's.
-    """
+    """Decorate a call about a partition or a subscription: when that is not found because the
+    process remembered a topic that has since been deleted and made anew, the call is made once
+    more, with the new topic."""
 
     @wraps(call)
     def repeated(self: _S, name: _N, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -91,8 +92,8 @@ def once_more_when_made_anew(
 class Topics:
     """Creates, finds, grows and deletes topics.
 
-    A topic is written to the catalog first, then its partitions to their brokers; a crash between
-    the two is made good by creating it again, which every caller of PUT does anyway.
+    A topic is written to the catalog first, then its partitions to their brokers. After a crash
+    between the two, creating the topic again makes what is missing.
     """
 
     def __init__(self, catalog: Database, brokers: Brokers) -> None:
@@ -102,16 +103,16 @@ class Topics:
         self._lock = threading.Lock()
 
     def create(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
-        """Create a topic, or return the one that exists; more partitions than it has grow it, and
-        how long it keeps its messages may change.
+        """Create a topic, or return the one that exists. An existing topic grows when more
+        partitions are asked for than it has, and takes over the retention.
 
         Returns:
             The topic, and whether this call created it.
 
         Raises:
-            InvalidRequest: settings that cannot be, or a name that the engine keeps for itself.
-            TopicConflict: it exists with settings that this would change.
-            PartitionUnavailable: a broker cannot be reached; the same call again goes on.
+            InvalidRequest: impossible settings, or a name that is reserved for system topics.
+            TopicConflict: it exists, and this would change settings that cannot change.
+            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
         """
         if name.is_system:
             raise InvalidRequest(
@@ -122,7 +123,7 @@ class Topics:
         return topic, created
 
     def get(self, name: TopicName, *, fresh: bool = False) -> Topic:
-        """Find a topic; ``fresh`` asks the catalog whatever this process remembers.
+        """Find a topic. With ``fresh`` the catalog is asked, even if this process remembers it.
 
         Raises:
             TopicNotFound: there is none.
@@ -142,8 +143,8 @@ class Topics:
 
     @contextmanager
     def held(self, name: TopicName, *, alone: bool) -> Iterator[tuple[Session, Topic]]:
-        """Keep a topic as it is in the catalog, with others who do so or ``alone``, until the block
-        ends; what the block does in the catalog counts from then on.
+        """Lock a topic in the catalog until the block ends, in one transaction with what the block
+        does there: shared with others, or ``alone``.
 
         Raises:
             TopicNotFound: there is none.
@@ -160,7 +161,7 @@ class Topics:
             yield session, _topic(row)
 
     def has(self, name: TopicName, topic_id: int) -> bool:
-        """Whether the topic of that name is the one with that id, and not one made since.
+        """Whether the topic of that name exists and has that id, and is not one made since.
 
         Raises:
             CoordinatorUnavailable: the catalog cannot be reached.
@@ -178,8 +179,15 @@ class Topics:
     def named(
         self, part: str, *, limit: int, look_through: int, include_system: bool = False
     ) -> tuple[tuple[TopicName, ...], bool]:
-        """Topics whose names hold a text in small letters, first those whose last part begins with
-        it; and whether all were looked at. So many are looked through.
+        """Search topics by a part of their name.
+
+        Args:
+            part: the text to look for, in lower case.
+            look_through: how many topics are looked at, whatever is found.
+
+        Returns:
+            The topics, first those whose last part begins with the text; and whether all topics
+            were looked at.
 
         Raises:
             CoordinatorUnavailable: the catalog cannot be reached.
@@ -221,10 +229,12 @@ class Topics:
     def delete(self, name: TopicName, *, force: bool = False) -> tuple[AbortedParticipation, ...]:
         """Delete a topic with its messages and subscriptions.
 
+        The rows of a large log are deleted later, by the retention sweep, and so is everything on a
+        broker that cannot be reached now (:meth:`finish_deletions`).
+
         Returns:
-            With ``force``, what transactions had in it: that part of them is aborted, the rest
-            goes on. The rows of a large log go later, in the retention sweep; so does everything on
-            a broker that cannot be reached now.
+            With ``force``, the parts that transactions had in it. Those parts are aborted; the rest
+            of each transaction goes on.
 
         Raises:
             InvalidRequest: it is the engine's own.
@@ -254,9 +264,13 @@ class Topics:
         return participations(rows)
 
     def finish_deletions(self) -> int:
-        """Delete what is left of deleted topics on brokers that could not be reached then, or that
-        a crash came before; the workers call this every few seconds. One that somebody holds delays
-        only itself. Answers how many topics."""
+        """Delete what is left of deleted topics on brokers that could not be reached at that time,
+        or because of a crash; the workers call this every few seconds. A topic that somebody holds
+        a lock on is tried again later.
+
+        Returns:
+            How many topics were finished, counted on each broker.
+        """
         return sum(self._finish_on(broker) for broker in self._brokers.names)
 
     def _finish_on(self, broker: str) -> int:
@@ -272,19 +286,19 @@ class Topics:
                     session.run("postpone_dropped_topic", topic_id=row.topic_id, broker=broker)
                 slow += 1
                 if slow == _SLOW:
-                    break  # it is the broker; the next sweep begins with the others
+                    break  # the broker itself is slow; the next sweep begins with the others
             except PartitionUnavailable as error:
                 _told_to_wait(broker, error)
-                break  # it is asked once, however much it still has
+                break  # one refusal is enough, however much the broker still has
             else:
                 finished += 1
         return finished
 
     def _delete_on(self, broker: str, topic_id: int) -> None:
-        """Delete a topic that is not in the catalog any more on one broker.
+        """Delete a topic that is no longer in the catalog on one broker.
 
         Raises:
-            PartitionUnavailable, TimeLimitExceeded: that has to be done later.
+            PartitionUnavailable, TimeLimitExceeded: nothing was deleted; it has to be done later.
         """
         database = self._brokers.get(broker)
         delete_partitions(database, topic_id)
@@ -319,8 +333,8 @@ class Topics:
         topic = _topic(row) if row is not None else self.get(name, fresh=True)
         if not created:
             topic = self._grow(topic, settings)
-        # A deletion waits meanwhile: it would not see partitions that come after it. Another change
-        # does, too: the brokers would not be told of both in the catalog's order.
+        # Under the topic's lock, so that a deletion does not miss partitions that are made while it
+        # runs, and so that the brokers hear of two changes in the order of the catalog.
         with self._catalog.transaction() as session:
             held = session.one("hold_topic", topic_id=topic.topic_id)
             if held is not None:
@@ -351,13 +365,13 @@ class Topics:
                 brokers=brokers,
                 expected=list(topic.brokers),
             )
-        # No row: someone else has grown it meanwhile; look again.
+        # No row: somebody else has grown it in between; look again.
         if row is None:
             return self._grow(self.get(topic.name, fresh=True), settings)
         return _topic(row)
 
     def _keep(self, topic: Topic, settings: TopicSettings) -> Topic:
-        """Take over how long messages are kept; the brokers follow in ``make_partitions``."""
+        """Change the retention in the catalog; ``make_partitions`` then tells the brokers."""
         wanted = (settings.retention_ms, settings.retention_bytes)
         if wanted == (topic.settings.retention_ms, topic.settings.retention_bytes):
             return topic
