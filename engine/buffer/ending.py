@@ -53,20 +53,22 @@ class Ended(NamedTuple):
 def end_txns(
     session: Session, ends: Sequence[PartitionEnds], low_water_marks: Mapping[int, int]
 ) -> Ended:
-    """End many transactions on some partitions of a broker that participate in them, exactly once
-    each however often it comes.
+    """End many transactions on some partitions of a broker that participate in them. Repeating a
+    command changes nothing. Source: semantics §3, §4.
 
-    The partitions' heads are locked in the order given. ``low_water_marks`` are those of the
-    coordinators (by tc_id); ongoing transactions at or below are aborted, a chain and not only the
-    head, a bounded number at a time. Source: semantics §3, §4.
+    On a sidecar-buffered partition the result of a commit has the offsets that the messages got.
+    That of an abort has no marker's offset, since the marker is in the sidecar log; when the
+    transaction has no messages, there is no marker at all.
 
-    On a sidecar-buffered partition a commit answers the offsets that its messages have got; the
-    marker of an abort is in the sidecar log, so it answers none, and none is written for an abort
-    of a transaction without messages.
+    Args:
+        ends: the commands by partition, in the order in which the partitions' heads are locked.
+        low_water_marks: of the coordinators, by tc_id. All ongoing transactions at or below are
+            aborted as well, a bounded number in each call (``orphans_left``).
 
-    Results carry ``error`` ``missing``, ``recovering``, ``offline`` or ``opposite`` (it has been
-    ended the other way, which must never happen) instead of raising, so that one partition delays
-    only itself.
+    Returns:
+        A result for each command, in their order. What went wrong is in ``error`` and is not
+        raised, so that one partition does not hold up the others: ``missing``, ``recovering``,
+        ``offline``, or ``opposite`` (it has been ended the other way, which must never happen).
     """
     commands = [command for each in ends for command in each.commands]
     marks = sorted(low_water_marks.items())

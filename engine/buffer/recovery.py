@@ -28,13 +28,13 @@ logger = structlog.get_logger(__name__)
 
 
 def recover(location: Location, partition: PartitionName) -> None:
-    """Rebuild head and ongoing transactions from the newest good snapshot and the log after it; of
+    """Rebuild head and ongoing transactions from the newest good snapshot and the log after it; for
     a sidecar-buffered partition, those of its sidecar log as well.
 
-    Safe to run from several processes at once: the partition's record is locked, and who comes
-    second finds the head there. The cost depends on the distance from the snapshot only; a corrupt
-    snapshot falls back to the one before, then to the whole log, and says so. No caller's deadline
-    ends it: the next one would have to begin again.
+    Several processes may call it at once: the partition's record is locked, and the second finds
+    the head rebuilt. The cost depends only on the distance from the snapshot. When a snapshot is
+    corrupt, the one before is used, in the end the whole log, with a warning in the log file. The
+    caller's deadline does not interrupt it, because the next caller would have to start over.
 
     Raises:
         PartitionNotFound: the partition has been deleted.
@@ -48,7 +48,7 @@ def recover(location: Location, partition: PartitionName) -> None:
 
 
 def sidecar_log(location: Location) -> Location | None:
-    """Where a partition's sidecar log is; None when it has none."""
+    """The sidecar log of a partition; None when it has none."""
     with location.database.session() as session:
         log = session.one("sidecar_log", partition_id=location.partition_id)
     return None if log is None else Location(location.database, log.partition_id)
@@ -65,7 +65,7 @@ def _rebuild(location: Location, partition: PartitionName) -> None:
         rows = session.all("snapshots", partition_id=location.partition_id)
         snapshot, row = newest_good(rows, partition)
         state, end = rebuilt(session, location.partition_id, snapshot)
-        # Something may have changed since the snapshot: let the next sweep take one.
+        # The buffer may have changed since the snapshot, so let the next sweep take a new one.
         changes = 1 if state.position >= 0 and not partition.topic.is_system else 0
         _restore(session, location.partition_id, state, end, row, changes=changes)
         if partition.is_sidecar:
@@ -89,7 +89,8 @@ def _rebuild(location: Location, partition: PartitionName) -> None:
 
 
 def newest_good(rows: list[Row], partition: PartitionName) -> tuple[BufferState, Row | None]:
-    """The newest snapshot that can be read, with its row; the empty state when there is none."""
+    """The newest of some snapshots that can be read, with its row; if none can, the empty state and
+    None."""
     for row in rows:
         try:
             return kept_in(row), row
@@ -115,15 +116,16 @@ def kept_in(row: Row) -> BufferState:
 
 
 def rebuilt(session: Session, partition_id: int, snapshot: BufferState) -> tuple[BufferState, Row]:
-    """The state at the end of the log, and the row of ``log_end``: what recovery restores. Reads
-    only; the caller holds the partition's lock or one snapshot of the database."""
+    """What recovery restores: the state at the end of the log, and the row of ``log_end``. This
+    only reads; the caller holds the partition's lock or reads in one snapshot of the database."""
     after = {"partition_id": partition_id, "position": snapshot.position}
     tails = [_tail(row) for row in session.all("headers_after", **after)]
     end = session.one("log_end", **after)
     if end is None:  # every partition is made with an open segment
         raise PartitionNotFound(f"Partition {partition_id} has no open segment.")
-    # Without a snapshot the rows that are left are counted, and what retention dropped is added; so
-    # in a sidecar log, where what has been swept may lie on both sides of the snapshot.
+    # With a snapshot, the aborted transactions are those that it counted and those in the index
+    # after it. Without one, and in a sidecar log, where compaction may have deleted index rows on
+    # both sides of the snapshot, they are all index rows that are left and those that were dropped.
     counted = snapshot is EMPTY or end.is_sidecar
     aborted_before = end.aborted_dropped if counted else snapshot.aborted_txns
     same_segment = end.ledger_id == snapshot.ledger_id

@@ -1,12 +1,12 @@
 """Keeping sidecar logs small: sweeping and compacting them (semantics §4.3, PIP-31).
 
-A transaction's entries wait in the sidecar log in the order in which they were produced. Once it
-has ended they go from there: those of an aborted transaction, and those whose commit marker
-retention has dropped, are deleted; the others are rewritten in commit order, under a second key and
-at the offsets that their messages have in the partition. Readers find them under either.
+A transaction's entries wait in the sidecar log in the order in which they were produced. After its
+end they are taken out of there. Those of an aborted transaction, and those whose commit marker
+retention has dropped, are deleted. The others are rewritten in commit order: under a second key, at
+the offsets that their messages have in the partition. Readers find them under either key.
 
-Each step is one SQL transaction of a bounded number of entries, so a crash leaves what the last
-whole step has left; the next sweep goes on. Appends, ends and reads wait for none of it.
+Each step is one SQL transaction of a bounded number of entries, so a crash loses at most the step
+that was running, and the next sweep goes on. Appends, ends and reads wait for none of it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ class SidecarLogs:
 
     def sweep(self, stint: Stint) -> int:
         """Take what has ended out of every sidecar log while there is time; a broker that cannot be
-        reached delays only itself. Several sweeps at once are harmless: one waits for another's
-        step.
+        reached is left out. Several sweeps may run at once: one waits for the other's step.
 
         Returns:
             How many entries were deleted.
@@ -65,6 +64,6 @@ def _sweep(database: Database, sidecar: Row, stint: Stint) -> int:
 
 
 def compact(session: Session, partition_id: int, limit: int) -> Row:
-    """One step: at most ``limit`` entries of a partition's sidecar log ``deleted`` and
-    ``rewritten``; fewer when all is done."""
+    """One step on a partition's sidecar log. The row tells how many entries were ``deleted`` and
+    ``rewritten``: together at most ``limit``, and fewer when nothing is left to do."""
     return session.one("compact_sidecar", partition_id=partition_id, limit=limit)

@@ -1,12 +1,12 @@
 """Snapshots of transaction buffers, kept in each namespace's system topic (semantics §5).
 
-A snapshot holds what is derived: the ongoing transactions, the positions, the open segment's
-totals and the count of aborted transactions. The rest of what §5 names is a record here, durable
-by itself, and so is not in it: the aborted set is the index (``broker.txn_index``); low water
-marks and the fence are tables (``broker.low_water_mark``, ``broker.ended_txn``), written with the
-end that they follow from; deduplication asks the log's own index of producers and, for what
-retention dropped, ``broker.producer``. Nothing of them can be lost with a snapshot, whichever one
-recovery falls back to; that it falls back is told in the log and by a rehearsal.
+A snapshot holds the derived state: the ongoing transactions, the positions, the open segment's
+totals and the count of aborted transactions. The other things that §5 lists are durable tables here
+and so are not in a snapshot: the aborted set is the index (``broker.txn_index``); low water marks
+and the fence (``broker.low_water_mark``, ``broker.ended_txn``) are written together with the end
+that they follow from; deduplication uses the log's own index of producers and, for what retention
+dropped, ``broker.producer``. None of that is lost when recovery has to use an older snapshot. That
+it has to is written in the log file, and shown by a rehearsal.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Snapshots:
         self._settings = settings
 
     def sweep(self) -> int:
-        """Rebuild what a crash has emptied, then snapshot what is due, on every broker; one that
-        cannot be reached delays only itself.
+        """Rebuild the partitions that a crash has emptied, then take the snapshots that are due, on
+        every broker; one that cannot be reached is left out.
 
         Returns:
             How many snapshots were taken.
@@ -67,11 +67,17 @@ class Snapshots:
     def take(
         self, location: Location, partition: PartitionName, *, only_first: bool = False
     ) -> bool:
-        """Snapshot one partition; False when it has nothing to keep it in, or is being rebuilt, or
-        has a snapshot already and ``only_first`` is asked for.
+        """Take a snapshot of one partition.
 
-        The state is read under the partition's lock; the head before the system topic's is the
-        order in which both are locked.
+        The state is read under the lock of the partition's head; the head of the system topic's
+        partition is locked after it.
+
+        Args:
+            only_first: take one only if the partition has none.
+
+        Returns:
+            False when none was taken: the partition is a system topic's, there is no system topic
+            to keep it in, one of the two is being rebuilt, or it was not the first.
         """
         if partition.topic.is_system:
             return False
@@ -132,7 +138,8 @@ class Snapshots:
 
 
 def state_of(session: Session, head: Row) -> BufferState:
-    """Read a buffer's state; the caller holds the head's lock or one snapshot."""
+    """Read a buffer's state; the caller holds the head's lock or reads in one snapshot of the
+    database."""
     rows = session.all("ongoing_in_log", partition_id=head.partition_id)
     return BufferState(
         position=head.next_offset - 1,

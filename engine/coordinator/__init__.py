@@ -5,22 +5,22 @@ States (engine.model.txn_status): OPEN -> COMMITTING -> COMMITTED, OPEN -> ABORT
 Invariants
     Every change is a compare-and-set on the expected status with its record in the transaction
     log, in one SQL transaction. COMMITTING or ABORTING is the decision and is never reversed.
-    Ids are taken under the coordinator's row: none appears below one that has been seen.
+    Ids are taken under the lock of the coordinator's row, so they become visible in order.
     Participants are added only while OPEN, under a share lock of the header, so that an end sees
     all of them.
     An end is counted in the SQL transaction that records it, so it is counted once (figures.py).
-    An ended transaction is in its tables or in the archive (archive.py), never in both or neither.
+    An ended transaction is either in its tables or in the archive (archive.py).
     The number of coordinators only grows (scaling.py).
 
 Lock order
     coordinator row, group, transaction headers ascending by id, figures ascending by name and
-    label. Never held while a broker is asked.
+    label. None of these is held while a broker is asked.
 
 What a crash leaves behind
     OPEN transactions keep their deadline and expire by it. COMMITTING and ABORTING ones are found
     by the next sweep and driven on; each participant's end is idempotent (semantics §3). A worker
-    that starts does both at once (recovery.py). What a process has collected to count and not yet
-    written, at most five seconds of it, is lost.
+    that starts does both at once (recovery.py). Counts that a process has collected and not yet
+    written, of five seconds at most, are lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What participants have done with their end commands, and how it is recorded."""
+"""The answers of participants to their end commands, and how they are recorded."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from engine.postgres.database import Row, Session
 
 logger = structlog.get_logger(__name__)
 
-#: The error of a participant that is not there any more.
+#: The error of a participant that has been deleted.
 GONE = "deleted; counts as done"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One participant's result; ``row`` is its one of ``due_ends``, ``state`` None while it is
-    still to be done."""
+    """One participant's answer. ``row``: the participant, a row of ``due_ends``. ``state``: what is
+    recorded, None when the participant has to be asked again."""
 
     row: Row
     state: str | None
@@ -32,7 +32,7 @@ class Answer:
 
     @classmethod
     def of(cls, row: Row, command: EndCommand, result: EndResult) -> Self:
-        """What has come of a command."""
+        """The answer with the result of a command."""
         if result.error == "opposite":
             logger.error(
                 "a participant has carried out the opposite end",
@@ -44,14 +44,14 @@ class Answer:
 
     @classmethod
     def failed(cls, row: Row, message: str) -> Self:
-        """Nothing is known; the participant is asked again."""
+        """The answer when nothing is known of the result: the participant is asked again."""
         return cls(row, None, EndResult(txn_id=txn_of(row), error=message))
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Those of one broker, or of some; ``orphans_left``: the low water marks have yet to pass over
-    some (engine.buffer.ending)."""
+    """The answers of one broker, or of several. With ``orphans_left`` the low water marks have yet
+    to pass over some orphans (engine.buffer.ending)."""
 
     partitions: Sequence[Answer] = field(default_factory=tuple)
     subscriptions: Sequence[Answer] = field(default_factory=tuple)
@@ -59,7 +59,7 @@ class Answers:
 
     @classmethod
     def together(cls, all_of_them: Iterable[Answers]) -> Self:
-        """Those of several brokers, in their order."""
+        """The answers of several brokers in one, in their order."""
         each = list(all_of_them)
         return cls(
             [answer for one in each for answer in one.partitions],
@@ -75,8 +75,14 @@ class Answers:
         }
 
     def record(self, session: Session, concluded: Iterable[TxnID]) -> list[RecordedRow]:
-        """Write them down (a result that is there already stays), and end those transactions of
-        ``concluded`` whose participants are all done; the others are tried again after a back-off.
+        """Record the answers; a participant that is recorded as done stays so.
+
+        Args:
+            concluded: transactions with nobody left to ask. Those whose participants are all done
+                end now; the others are tried again after a back-off.
+
+        Returns:
+            The partitions recorded, and the transactions ended.
         """
         partitions, subscriptions = self.partitions, self.subscriptions
         rows = session.ask(

@@ -1,11 +1,13 @@
-"""What is left of transactions that ended long ago: id, owner, outcome, for ever (semantics §2).
+"""The archive: of transactions that ended long ago, id, owner and outcome are kept for ever
+(semantics §2).
 
-An ended transaction is in its tables, with header, participants and log, until it is older than
-``archive_after_ms`` or more than ``archive_keep`` sequences behind its coordinator's newest. Then
-it is two bits in a chunk of its coordinator and owner (docs/decisions/0010-archive-is-bitmaps.md).
+An ended transaction stays in its tables, with header, participants and log, until it ended more
+than ``archive_after_ms`` ago or is more than ``archive_keep`` sequences behind the newest of its
+coordinator. Then two bits are left of it, in a chunk of its coordinator and owner
+(docs/decisions/0010-archive-is-bitmaps.md).
 
-The move of a transaction is one SQL transaction, so it is always in exactly one of the two; who
-asks its table first and the archive second finds it.
+A transaction is moved in one SQL transaction, so it is always in exactly one of the two places. A
+reader that looks into the tables first and the archive second finds it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ class Archive:
         self._settings = settings
 
     def move(self, limit: int = 1000) -> int:
-        """Archive at most ``limit`` transactions that are due; answers how many. Several at once
-        are harmless: one moves, the others do nothing."""
+        """Archive at most ``limit`` transactions that are due; answers how many. When several
+        callers come at once, one moves transactions and the others do nothing."""
         with self._database.session() as session:
             row = session.one(
                 "archive_txns",
@@ -42,8 +44,7 @@ class Archive:
 
     def forget_groups(self, limit: int = 1000) -> int:
         """Forget at most ``limit`` group ends that were decided ``groups_kept_ms`` ago; answers how
-        many. From then on a group of the same key is another one: it is decided anew, and its
-        transactions answer for themselves."""
+        many. After that a group with the same key counts as new, and is decided anew."""
         with self._database.session() as session:
             return session.run("forget_groups", kept_ms=self._settings.groups_kept_ms, limit=limit)
 
@@ -51,7 +52,7 @@ class Archive:
 def find_archived(
     session: Session, txn_ids: Iterable[TxnID], *, owner: str | None = None
 ) -> dict[TxnID, Transaction]:
-    """Those of the ids that are in the archive (and ``owner``'s); the others are left out."""
+    """The archived transactions among some ids, only those of ``owner`` if one is given."""
     found = session.all("archived_txns", **id_lists(txn_ids), owner=owner)
     return {txn_of(row): rows.archived(row) for row in found}
 

@@ -48,13 +48,13 @@ from engine.postgres.database import Database
 from engine.postgres.watching import Watch
 from engine.settings import EngineSettings
 
-#: Most ends come while their decision is being answered: whoever waits looks so soon by itself,
-#: then with all who wait.
+#: Seconds between the first looks of a caller that waits for an end. Most transactions end within
+#: them; after them the caller joins the watch, which looks for all waiters together.
 _FIRST_LOOKS = (0.004, 0.008, 0.015)
 
 
 def _has_ended(status: str | None) -> bool:
-    """None: it is archived, or never was."""
+    """Whether a status is final. None stands for a transaction that is archived or never was."""
     return status is None or status in ENDED
 
 
@@ -90,7 +90,7 @@ class Coordinator:
 
         Args:
             client: what the program calls itself.
-            client_host: the address that it was seen to ask from, None where nobody knows.
+            client_host: the address that the request came from, None when that is not known.
 
         Raises:
             InvalidRequest: the timeout is not between 1 and the configured maximum.
@@ -117,7 +117,7 @@ class Coordinator:
         return rows.transaction(WholeRow(*opened[0]))
 
     def get(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
-        """Read a transaction with its participants; an archived one with neither these nor times.
+        """Read a transaction with its participants; an archived one has neither these nor times.
 
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
@@ -144,20 +144,20 @@ class Coordinator:
         cursor: str | None = None,
     ) -> Page[Transaction]:
         """List headers, without participants. The cost of a page is bounded whatever the filter:
-        one that matches little answers short pages with a cursor to go on from."""
+        when few transactions match, pages are short, even empty, and have a cursor all the same."""
         with self._database.session() as session:
             return list_page(session, filter, order=order, limit=limit, cursor=cursor)
 
     def count_each(
         self, filters: Sequence[TransactionFilter], *, limit: int
     ) -> tuple[tuple[int, bool], ...]:
-        """How many transactions match each filter, up to ``limit``, and whether there may be more;
-        bounded as a page of :meth:`list` is."""
+        """For each filter how many transactions match, up to ``limit``, and whether there may be
+        more. Bounded like a page of :meth:`list`."""
         with self._database.session() as session:
             return count_each(session, filters, limit)
 
     def count_open(self, owner: str, limit: int) -> int:
-        """How many of an owner's transactions are open; of more than ``limit``, ``limit``."""
+        """How many of an owner's transactions are open, counted up to ``limit``."""
         with self._database.session() as session:
             row = session.one("count_open_of_owner", owner=owner, limit=limit)
         return row.count if row else 0
@@ -166,7 +166,10 @@ class Coordinator:
         self, txn_id: TxnID, *, after: int = 0, limit: int | None = None
     ) -> tuple[TransactionLogEntry, ...]:
         """The transaction log's records of one transaction, in order; none once it is archived.
-        Those after the record of an id, at most ``limit``.
+
+        Args:
+            after: the ``log_id`` of a record; only later ones are answered.
+            limit: how many at most; None for all.
 
         Raises:
             TransactionNotFound: there is none.
@@ -184,7 +187,8 @@ class Coordinator:
         return tuple(rows.log_entry(row) for row in found)
 
     def outcome(self, txn_id: TxnID) -> Outcome:
-        """Answer for every id ever issued.
+        """The outcome of a transaction. Every id that was ever issued has one, also when the
+        transaction is archived.
 
         Raises:
             TransactionNotFound: the id was never issued.
@@ -199,7 +203,7 @@ class Coordinator:
     def add_partitions(
         self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None = None
     ) -> Transaction:
-        """AddPartitionToTxn; adding twice is once.
+        """AddPartitionToTxn. Adding a partition again changes nothing.
 
         Raises:
             TransactionNotFound, InvalidTxnStatus: not there, not the owner's, or not OPEN.
@@ -212,7 +216,7 @@ class Coordinator:
     def add_subscriptions(
         self, txn_id: TxnID, subscriptions: Sequence[SubscriptionName], *, owner: str | None = None
     ) -> Transaction:
-        """AddSubscriptionToTxn; adding twice is once.
+        """AddSubscriptionToTxn. Adding a subscription again changes nothing.
 
         Raises: as :meth:`add_partitions`.
         """
@@ -228,7 +232,7 @@ class Coordinator:
         detail: str | None = None,
         owner: str | None = None,
     ) -> Transaction:
-        """EndTxn: record the decision; the same action again is success with the current status.
+        """EndTxn: record the decision. Repeating the same action succeeds, with the current status.
 
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
@@ -254,8 +258,8 @@ class Coordinator:
         return rows.whole_transaction(WholeRow(*decided[0]))
 
     def wait_for_end(self, txn_id: TxnID, *, wait_ms: int) -> Transaction:
-        """Wait until the transaction is COMMITTED or ABORTED, at most ``wait_ms``; holds no
-        connection meanwhile. Answers the transaction as it is then."""
+        """Wait until the transaction is COMMITTED or ABORTED, at most ``wait_ms``, without holding
+        a connection. Answers the transaction as it is after that."""
         give_up = time.monotonic() + wait_ms / 1000
         for pause in _FIRST_LOOKS:
             if _has_ended(self._statuses([txn_id]).get(txn_id)):
@@ -297,13 +301,15 @@ class Coordinator:
         return self.get(txn_id)
 
     def expire(self, limit: int = 1000) -> tuple[TxnID, ...]:
-        """Decide to abort what is OPEN past its deadline, once each, never early."""
+        """Decide to abort at most ``limit`` transactions that are OPEN past their deadline; answers
+        which. Never early, by the database's clock; concurrent calls take different ones."""
         with self._database.session() as session:
             found = session.adhoc("expire_txns", limit=limit)
         return tuple(txn_of(row) for row in found)
 
     def stats(self, *, after: int = -1, limit: int | None = None) -> tuple[CoordinatorStats, ...]:
-        """Counters of the coordinators above ``after``, at most ``limit``; of all without these."""
+        """Counters of the coordinators with ids above ``after``, at most ``limit``; by default of
+        all."""
         with self._database.session() as session:
             found = session.all("coordinator_stats", after=after, limit=limit)
         return tuple(map(rows.coordinator_stats, found))
@@ -327,9 +333,15 @@ class Coordinator:
         return {status: found.get(status, 0) for status in live}
 
     def timeout_wheel(self, tc_id: int, bounds: Sequence[float]) -> tuple[int, ...]:
-        """How many open transactions of a coordinator have less time left than the first of the
-        ascending ``bounds`` (seconds), how many between each and the next, and how many more than
-        the last."""
+        """A histogram of the time that open transactions of a coordinator have left.
+
+        Args:
+            bounds: seconds, ascending.
+
+        Returns:
+            How many have less time left than the first bound, then how many lie between each bound
+            and the next, and last how many are above the last bound.
+        """
         with self._database.session() as session:
             found = session.all("timeout_wheel", tc_id=tc_id, bounds=list(bounds))
         slots = [0] * (len(bounds) + 1)
@@ -340,8 +352,9 @@ class Coordinator:
     def ends_between(
         self, since: datetime, until: datetime, width: timedelta
     ) -> tuple[EndsOfSpan, ...]:
-        """What ended from ``since`` on and before ``until``, a row for each span of ``width``,
-        outcome and step of duration. It costs what ended then, whatever the history."""
+        """Counts of the transactions that ended in [since, until), by span of ``width``, outcome
+        and step of duration (engine.model.durations). The cost depends on what ended in that time,
+        not on the history."""
         with self._database.session() as session:
             found = session.adhoc(
                 "ends_between", since=since, until=until, width=width, steps=STEPS_PER_DOUBLING
@@ -353,7 +366,7 @@ class Coordinator:
     def ends_of_coordinators(
         self, since: datetime, until: datetime, width: timedelta
     ) -> tuple[EndsOfCoordinator, ...]:
-        """As :meth:`ends_between`, a row for each span and coordinator."""
+        """As :meth:`ends_between`, by span and coordinator."""
         with self._database.session() as session:
             found = session.adhoc("ends_of_coordinators", since=since, until=until, width=width)
         return tuple(EndsOfCoordinator(**row._asdict()) for row in found)

@@ -1,4 +1,4 @@
-"""What a run of the finalizer has to carry out, as one call of the database answers it."""
+"""What a run of the finalizer has to carry out, read with one call of the database."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ Confirmed = Mapping[TxnID, frozenset[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Decided transactions in the order in which to take them, and their participants that have
-    still to be asked.
+    """Decided transactions, in the order in which to end them.
 
-    ``confirmed``: the confirmed acknowledgement calls over several brokers; ``low_water_marks`` are
-    those of the transactions' coordinators, by coordinator.
+    Attributes:
+        partitions, subscriptions: participants that have still to be asked.
+        confirmed: the confirmed acknowledgement calls over several brokers, by transaction.
+        low_water_marks: of the transactions' coordinators, by tc_id.
     """
 
     transactions: Sequence[DueTransaction]
@@ -38,8 +39,8 @@ class Due:
 
 
 def read(session: Session, tc_ids: Sequence[int], limit: int) -> Due:
-    """What is due now at some coordinators, up to ``limit`` transactions: first what has not been
-    tried, in the order of decision, then repetitions."""
+    """Up to ``limit`` transactions that are due now at some coordinators: first those that have not
+    been tried yet, in the order of decision, then repetitions."""
     rows: dict[str, list[DueEnd]] = defaultdict(list)
     for row in map(DueEnd._make, session.ask(DUE_ENDS, tc_ids, limit)):
         rows[row.kind].append(row)

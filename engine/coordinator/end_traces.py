@@ -1,9 +1,10 @@
-"""Spans of a finalizer's run: each transaction's in the trace that decided it.
+"""Tracing spans of a finalizer's run; those of each transaction belong to the trace that decided
+it.
 
-The finalizer does many transactions of many requests together, so its own span can be within none
-of them. What says where a transaction's spans belong stands with its decision
-(``coordinator.transaction.trace_parent``): a wake-up that is lost, shared with others or made by a
-sweep changes nothing, nor does a worker that dies.
+The finalizer ends many transactions of many requests together, so its own span cannot be part of
+their traces. Which trace a transaction belongs to is stored with its decision
+(``coordinator.transaction.trace_parent``). So it does not matter whether the finalizer was woken
+for this transaction, for another one or by a sweep, or whether a worker died in between.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class EndTraces:
-    """The spans of one run. Those of a broker are begun and ended by the thread that asks it."""
+    """The spans of one run. The spans of a broker are begun and ended by the thread that asks
+    it."""
 
     def __init__(self, due: Iterable[Row], commands: Mapping[TxnID, EndCommand]) -> None:
         self._transactions: dict[TxnID, Span] = {}
@@ -39,7 +41,7 @@ class EndTraces:
                     self._transactions[command.txn_id] = begun
 
     def ask(self, broker: str, partitions: Iterable[Row], subscriptions: Iterable[Row]) -> Asked:
-        """A broker is asked to end its participants' parts."""
+        """Begin the spans of a broker's participants, which is about to be asked."""
         return Asked(
             {
                 (txn_id, participant): begun
@@ -63,14 +65,15 @@ class EndTraces:
         )
 
     def conclude(self, txn_ids: Iterable[TxnID]) -> None:
-        """These transactions have ended."""
+        """End the spans of transactions that have ended."""
         for txn_id in txn_ids:
             ended = self._transactions.pop(txn_id, None)
             if ended is not None:
                 ended.end()
 
     def close(self) -> None:
-        """The run is over; what has not ended waits for a participant, or for the next run."""
+        """End the run: transactions that have not ended are marked as waiting, for a participant or
+        for the next run."""
         for waiting in self._transactions.values():
             tracing.fail(waiting, "waiting")
             waiting.end()
@@ -84,7 +87,7 @@ class Asked:
         self._spans = spans
 
     def answer(self, row: Row, result: EndResult, *, waiting: bool) -> None:
-        """A participant has answered, or is to be asked again."""
+        """End the span of a participant: it has answered or, ``waiting``, is to be asked again."""
         if not self._spans:
             return
         asked = self._spans.get((txn_of(row), _participant(row)))

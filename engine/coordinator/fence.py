@@ -1,9 +1,10 @@
 """The question that comes before every append and acknowledgement in a transaction: is it OPEN?
 
-The strict fence (semantics §4) wants that nothing that starts after the decision was recorded gets
-in. So the header is read by a statement that begins after the append has: the answers that callers
-share come from a call that began when all of them were there (engine.postgres.combining). Whoever
-asks after the decision's commit begins a statement after it, which sees it.
+The strict fence (semantics §4) demands that nothing that starts after the decision was recorded
+gets in. So the header is read by a statement that begins after the append has begun. When callers
+share an answer, it comes from a statement that began after all of them had asked
+(engine.postgres.combining). So a caller that asks after the decision's commit gets a statement that
+began after it, and sees the decision.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Headers:
         self._combined = Combiner(self._read)
 
     def get(self, txn_id: TxnID) -> Header | None:
-        """The header as it stands at a moment after the call began; None when there is none.
+        """The header as it was at some moment after the call began; None when there is none.
 
         Raises:
             CoordinatorUnavailable: the coordinators' database cannot be reached.

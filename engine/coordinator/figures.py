@@ -1,8 +1,8 @@
-"""Counts that outlive every process, in the coordinators' database (docs/decisions/0014).
+"""Counters that outlive every process, in the coordinators' database (docs/decisions/0014).
 
-What an SQL transaction does is counted in that transaction (:func:`add`), so it is counted once.
-What happens elsewhere, and may be counted a moment later, is collected in the process and written
-every few seconds (:meth:`Figures.count`): a process that is killed takes that much with it.
+What an SQL transaction does is counted in the same transaction (:func:`add`), so it is counted
+exactly once. Other events are collected in the process and written every few seconds
+(:meth:`Figures.count`); a process that is killed loses what it has not written yet.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from engine.sql import queries
 
 logger = structlog.get_logger(__name__)
 
-#: Rows of one figure; coordinators are spread over them, processes share the first.
+#: Each figure has so many rows, so that writers do not wait for each other. Finalizers are spread
+#: over them by coordinator; :class:`Figures` writes to the first.
 _SHARDS = 16
-#: How long a process keeps what it has collected.
+#: How long a process collects counts before it writes them.
 _KEPT_SECONDS = 5.0
 _ADD_FIGURES = Prepared(
     "add_figures",
@@ -44,7 +45,8 @@ _KNOWN = {name.value for name in FigureName}
 
 
 def add(session: Session, tally: Tally, *, shard: int = 0) -> None:
-    """Add to what has been counted; the last statement of its SQL transaction."""
+    """Add a tally to the counters. It has to be the last statement of its SQL transaction, because
+    it locks rows that others wait for."""
     figures = list(tally)
     if figures:
         session.ask(
@@ -63,11 +65,11 @@ def of_ends(
     decided_at: Mapping[TxnID, datetime],
     waiting: Mapping[str, int],
 ) -> Tally:
-    """What a step of the finalizer counts.
+    """The counts of one step of the finalizer.
 
     Args:
         recorded: partitions that have answered, and transactions that have ended.
-        decided_at: moments of the decisions.
+        decided_at: when each transaction was decided.
         waiting: participants that have to be asked again, by kind.
     """
     tally = Tally()
@@ -87,7 +89,7 @@ def of_ends(
 
 
 class Figures:
-    """What has been counted. Thread-safe."""
+    """The counters. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -96,19 +98,19 @@ class Figures:
         self._timer: threading.Timer | None = None
 
     def count(self, name: FigureName, label: str = "", *, times: int = 1) -> None:
-        """Count something; written within a few seconds."""
+        """Count an event; it is written within a few seconds."""
         with self._lock:
             self._tally.count(name, label, times=times)
             self._write_soon()
 
     def observe(self, name: FigureName, seconds: float, label: str = "") -> None:
-        """As :meth:`count`, a duration."""
+        """As :meth:`count`, with a duration."""
         with self._lock:
             self._tally.observe(name, seconds, label)
             self._write_soon()
 
     def write(self) -> None:
-        """Write what has been collected; what cannot be written now waits for the next time."""
+        """Write what has been collected. What cannot be written now is kept for the next time."""
         with self._lock:
             tally, self._tally = self._tally, Tally()
             if self._timer is not None:
@@ -136,7 +138,7 @@ class Figures:
         return Tally(
             Figure(FigureName(row.name), row.label, row.count, row.seconds, tuple(row.buckets))
             for row in rows
-            if row.name in _KNOWN  # A newer version may have counted more.
+            if row.name in _KNOWN  # A newer version may count things that this one does not know.
         )
 
     def _write_soon(self) -> None:

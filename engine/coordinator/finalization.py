@@ -3,9 +3,9 @@
 
 Many transactions take few SQL transactions: all that are due, of one coordinator or of many, are
 grouped by broker, and each broker does its part of all of them in one SQL transaction. The brokers
-are asked at once, and a run does not wait for one that takes long, so that it holds up nobody
-else's end. Two workers on the same work are harmless: ends are exactly-once on the broker, and
-results are compare-and-set here.
+are asked in parallel, and a run does not wait for a slow one, so that a slow broker holds up only
+its own ends. Two workers may do the same work: ends are exactly-once on the broker, and results are
+recorded by compare-and-set.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)
 
-#: How often a process says that it finalizes a coordinator.
+#: How often a process records that it finalizes a coordinator.
 _NOTE_SECONDS = 1.0
-#: Brokers that the runs of a process ask at a time.
+#: How many brokers the runs of one process ask at the same time.
 _ASKERS = 32
-#: How long a run waits for its brokers; what a broker does in one run takes milliseconds.
+#: How long a run waits for its brokers; normally a broker's part takes milliseconds.
 _PATIENCE_SECONDS = 1.0
-#: How long what a broker has done waits to be recorded with what others have.
+#: How long the answers of a broker wait, to be recorded together with those of other brokers.
 _TOGETHER_SECONDS = 0.02
-#: Participants that may run out of time, one after the other, before their broker is given up.
+#: After so many participants, asked one by one, that ran out of time, the others are not asked.
 _SLOW = 2
-#: Transactions that one line of the log names.
+#: How many transactions one line of the log names.
 _TOLD = 20
-#: What a participant is to do about one transaction; participants with all of theirs, by topic and
-#: number or name.
+#: A participant of a transaction with its command.
+#: Those of several participants: by topic's id, and partition's number or subscription's name.
 _Member = tuple[Row, EndCommand]
 _Groups = list[tuple[tuple[int, Any], list[_Member]]]
 
@@ -69,7 +69,8 @@ class Finalized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Orders:
-    """What a run has to carry out, in the order of decision; the low water marks by coordinator."""
+    """What a run has to carry out: the commands, in the order of decision, and what goes with
+    them."""
 
     commands: Mapping[TxnID, EndCommand]
     decided_at: Mapping[TxnID, datetime]
@@ -77,7 +78,7 @@ class _Orders:
     traces: EndTraces
 
     def of(self, rows: Iterable[Row]) -> list[_Member]:
-        """The participants' commands, in the order of decision."""
+        """Some participants, each with its command, in the order of decision."""
         members = {txn_of(row): row for row in rows}
         return [
             (members[txn_id], command)
@@ -87,13 +88,13 @@ class _Orders:
 
 
 class _Together:
-    """Records what the brokers of one run have done. Who has finished waits a moment for the
-    others, and one of them records for all. Thread-safe.
+    """Records the answers of a run's brokers, several at a time. A broker's thread waits a moment
+    for those of others, and then one of them records for all. Thread-safe.
 
     Args:
-        members: the brokers that each transaction has still to be ended on.
-        record: writes answers down, and ends transactions that have nobody left to ask; answers how
-            many have ended.
+        members: the brokers on which each transaction has still to be ended.
+        record: records answers, and ends the transactions that have no broker left to ask; answers
+            how many have ended.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class _Together:
         self._changed = threading.Condition()
 
     def record(self, broker: str, answers: Answers) -> int:
-        """Answers how many transactions this call has ended."""
+        """Record a broker's answers; answers how many transactions this call has ended."""
         with self._changed:
             self._asked_still.remove(broker)
             self._to_record[broker] = answers
@@ -117,14 +118,14 @@ class _Together:
                 lambda: not self._asked_still or broker not in self._to_record, _TOGETHER_SECONDS
             )
             if broker not in self._to_record:
-                return 0  # Another has recorded it with its own.
+                return 0  # Another thread has recorded them with its own.
             told = set(self._to_record)
-            # In one order, whoever answered first: another finalizer may record the same rows.
+            # Sorted, because another finalizer may record the same rows: the locks need one order.
             together = [self._to_record.pop(each) for each in sorted(told)]
             theirs = [txn_id for txn_id, brokers in self._members.items() if brokers & told]
             for txn_id in theirs:
                 self._members[txn_id] -= told
-            # With those for which no other broker is still being asked.
+            # Those for which no other broker is still being asked.
             concluded = [txn_id for txn_id in theirs if not self._members[txn_id]]
             return self._record(together, concluded)
 
@@ -148,13 +149,13 @@ class Finalizer:
         self._brokers = brokers
         self._recover = recover
         self._noted: dict[int, float] = {}
-        #: Threads that ask brokers stay: to make them for each run costs as much as a short one.
+        #: The threads are kept, because making them for each run costs as much as a short run.
         self._askers = ThreadPoolExecutor(_ASKERS, "finalizer")
         #: Brokers that are still being asked by a run that is over.
         self._late: set[str] = set()
 
     def close(self) -> None:
-        """Let the threads go that ask brokers."""
+        """End the threads that ask brokers, once they are done."""
         self._askers.shutdown()
 
     def due(self) -> tuple[int, ...]:
@@ -165,8 +166,9 @@ class Finalizer:
     def finalize(self, *tc_ids: int, limit: int = 1000, worker: str | None = None) -> Finalized:
         """Drive on up to ``limit`` transactions of some coordinators, in the order of decision.
 
-        A participant that cannot be reached keeps its own part waiting and is tried again after a
-        back-off; the others are finished and readable. ``worker`` is shown as who did it.
+        A participant that cannot be reached is tried again after a back-off; the other
+        participants finish their part, which is readable then. ``worker`` is shown as the owner of
+        these coordinators.
         """
         with self._database.session() as session:
             found = due.read(session, tc_ids, limit)
@@ -187,7 +189,7 @@ class Finalizer:
         return Finalized(ended=ended, waiting=len(found.transactions) - ended)
 
     def _note(self, session: Session, tc_ids: Iterable[int], worker: str | None) -> None:
-        """Say who finalizes which coordinators, at most once in a while."""
+        """Record who finalizes which coordinators, at most once a second for each."""
         now = time.monotonic()
         new = [tc_id for tc_id in tc_ids if now >= self._noted.get(tc_id, 0.0) + _NOTE_SECONDS]
         if worker is not None and new:
@@ -200,11 +202,12 @@ class Finalizer:
         subscriptions: Sequence[DueSubscription],
         orders: _Orders,
     ) -> int:
-        """Ask all brokers at once, and record what each has done when it answers, with those that
-        answer at about the same time; how many transactions have ended by then.
+        """Ask all brokers in parallel, and record their answers, together with those that come at
+        about the same time; answers how many transactions have ended.
 
-        One that takes long goes on by itself, and the run is over without it: it is not asked again
-        before, so what is due there is postponed, and nobody else's end waits for it.
+        The run does not wait for a broker that takes long. Its thread goes on and records its
+        answers by itself; until then no run asks that broker again, and what is due there is
+        postponed.
         """
         members: dict[TxnID, set[str]] = {txn_id: set() for txn_id in orders.commands}
         participants: list[DuePartition | DueSubscription] = [*partitions, *subscriptions]
@@ -228,7 +231,7 @@ class Finalizer:
             return ended
 
         ended = self._record(orders, [], alone) if alone else 0
-        # Their log lines name what this run does.
+        # In a copy of the context, so that the threads' log lines name what this run is about.
         asked = {self._askers.submit(copy_context().run, end_on, name): name for name in names}
         answered, unanswered = wait(asked, timeout=_PATIENCE_SECONDS)
         for future in unanswered:
@@ -236,7 +239,7 @@ class Finalizer:
         return ended + sum(future.result() for future in answered)
 
     def _leave_behind(self, broker: str, future: Future[int]) -> None:
-        """Go on without a broker that takes long."""
+        """End the run without a broker that takes long."""
         self._late.add(broker)
         logger.warning("broker takes long to finalize", broker=broker)
 
@@ -254,7 +257,7 @@ class Finalizer:
         subscriptions: Sequence[DueSubscription],
         orders: _Orders,
     ) -> Answers:
-        """One SQL transaction on the broker; partition heads are locked before cursors."""
+        """Do a broker's part, in one SQL transaction; partition heads are locked before cursors."""
         places = _grouped(partitions, "partition", orders)
         shares = _grouped(subscriptions, "subscription", orders)
 
@@ -275,8 +278,8 @@ class Finalizer:
     def _end_all(
         self, database: Database, places: _Groups, shares: _Groups, orders: _Orders
     ) -> Answers:
-        """In one SQL transaction or, where something is in the way of that, each participant in one
-        of its own: one that is locked or damaged delays only its own part.
+        """End everything on a broker in one SQL transaction. When that fails, each participant gets
+        a transaction of its own, so that one that is locked or damaged delays only its own part.
 
         Raises:
             BrokerUnavailable: it cannot be reached.
@@ -294,7 +297,7 @@ class Finalizer:
         answers: list[Answers] = []
         slow = 0
         for place, share in alone:
-            if slow == _SLOW:  # It is the broker.
+            if slow == _SLOW:  # The broker itself is slow.
                 answers.append(_failed(place, share, f"{database.name} was not done in time."))
                 continue
             try:
@@ -368,13 +371,15 @@ class Finalizer:
         ]
 
     def _missing(self, row: Row, command: EndCommand) -> Answer:
-        """A partition that is not there: done when its topic was deleted, else tried again."""
+        """The answer for a partition that does not exist: done when its topic was deleted, else the
+        partition is not made yet and is asked again."""
         exists = self._topics.has(TopicName.parse(row.topic), row.topic_id)
         error = "not there yet" if exists else GONE
         return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
 
     def _recover_what_waits(self, database: Database, answers: Answers) -> Answers:
-        """Rebuild partitions for the next run; one that cannot be says why."""
+        """Rebuild the partitions that were found without their derived state, so that the next run
+        can end there. For one that cannot be rebuilt, the answer says why."""
         waiting = {
             (answer.row.topic_id, answer.row.topic, answer.row.partition)
             for answer in answers.partitions
@@ -410,7 +415,8 @@ class Finalizer:
                 )
 
     def _record(self, orders: _Orders, answers: Sequence[Answers], concluded: list[TxnID]) -> int:
-        """Record what brokers did, and end the transactions that have nobody left to ask."""
+        """Record the answers of brokers, and end transactions that have no broker left to ask;
+        answers how many."""
         together = Answers.together(answers)
 
         def work(session: Session) -> list[TxnID]:
@@ -436,7 +442,7 @@ def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
 
 
 def _failed(places: _Groups, shares: _Groups, reason: str) -> Answers:
-    """Nothing is known of these; they are asked again."""
+    """The answers of participants of which nothing is known: they are asked again."""
     partitions, subscriptions = (
         [Answer.failed(row, reason) for _, members in groups for row, _ in members]
         for groups in (places, shares)
@@ -445,7 +451,7 @@ def _failed(places: _Groups, shares: _Groups, reason: str) -> Answers:
 
 
 def _reason(error: Exception) -> str:
-    """What people are told; the log has the rest."""
+    """What is recorded of an error, and shown to people; the log file has the rest."""
     return error.message if isinstance(error, EngineError) else f"failed: {type(error).__name__}"
 
 

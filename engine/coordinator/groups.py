@@ -1,7 +1,7 @@
-"""Ending several transactions at once: by one atomic decision (design/pipeline.md, "Write"), or
-each that is still open.
+"""Ending several transactions at once: as a group, by one atomic decision (design/pipeline.md,
+"Write"), or only those that are still open.
 
-The coordinators share a database, so the decision is one SQL transaction.
+All coordinators are in one database, so a decision over several of them is one SQL transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ MAX_GROUP = 10_000
 
 
 class Groups:
-    """Group ends, idempotent under their key, and an operator's aborts of many."""
+    """Ends of groups, which are idempotent under the group's key, and operators' aborts of many
+    transactions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,13 +37,18 @@ class Groups:
         abort: Sequence[TxnID] = (),
         owner: str | None = None,
     ) -> EndedGroup:
-        """Decide all of them, or none.
+        """Decide all transactions of a group, or none.
 
-        The same group again is a duplicate: it changes nothing and answers the statuses of the
-        transactions that were decided the first time.
+        A call with the key of a group that has been decided is a duplicate: it changes nothing, and
+        answers the statuses of the transactions that were decided the first time.
+
+        Args:
+            group: the key of the group.
+            guard: names who may repeat the call; a duplicate needs the same guard.
 
         Raises:
-            InvalidRequest: the group names nothing, too much, or an id on both sides.
+            InvalidRequest: the key is empty or too long, there are too many ids, or one is to be
+                both committed and aborted.
             ProducerFenced: the group was decided under another guard or by another owner.
             TransactionNotFound: an id does not exist or is not ``owner``'s; nothing was decided.
             InvalidTxnStatus: one has been ended the opposite way; nothing was decided.
@@ -68,11 +74,12 @@ class Groups:
         return EndedGroup(statuses=self._statuses(txn_ids), duplicate=not first)
 
     def abort_open(self, txn_ids: Sequence[TxnID], *, detail: str) -> dict[TxnID, Transaction]:
-        """Decide to abort, for an operator, those that are OPEN; the others stay as they are.
+        """For an operator, decide to abort those of some transactions that are OPEN; the others
+        stay as they are.
 
         Returns:
-            Headers of all of them as they are then, without participants; ids that were never
-            issued are left out.
+            The headers of all of them after that, without participants; ids that were never issued
+            are left out.
         """
 
         def work(session: Session) -> dict[TxnID, Transaction]:

@@ -1,9 +1,10 @@
 """Joining a transaction: participants, and acknowledgements over several brokers, while it is OPEN
 (semantics §2, §4).
 
-An end takes the header's lock, a new participant its share lock: so the end sees all that joined
-before it, and nothing joins after it. A deletion of a topic locks the table ``joining``, which who
-joins reads: so nothing joins what is gone, and nothing goes that was joined (migration 0011).
+An end locks the header, and a new participant takes a share lock of it. So the end sees every
+participant that joined before it, and none joins after it. The same holds for topics: a join reads
+the table ``joining``, and a deletion locks it. So nothing joins a topic that has been deleted, and
+a deletion sees every participant that has joined (migration 0011).
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ _KEPT_MEMBERSHIPS = 100_000
 
 
 class _TopicGone(TopicNotFound):
-    """The topic that this process knew has been deleted; another may have its name."""
+    """The topic that this process remembers has been deleted; another may have its name by now."""
 
 
 def _with_topics(join: Callable[[bool], _T]) -> _T:
-    """Join the topics that this process knows, or if one of them is gone, those that there are."""
+    """Run ``join`` with the topics that this process remembers and, when one of them has been
+    deleted, again with those that exist now. ``join`` is given whether to ask the catalog."""
     try:
         return join(False)
     except _TopicGone:
@@ -44,21 +46,30 @@ def _with_topics(join: Callable[[bool], _T]) -> _T:
 
 
 class Joining:
-    """What every append and every acknowledgement in a transaction asks first."""
+    """Adds participants to transactions. Every append and every acknowledgement in a transaction
+    comes here first."""
 
     def __init__(self, database: Database, topics: Topics) -> None:
         self._database = database
         self._topics = topics
         self._headers = Headers(database)
-        # What has been joined stays joined: only a first append per partition pays for a write.
+        # A participant stays one, so only the first append to a partition has to write anything.
         self._members: dict[tuple[TxnID, object], None] = {}
 
     def partitions(
         self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None
     ) -> set[int]:
-        """Make sure that the transaction is OPEN and has these partitions: what an append asks
-        first (the strict fence, semantics §4). A repetition costs one read. Answers the ids of
-        their topics, as this process knows them."""
+        """Make sure that the transaction is OPEN and that these partitions take part in it (the
+        strict fence, semantics §4). When they do already, this costs one read.
+
+        Returns:
+            The ids of their topics, as this process knows them.
+
+        Raises:
+            TransactionNotFound, InvalidTxnStatus: not there, not ``owner``'s, or not OPEN.
+            TopicNotFound, PartitionNotFound: a partition does not exist.
+            InvalidRequest: one is a system topic's.
+        """
         partitions = sorted(set(partitions))  # one order for all, so that no two calls deadlock
 
         def join(fresh: bool) -> set[int]:
@@ -87,7 +98,7 @@ class Joining:
         return _with_topics(join)
 
     def partition(self, txn_id: TxnID, partition: PartitionName, *, owner: str | None) -> int:
-        """As :meth:`partitions`, for one of them."""
+        """As :meth:`partitions`, for one partition; answers the id of its topic."""
         topic = self._topic_with(partition, fresh=False)
         if (txn_id, (topic.topic_id, partition.number)) not in self._members:
             [topic_id] = self.partitions(txn_id, [partition], owner=owner)
@@ -103,8 +114,13 @@ class Joining:
         owner: str | None,
         partition: int = 0,
     ) -> set[int]:
-        """As :meth:`partitions`, on every broker that holds partitions of the topic; ``partition``
-        is the highest that is meant, which may have been added since this process looked."""
+        """As :meth:`partitions`. A subscription takes part on every broker that holds partitions of
+        its topic.
+
+        Args:
+            partition: the highest partition that the call is about; it may have been added since
+                this process looked at the topic.
+        """
 
         def join(fresh: bool) -> set[int]:
             shares = sorted(
@@ -126,12 +142,12 @@ class Joining:
         return _with_topics(join)
 
     def confirm_ack(self, txn_id: TxnID, call_id: int) -> None:
-        """Record that an acknowledgement over several brokers has been claimed on all of them: a
-        commit makes only such calls final (docs/decisions/0022).
+        """Record that an acknowledgement call over several brokers holds its messages on all of
+        them. A commit makes only such calls final (docs/decisions/0022).
 
         Raises:
-            TransactionNotFound, InvalidTxnStatus: it is not OPEN any more; the call counts for
-                nothing.
+            TransactionNotFound, InvalidTxnStatus: the transaction is not OPEN any more; the call
+                has no effect.
         """
         with self._database.session() as session:
             row = session.one(
@@ -158,7 +174,8 @@ class Joining:
         return topic
 
     def _reaching(self, name: TopicName, number: int, *, fresh: bool) -> Topic:
-        """A topic as this process knows it, if that has such a partition; or as it is now."""
+        """A topic as this process remembers it or, when that has no such partition, as it is
+        now."""
         topic = self._topics.get(name, fresh=fresh)
         return topic if number < len(topic.brokers) else self._topics.get(name, fresh=True)
 

@@ -1,12 +1,13 @@
 """How many transactions an owner may have open at once.
 
-Counted from the headers, by an index that holds the open ones alone, so that nothing has to be
-kept in step and no lock is taken. A process that has counted may open a 64th of what is left to
-the limit without counting again, for a second at most: the nearer the limit, the more often it
-counts, and at the limit before every one.
+They are counted from the headers, with an index that holds only the open ones. So there is no
+counter to keep in step, and no lock. A process that has counted may open a 64th of what is left up
+to the limit without counting again, within one second. The nearer the limit, the more often it
+counts; at the limit it counts before every transaction.
 
-Slack: the limit can be passed by as many as are being opened at the same moment, and by a 64th of
-it for each further process that opened within the last second.
+So the limit is not exact. It can be exceeded by the number of transactions that are being opened at
+the same moment, and by a 64th of it for each further process that opened some within the last
+second.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _KEPT = 10_000
 
 @dataclass(slots=True)
 class _Credit:
-    """How many may be opened without counting, until when (monotonic)."""
+    """How many transactions may be opened without counting, and until when (monotonic clock)."""
 
     left: int
     until: float
 
 
 class OpenLimits:
-    """The limits of one process."""
+    """Checks the limit of each owner, for one process. Thread-safe."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
@@ -68,7 +69,7 @@ class OpenLimits:
                 limit=limit,
                 count=count,
             )
-        # This one is let in; so are a 64th of those that are left after it.
+        # This one is admitted, and with it a 64th of those that are left after it.
         left = (limit - count - 1) // _SHARE
         with self._lock:
             if len(self._credits) >= _KEPT:

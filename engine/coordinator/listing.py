@@ -12,9 +12,9 @@ from engine.model.transaction import Transaction, TransactionFilter, Transaction
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Row, Session
 
-#: A page of a filtered list looks at so many headers at most, of each status asked for.
+#: How many headers a page of a filtered list looks at, for each of its scans.
 _SCAN_LIMIT = 5000
-#: Few transactions are in these, however long the history: their index comes first.
+#: Few transactions are in these statuses, however long the history, so their index is the best.
 _LIVE = frozenset({TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING})
 
 
@@ -40,8 +40,8 @@ def list_page(
 def count_each(
     session: Session, filters: Sequence[TransactionFilter], limit: int
 ) -> tuple[tuple[int, bool], ...]:
-    """How many transactions match each filter, up to ``limit``, and whether there may be more; all
-    asked at once."""
+    """For each filter how many transactions match, up to ``limit``, and whether there may be more;
+    in one round trip."""
     order = TransactionOrder.NEWEST
     asked = [_scans(filter, order, limit, None) for filter in filters]
     answers = iter(
@@ -56,7 +56,7 @@ def count_each(
 def _scans(
     filter: TransactionFilter, order: TransactionOrder, limit: int, cursor: str | None
 ) -> list[dict[str, object]]:
-    """What each scan of a list is asked with."""
+    """The parameters of each scan of a list (:func:`_leads`)."""
     at, at_tc, at_sequence = _position(cursor, order)
     asked: dict[str, object] = {
         "order": str(order),
@@ -90,19 +90,21 @@ def _scans(
 
 
 def _merged(scans: list[list[Row]], order: TransactionOrder, limit: int) -> Page[Transaction]:
+    """One page of the rows of several scans, each of which is in the list's order."""
     found: list[Row] = []
     for row in heapq.merge(*scans, key=_key, reverse=order is TransactionOrder.NEWEST):
         if row.matches:
             if len(found) == limit:
                 return _page(found, found[-1], order)
             found.append(row)
-        if row.is_last_scanned:  # What comes after it in this scan is not known yet.
+        if row.is_last_scanned:  # What this scan would find after it is not known yet.
             return _page(found, row, order)
     return _page(found, None, order)
 
 
 def _leads(filter: TransactionFilter, order: TransactionOrder) -> list[dict[str, str | None]]:
-    """The filter that each scan's index serves: the statuses one by one, or one of the others."""
+    """The scans of a list. Each is a walk along one index, named by the filter that this index
+    serves: one scan for each status, or one scan by another filter or by none."""
     if order is TransactionOrder.OVERDUE:
         return [{}]
     statuses = _possible(filter)
@@ -133,7 +135,8 @@ def _possible(filter: TransactionFilter) -> set[TxnStatus]:
 def _is_served_by(
     filter: TransactionFilter, order: TransactionOrder, lead: Mapping[str, str | None]
 ) -> bool:
-    """Whether all that a scan looks at matches, so that it need look at no more than the page."""
+    """Whether everything that a scan finds by its index matches the whole filter. Then it need not
+    look at more rows than the page holds."""
     names = ("tc_id", "owner", "client", "topic", "subscription")
     asked = {name for name in names if getattr(filter, name) is not None}
     asked |= {name for name in ("timed_out", "pending_acks") if getattr(filter, name)}
@@ -167,7 +170,7 @@ def _position(
         moment = datetime.fromisoformat(str(at))
     except ValueError as error:
         raise foreign_cursor() from error
-    # A moment means another thing in another order.
+    # The moment in a cursor means different things in different orders.
     if given != str(order) or not (isinstance(tc_id, int) and isinstance(sequence, int)):
         raise foreign_cursor()
     return moment, tc_id, sequence

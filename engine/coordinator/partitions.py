@@ -1,5 +1,5 @@
-"""What operators do to partitions (design/api.md): offline and online, truncation, snapshots,
-recovery, and the end of orphans.
+"""Operators' commands on partitions (design/api.md): take offline, bring online, truncate,
+snapshot, recover, and force an orphan's abort.
 
 Lock order: the partition's record, then its head.
 """
@@ -43,8 +43,8 @@ _ACTIONS = {Outcome.COMMITTED: TxnAction.COMMIT, Outcome.ABORTED: TxnAction.ABOR
 
 
 class PartitionOperations:
-    """Operator calls on single partitions. All refuse the engine's own (InvalidRequest), and a
-    partition whose broker cannot be reached (PartitionUnavailable).
+    """Operators' commands on single partitions. All of them refuse partitions of system topics
+    (InvalidRequest), and partitions whose broker cannot be reached (PartitionUnavailable).
 
     Args:
         recover: rebuilds a partition that is found without its derived state.
@@ -63,8 +63,8 @@ class PartitionOperations:
         self._recover = recover
 
     def take_offline(self, partition: PartitionName, *, reason: str) -> None:
-        """Serve nothing of a partition from now on; calls under way end first. Again: the reason
-        changes. Ends of transactions wait until it is online.
+        """Stop serving a partition, once the calls under way have ended. On a partition that is
+        offline already this changes the reason. Ends of transactions wait until it is online.
 
         Raises:
             PartitionNotFound: there is no such partition.
@@ -80,15 +80,15 @@ class PartitionOperations:
         logger.warning("partition taken offline", partition=str(partition))
 
     def bring_online(self, partition: PartitionName) -> tuple[TxnID, ...]:
-        """Serve a partition again. Decisions on what is open in it are carried out first, so that
-        a transaction that truncation has re-opened gets its own outcome back.
+        """Serve a partition again. Decided transactions that are open in it are ended first, so
+        that a transaction that truncation has re-opened gets its own outcome back.
 
         Returns:
             The transactions that have been ended.
 
         Raises:
             PartitionNotFound: there is no such partition.
-            CoordinatorUnavailable: the outcomes cannot be asked for; it stays offline.
+            CoordinatorUnavailable: the outcomes are not known; the partition stays offline.
         """
         location = self._locate(partition)
         self._recover(location, partition)
@@ -106,12 +106,13 @@ class PartitionOperations:
         return tuple(txn_of(row) for row in ended)
 
     def truncate(self, partition: PartitionName, offset: int) -> Truncated:
-        """Cut the log so that nothing at or above ``offset`` is left; whole batches only.
+        """Cut the end of the log, so that nothing at or above ``offset`` is left. Only whole
+        batches are cut, so a batch that reaches over ``offset`` goes as a whole.
 
-        The stable position and cursors move back; a transaction whose marker is cut is open again
-        until the partition goes online. A sidecar-buffered partition is never cut below its last
-        commit: what has been committed there stays committed. After a crash in between the log
-        ends somewhere above ``offset``: repeat the call.
+        The stable position and cursors move back. A transaction whose marker was cut is open again
+        until the partition is brought online. A sidecar-buffered partition cannot be cut below its
+        last commit. After a crash in the middle the log ends somewhere above ``offset``; repeating
+        the call completes it.
 
         Raises:
             InvalidRequest: below the log's start, or below the last commit.
@@ -135,8 +136,8 @@ class PartitionOperations:
         return Truncated(next_offset=next_offset, entries=entries, reopened=tuple(sorted(reopened)))
 
     def snapshot(self, partition: PartitionName) -> SnapshotInfo | None:
-        """Snapshot a partition's buffer now, its sidecar log with it; None when another has made it
-        impossible meanwhile."""
+        """Take a snapshot of a partition's buffer now, and of its sidecar log; answers the newest
+        snapshot, None when the partition has none and none could be taken."""
         location = self._locate(partition)
         self._recover(location, partition)
         self._snapshots.take(location, partition)
@@ -146,7 +147,7 @@ class PartitionOperations:
         return self._log.status(partition).snapshot
 
     def recover(self, partition: PartitionName) -> None:
-        """Throw the derived state away and rebuild it from snapshot and log (semantics §5)."""
+        """Discard the derived state and rebuild it from snapshot and log (semantics §5)."""
         location = self._locate(partition)
 
         def work(session: Session) -> None:
@@ -164,8 +165,9 @@ class PartitionOperations:
 
         Raises:
             TransactionNotFound: nothing of it is open in the partition.
-            InvalidTxnStatus: its coordinator says OPEN (end it there) or committed; then the
-                commit has been carried out here instead, since a decision is never reversed.
+            InvalidTxnStatus: its coordinator says that it is OPEN (end it there), or committed. A
+                decision is never reversed, so in the second case the commit has been carried out
+                here (``replayed``).
             InvalidPartitionState: the partition is offline.
         """
         location = self._locate(partition)
@@ -201,8 +203,9 @@ class PartitionOperations:
     def _cut_until(
         self, location: Location, partition: PartitionName, offset: int
     ) -> tuple[int, int]:
-        """Cut step by step; answers how many entries went, and where the log ends. What was left of
-        the log is not read again for each step."""
+        """Cut in steps; answers how many entries were cut, and where the log ends now. ``end``
+        tells a step where the one before stopped, so that the partition need not be rebuilt in
+        between."""
         entries, held_too, end = 0, False, None
         while True:
             row = _cut(location, offset, held_too=held_too, end=end)
@@ -210,7 +213,7 @@ class PartitionOperations:
                 undecided = self._undecided(row.holders)
                 if undecided:
                     raise _in_use(undecided)
-                held_too = True  # What is decided may be cut, as if it had been carried out.
+                held_too = True  # All of them are decided, and those may be cut.
             elif row.result == "truncated":
                 entries, end = entries + row.entries, int(row.next_offset)
                 if row.finished:
@@ -233,14 +236,14 @@ class PartitionOperations:
         return sorted(txn_ids - self._decisions(txn_ids).keys())
 
     def _outcome(self, txn_id: TxnID) -> Outcome | None:
-        """What its coordinator has decided; None when it has never issued the id."""
+        """The outcome at its coordinator; None when the id was never issued."""
         try:
             return self._coordinator.outcome(txn_id)
         except TransactionNotFound:
             return None
 
     def _decisions(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, TxnAction]:
-        """How transactions have been decided; open and unknown ones are left out."""
+        """The action that was decided for each transaction; open and unknown ones are left out."""
         return {
             txn_id: _ACTIONS[outcome]
             for txn_id, found in self._coordinator.get_many(txn_ids).items()
@@ -249,7 +252,7 @@ class PartitionOperations:
 
 
 class _Held(NamedTuple):
-    """A partition's record and head, locked; the head of its sidecar log too."""
+    """The record and the head of a partition, locked, with the head of its sidecar log."""
 
     record: Row
     head: Row | None

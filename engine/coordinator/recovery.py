@@ -1,7 +1,7 @@
-"""What a starting worker does first: everything that a stop or a crash has left undone.
+"""Recovery of the coordinators: what a starting worker does first, after a stop or a crash.
 
-Not needed for anything to happen, for the sweeps find the same work; it brings it about at once and
-leaves on each coordinator when that was (``recover_started_at``, ``recover_ended_at``).
+The sweeps would find the same work a little later. Recovery does it at once, and records for each
+coordinator when that was (``recover_started_at``, ``recover_ended_at``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _BATCH = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """Coordinators that had live transactions; how many expired, ended, and still wait."""
+    """The coordinators that had live transactions, and how many transactions expired, ended, and
+    still wait for a participant."""
 
     coordinators: tuple[int, ...]
     expired: int
@@ -30,7 +31,7 @@ class Recovered:
 
 
 class CoordinatorRecovery:
-    """Expires what is overdue and drives on what is decided, of all coordinators."""
+    """Expires overdue transactions and finalizes decided ones, at all coordinators."""
 
     def __init__(self, database: Database, coordinator: Coordinator, finalizer: Finalizer) -> None:
         self._database = database
@@ -38,8 +39,8 @@ class CoordinatorRecovery:
         self._finalizer = finalizer
 
     def run(self, worker: str) -> Recovered:
-        """Recover every coordinator that has transactions which have not ended. Two at once are
-        harmless, and so is a crash in between: the next start does the rest, or a sweep."""
+        """Recover every coordinator that has transactions which have not ended. Two workers may do
+        so at once, and after a crash the next start or a sweep does the rest."""
         with self._database.session() as session:
             recovering = [row.tc_id for row in session.all("begin_recovery")]
         expired = 0
@@ -54,7 +55,7 @@ class CoordinatorRecovery:
                     waiting += step_done.waiting
                     if step_done.ended < _BATCH:
                         break
-            except EngineError as error:  # The others go on; a sweep tries this one again.
+            except EngineError as error:  # A sweep tries this one again; go on with the others.
                 logger.warning("coordinator not recovered", tc_id=tc_id, code=error.code)
         with self._database.session() as session:
             session.run("end_recovery", tc_ids=recovering)

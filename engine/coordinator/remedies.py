@@ -1,7 +1,7 @@
-"""What helps a transaction that hangs (engine.model.hanging): decisions are carried out again, by
-whatever still holds something of it, and never reversed.
+"""Remedies for transactions that hang (engine.model.hanging): a decision is carried out again on
+every participant that still holds something of the transaction. A decision is never reversed.
 
-Every step is one SQL transaction on one broker, idempotent; what is done twice changes nothing.
+Every step is one idempotent SQL transaction on one broker.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """What a retry found and did: ``replayed`` participants held a decided transaction open,
-    ``registered`` ones held an open one that did not list them."""
+    """What a retry found and did. ``replayed``: participants that held a decided transaction open.
+    ``registered``: participants that held something of an open transaction, which did not list
+    them."""
 
     transaction: Transaction
     replayed: tuple[str, ...] = ()
@@ -43,14 +44,15 @@ class Remedies:
         self._brokers = brokers
 
     def retry(self, txn_id: TxnID) -> Retried:
-        """Re-drive a transaction now. Decided: carry the recorded decision out wherever it is
-        still open, registered there or not, and let the finalizer try the rest at once. OPEN:
-        register the participants that hold something of it, so that its end reaches them.
+        """Help a transaction on now. When it is decided, the decision is carried out wherever the
+        transaction is still open, whether that participant is registered or not, and the finalizer
+        tries the rest at once. When it is OPEN, participants that hold something of it are
+        registered, so that its end reaches them.
 
         Raises:
-            TransactionNotFound: no coordinator knows it; an orphan is force-aborted instead.
-            InvalidTxnStatus: it is OPEN, and there is nothing to mend.
-            PartitionUnavailable: a broker cannot be reached; what others held is done.
+            TransactionNotFound: no coordinator knows it; use a forced abort for an orphan.
+            InvalidTxnStatus: it is OPEN, and all its participants are registered.
+            PartitionUnavailable: a broker cannot be reached; what was done before it stays done.
         """
         transaction = self._coordinator.get(txn_id)
         action = action_of(transaction.status)
@@ -77,7 +79,8 @@ class Remedies:
         return Retried(transaction=self._coordinator.get(txn_id), replayed=tuple(replayed))
 
     def force_abort_acks(self, name: SubscriptionName, txn_id: TxnID) -> int:
-        """Give back what an orphan holds of a subscription: unknown to its coordinator, or ABORTED.
+        """Give back what an orphan holds of a subscription: a transaction that is unknown to its
+        coordinator, or ABORTED.
 
         Returns:
             How many messages were given back.
@@ -140,8 +143,8 @@ class Remedies:
 
 
 def _end_everything(database: Database, command: EndCommand) -> list[str]:
-    """Carry a decision out in all that a transaction holds open on a broker. A partition that is
-    offline waits until it is brought online, which carries decisions out."""
+    """Carry out a decision wherever a transaction holds something open on a broker; answers the
+    names of the participants. Offline partitions are left out: bringing them online does it."""
     ended = [
         str(_partition(row))
         for row in _spans(database, command.txn_id)

@@ -24,6 +24,7 @@ def transaction(
     partitions: tuple[PartitionParticipant, ...] = (),
     subscriptions: tuple[SubscriptionParticipant, ...] = (),
 ) -> Transaction:
+    """From a row of coordinator.transaction with ``now``, and its participants."""
     return Transaction(
         txn_id=txn_of(row),
         status=TxnStatus(row.status),
@@ -45,7 +46,7 @@ def transaction(
 
 
 def whole_transaction(row: Row) -> Transaction:
-    """Of ``whole_txn``: the participants stand in the row, as JSON."""
+    """From a row of coordinator.whole_txn, which has the participants as JSON."""
     return transaction(
         row,
         tuple(partition_participant(SimpleNamespace(**each)) for each in row.partitions or ()),
@@ -56,6 +57,7 @@ def whole_transaction(row: Row) -> Transaction:
 
 
 def archived(row: Row) -> Transaction:
+    """From a row of ``archived_txns``: id, status and owner are all that is known."""
     return Transaction(
         txn_id=txn_of(row),
         status=TxnStatus(row.status),
@@ -75,6 +77,7 @@ def archived(row: Row) -> Transaction:
 
 
 def partition_participant(row: Row) -> PartitionParticipant:
+    """From a row of coordinator.txn_partition."""
     return PartitionParticipant(
         partition=PartitionName(TopicName(*row.topic.split("/")), row.partition),
         topic_id=row.topic_id,
@@ -89,6 +92,7 @@ def partition_participant(row: Row) -> PartitionParticipant:
 
 
 def subscription_participant(row: Row) -> SubscriptionParticipant:
+    """From a row of coordinator.txn_subscription."""
     return SubscriptionParticipant(
         subscription=SubscriptionName(TopicName(*row.topic.split("/")), row.subscription),
         topic_id=row.topic_id,
@@ -101,6 +105,7 @@ def subscription_participant(row: Row) -> SubscriptionParticipant:
 
 
 def log_entry(row: Row) -> TransactionLogEntry:
+    """From a row of coordinator.transaction_log."""
     return TransactionLogEntry(
         log_id=row.log_id,
         metadata_op=MetadataOp(row.metadata_op),
@@ -113,6 +118,8 @@ def log_entry(row: Row) -> TransactionLogEntry:
 
 
 def coordinator_stats(row: Row) -> CoordinatorStats:
+    """From a row of ``coordinator_stats``. ``state`` is always Pulsar's "Ready": a coordinator is a
+    row of a database, and answers whenever that does."""
     return CoordinatorStats(
         tc_id=row.tc_id,
         state="Ready",

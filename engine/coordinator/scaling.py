@@ -1,4 +1,4 @@
-"""How many coordinators there are. The number is the database's; it grows while all runs."""
+"""The number of coordinators. It is stored in the database, and can grow while everything runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from engine.model.txn_id import MAX_TC_ID
 from engine.postgres.database import Database
 
 MAX_COORDINATORS = MAX_TC_ID + 1
-#: Other processes' growth is seen after so long.
+#: After so long a process notices that another one has made coordinators.
 _SECONDS = 1.0
 
 
 class Coordinators:
-    """The number of coordinators, known for a second at a time."""
+    """The number of coordinators, read at most once a second."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class Coordinators:
         return self._count
 
     def at_least(self, count: int) -> int:
-        """Make coordinators until there are ``count``; answers how many there are then."""
+        """Make coordinators until there are at least ``count``; answers how many there are."""
         with self._database.session() as session:
             session.run("ensure_coordinators", count=count)
         self._known_until = 0.0
@@ -43,7 +43,7 @@ class Coordinators:
 
         Raises:
             InvalidRequest: fewer than there are (a transaction belongs to its coordinator for
-                ever, so none can go), or more than ids can name.
+                ever, so none can be removed), or more than transaction ids can name.
         """
         before = self._read()
         if count < before:

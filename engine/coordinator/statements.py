@@ -1,4 +1,5 @@
-"""The statements of a transaction's life that every one of them asks, binary both ways."""
+"""The statements that every transaction needs, prepared (engine.postgres.prepared), and the types
+of their rows."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ class Header(NamedTuple):
 
 
 class DueEnd(NamedTuple):
-    """A row of ``due_ends``, of one kind or another; fields of other kinds are null."""
+    """A row of ``due_ends``. ``kind`` tells what it is about; fields that this kind does not have
+    are None (functions/coordinator/due_ends.sql)."""
 
     kind: str
     tc_id: int
@@ -102,7 +104,8 @@ class DuePartition(NamedTuple):
 
 
 class DueSubscription(NamedTuple):
-    """A row of ``due_ends``: the same of a subscription's share of a broker."""
+    """A row of ``due_ends``: a subscription on one broker that has not carried out its
+    transaction's end."""
 
     tc_id: int
     sequence: int
@@ -113,8 +116,9 @@ class DueSubscription(NamedTuple):
 
 
 class RecordedRow(NamedTuple):
-    """A row of ``record_ends``: a participating partition (``kind`` partition) with its state, or a
-    transaction that has ended, with its status and what it took."""
+    """A row of ``record_ends``. Of ``kind`` partition: a participant that was recorded, with its
+    state. Of ``kind`` transaction: a transaction that has ended, with its status and how long it
+    took."""
 
     kind: str
     tc_id: int
@@ -127,6 +131,7 @@ class RecordedRow(NamedTuple):
 
     @property
     def txn_id(self) -> TxnID:
+        """The transaction that the row is about."""
         return TxnID(self.tc_id, self.sequence)
 
 
@@ -181,7 +186,7 @@ JOIN_SUBSCRIPTIONS = Prepared(
     },
     [TEXT, TEXT, BOOL],
 )
-#: For one alone: a third of the server's time.
+#: For one transaction; it takes the server a third of the time of :data:`STATUSES`.
 STATUS = Prepared("txn_status", queries("coordinator")["txn_status"], _TXN, [TEXT, TEXT])
 STATUSES = Prepared(
     "txn_statuses",

@@ -20,7 +20,7 @@ _ROUNDS = 3
 
 
 class SubscriptionOperations:
-    """Seek, also where acknowledgements are pending."""
+    """Operators' commands on subscriptions. Seek works also where acknowledgements are pending."""
 
     def __init__(self, seeking: Seeking, coordinator: Coordinator, remedies: Remedies) -> None:
         self._seeking = seeking
@@ -36,16 +36,16 @@ class SubscriptionOperations:
         force: bool = False,
     ) -> tuple[TxnID, ...]:
         """See :meth:`engine.subscription.seeking.Seeking.seek`. With ``force`` the transactions
-        that hold acknowledgements are aborted first, each as a whole, so that no half of one is
-        ever committed; one that is being committed is, and then its acknowledgements are gone with
-        the seek like any other.
+        that hold acknowledgements are ended first. Those that are open are aborted as a whole, so
+        that none is committed in part. Those whose commit is decided are committed, and the seek
+        then undoes their acknowledgements as it undoes all others.
 
         Returns:
             The transactions that were ended for it.
 
         Raises:
             TopicInUse: transactions hold acknowledgements, and ``force`` is not set, or new ones
-                came again and again.
+                came each time that the earlier ones had been ended.
         """
         ended: list[TxnID] = []
         for _ in range(_ROUNDS if force else 0):
@@ -62,7 +62,7 @@ class SubscriptionOperations:
         return tuple(dict.fromkeys(ended))
 
     def _end(self, name: SubscriptionName, txn_id: TxnID) -> None:
-        """End a transaction here, the way that was decided if one was."""
+        """End a transaction on this subscription: as it was decided, else by aborting it."""
         logger.warning("transaction ended for a seek", name=str(name), txn_id=str(txn_id))
         try:
             with suppress(InvalidTxnStatus):
