@@ -53,9 +53,9 @@ _TOGETHER_SECONDS = 0.02
 _SLOW = 2
 #: How many transactions one line of the log names.
 _TOLD = 20
-#: A participant of a transaction with its command.
-#: Those of several participants: by topic's id, and partition's number or subscription's name.
+#: A participant of a transaction, a row of ``due_ends``, with the command for it.
 _Member = tuple[Row, EndCommand]
+#: Partitions or subscriptions, each by topic's id and number or name, with all that is due there.
 _Groups = list[tuple[tuple[int, Any], list[_Member]]]
 
 

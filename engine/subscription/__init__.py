@@ -6,19 +6,21 @@ PENDING -> PENDING_ACK (held by a transaction) -> DELETED or back to PENDING.
 Invariants
     No message is in two transactions' pending acks, nor both deleted and pending.
     While PENDING_ACK, a message is delivered to nobody.
-    The state costs by ranges of offsets, not by message.
-    What a process remembers of a state decides nothing unless the store finds it unchanged.
+    The cost of a state depends on its ranges of offsets, not on the number of messages.
+    A state that a process remembers may be decided on, but the decision counts only if the store
+    finds the state unchanged.
 
 Lock order
-    The cursor's row covers everything of one subscription in one partition; several cursors are
-    locked ascending by partition id. A cursor is never locked before a partition head.
+    The lock of a cursor's row covers everything of one subscription in one partition. Several
+    cursors are locked ascending by partition id. Who needs a partition head as well locks that
+    before the cursors.
 
 What a crash leaves behind
-    Cursors, pending acks and their log are records. Deliveries in flight and redelivery counts are
-    UNLOGGED: what was in flight is delivered again. A transactional acknowledgement over several
-    brokers that breaks off leaves tentative claims: the transaction's end gives them back, unless
-    its coordinator has confirmed the call. A dead letter's record, parked or not, is gone on with
-    by the sweep.
+    Cursors, pending acks and their log are durable. Deliveries in flight and redelivery counts are
+    UNLOGGED: after a crash, what was in flight is delivered again. A transactional acknowledgement
+    over several brokers that breaks off leaves tentative claims; the transaction's end gives them
+    back, unless its coordinator has confirmed the call. The sweep goes on with every dead letter
+    that has a record, parked or not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Acknowledging messages, at once or within a transaction (semantics §6).
 
-In a transaction a call over several brokers claims on one after the other, each time tentatively,
-under an id of its own; when it has claimed on all, its coordinator confirms it while the
-transaction is OPEN. A commit makes tentative claims of confirmed calls final and gives the others
-back, so that a crash, a refusal or a lost answer anywhere leaves all of the call or none of it
-(docs/decisions/0022). What has been confirmed is claimed for good by the next call.
+An acknowledgement in a transaction claims messages for it. A call over several brokers claims on
+one broker after the other. These claims are tentative, and carry an id of the call. When it has
+claimed on all of them, the coordinator confirms the call, if the transaction is OPEN. A commit
+makes the tentative claims of confirmed calls final and gives the others back. So a crash, a refusal
+or a lost answer at any point leaves all of the call or none of it (docs/decisions/0022). The next
+call of the transaction turns claims of confirmed calls into ordinary ones.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ logger = structlog.get_logger(__name__)
 
 MAX_MESSAGE_IDS = 10_000
 _KEPT_CALLS = 10_000
-#: A cumulative one names one message, hence one broker.
+#: The type of a call over several brokers: a cumulative one names one message, hence one broker.
 _OVER_BROKERS = AckType.INDIVIDUAL
 
-#: Given a state and the offsets named in it, answers what changes (None: nothing does), and the
-#: offsets to tell: those that were dropped, or that are newly held.
+#: Decides an acknowledgement: given a state and the offsets that the call names in it, answers the
+#: change (None: nothing changes), and the offsets that were dropped or are newly held.
 _Ack = Callable[[State, Ranges], tuple[Change | None, Ranges]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A call in a transaction. ``call_id`` 0: on one broker, so that it hangs on nothing.
-    ``confirmed``: earlier calls that are known to be."""
+    """A call in a transaction. ``call_id`` is 0 for a call on one broker, which needs no
+    confirmation. ``confirmed``: earlier calls of the transaction that are known to be confirmed."""
 
     txn_id: TxnID
     ack_type: AckType
@@ -67,10 +68,10 @@ class _Claim:
 
 
 class Acknowledgements:
-    """All of a call or none of it.
+    """Acknowledges messages: all that a call names, or none.
 
     Args:
-        confirm: records with its coordinator that a transaction's call has claimed everything.
+        confirm: records with the transaction's coordinator that a call has claimed everything.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Acknowledgements:
         self._leases = leases
         self._ledgers = ledgers
         self._confirm = confirm
-        # What a process does not know of is settled by the transaction's end.
+        # Confirmed calls that this process does not know of are settled by the transaction's end.
         self._confirmed: dict[TxnID, set[int]] = {}
 
     @once_more_when(SubscriptionReplaced)
@@ -102,18 +103,19 @@ class Acknowledgements:
     ) -> AckAnswer:
         """Acknowledge messages.
 
-        Without a transaction at once; a message that a transaction holds, or that is on its way to
-        the dead-letter topic, is dropped and named. With one they become PENDING_ACK; by the same
-        transaction again it is success without a change. CUMULATIVE: one message, and every
-        undeleted one of its partition before it; a plain one leaves what transactions hold to them.
-        This is the brokers' side only: the coordinator has been asked before
+        Without a transaction messages are deleted at once. A message that a transaction holds, or
+        that is on its way to the dead-letter topic, is not: it is named in ``dropped``. With a
+        transaction messages become PENDING_ACK; repeating that in the same transaction succeeds
+        without a change. CUMULATIVE is about one message and every undeleted one before it in its
+        partition; without a transaction it leaves alone what transactions hold.
+        This is the brokers' side only: the coordinator has to be asked before
         (:meth:`engine.Engine.acknowledge`).
 
         Raises:
-            InvalidRequest: none or too many ids; a cumulative one on a type that has none.
+            InvalidRequest: none or too many ids; CUMULATIVE on a type that does not support it.
             ConsumerBusy: another consumer is the active one.
-            MessageNotFound: an offset beyond what readers may see, or another message is there
-                by now.
+            MessageNotFound: an offset beyond what readers may see, or an id whose offset has
+                another message by now.
             TransactionConflict: names the conflicts; nothing was recorded.
             InvalidTxnStatus: the transaction has ended for this subscription.
         """
@@ -158,7 +160,8 @@ class Acknowledgements:
         turn: Turn,
         txn_id: TxnID | None = None,
     ) -> list[tuple[State, Ranges]]:
-        """Do one broker's share in one SQL transaction; answers what to tell of each partition."""
+        """Do one broker's share of a call in one SQL transaction; answers for each partition the
+        state before, and the offsets that ``ack`` answered."""
 
         def decide(
             session: Session, states: Sequence[State]
@@ -171,7 +174,8 @@ class Acknowledgements:
                 try:
                     change, ranges = ack(entered, offsets)
                 except TransactionConflict:
-                    # What a transaction has acknowledged itself is no conflict: it has ended.
+                    # After its own end a transaction's messages look like a conflict; say that it
+                    # has ended instead.
                     if txn_id is not None:
                         _require_not_ended(session, place, txn_id)
                     raise
@@ -188,7 +192,8 @@ class Acknowledgements:
         return self._cursors.change(place, list(share.offsets), decide)
 
     def _check_there(self, place: Place, share: Share) -> None:
-        """Before anything is recorded on any broker; the stable position never moves back."""
+        """Check the ids of one broker's share before anything is recorded on any broker. What is
+        there now will be there later, because the stable position never moves back."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             for state in states:
@@ -221,8 +226,8 @@ class Acknowledgements:
         ack_type: AckType,
         turn: Turn,
     ) -> None:
-        """Claim everywhere. The shares of one broker are one SQL transaction; over several, the
-        claims hang on the call until it is confirmed."""
+        """Claim on every broker, each in one SQL transaction. With several brokers the claims are
+        tentative until the call is confirmed."""
         call_id = secrets.randbits(63) if len(parts) > 1 else 0
         claim = _Claim(txn_id, ack_type, call_id, self._confirmed.get(txn_id, ()))
         asked: list[tuple[Place, Share]] = []
@@ -235,7 +240,8 @@ class Acknowledgements:
                 self._release_all(asked, claim)
             raise
         if call_id:
-            # Without an answer it may have been confirmed: then nothing may be given back here.
+            # Any other error may mean that the call was confirmed and the answer was lost: then
+            # nothing may be given back here.
             try:
                 self._confirm(txn_id, call_id)
             except (InvalidTxnStatus, TransactionNotFound):
@@ -249,8 +255,8 @@ class Acknowledgements:
         self._confirmed[txn_id] = {*self._confirmed.get(txn_id, ()), call_id}
 
     def _release_all(self, asked: Sequence[tuple[Place, Share]], claim: _Claim) -> None:
-        """Give back at once what a refused call has claimed, or may have. What cannot be given back
-        now is when the transaction ends: the call is not confirmed."""
+        """Give back at once what a refused call has claimed, or may have claimed. Where that fails,
+        the transaction's end does it, since the call is not confirmed."""
         for place, share in asked:
             try:
                 self._release(place, share, claim)
@@ -273,7 +279,8 @@ class Acknowledgements:
 
 
 def _released(state: State, claim: _Claim) -> Change | None:
-    """What hangs on a call alone goes back; None when nothing hangs on it."""
+    """Give back what is claimed by one call and by no other of its transaction; None when the call
+    claims nothing here."""
     calls = {ack.call_id: ack for ack in state.tentative if ack.txn_id == claim.txn_id}
     own = calls.pop(claim.call_id, None)
     if own is None:
@@ -298,7 +305,8 @@ def _released(state: State, claim: _Claim) -> Change | None:
 
 
 def _acknowledge(ack_type: AckType) -> _Ack:
-    """Delete messages for good, those that nobody holds."""
+    """An acknowledgement without a transaction: it deletes the messages that no transaction
+    holds."""
 
     def ack(state: State, offsets: Ranges) -> tuple[Change | None, Ranges]:
         wanted = state.cursor.undeleted(_reach(state, offsets, ack_type))
@@ -310,7 +318,7 @@ def _acknowledge(ack_type: AckType) -> _Ack:
 
 
 def _claim(claim: _Claim) -> _Ack:
-    """Hold messages for a transaction."""
+    """An acknowledgement in a transaction: it holds messages for it."""
     txn_id = claim.txn_id
 
     def ack(state: State, offsets: Ranges) -> tuple[Change | None, Ranges]:
@@ -336,8 +344,9 @@ def _claim(claim: _Claim) -> _Ack:
 
 
 def _claims(state: State, claim: _Claim, new: Ranges, own: Ranges) -> list[AckStep]:
-    """The steps of a claim. What the transaction held already, but not surely, keeps the type
-    under which it is held."""
+    """The steps of a claim in the pending-ack log: messages that are newly held; messages that the
+    transaction held tentatively already, which keep the type under which they are held; and what
+    confirmed calls have claimed, which is tentative no longer."""
     settled = Ranges.union(
         ack.ranges
         for ack in state.tentative
@@ -353,7 +362,8 @@ def _claims(state: State, claim: _Claim, new: Ranges, own: Ranges) -> list[AckSt
 
 
 def _reach(state: State, offsets: Ranges, ack_type: AckType) -> Ranges:
-    """What an acknowledgement is about."""
+    """The offsets that an acknowledgement is about: those named or, for a cumulative one, every
+    undeleted one up to there."""
     last = offsets.last
     if ack_type is AckType.INDIVIDUAL or last is None:
         return offsets

@@ -1,4 +1,5 @@
-"""Waiting for messages, without a connection and without asking for each waiter."""
+"""Waiting for messages, without a connection and without a query for each waiter
+(engine.postgres.watching)."""
 
 from __future__ import annotations
 
@@ -17,17 +18,18 @@ from engine.postgres.database import Database, Row
 from engine.postgres.watching import Watch
 from engine.subscription.cursors import Cursors
 
-#: Seconds after which a waiter looks whatever the watch says: it is asked for partitions and
-#: subscriptions that are there and online.
+#: Seconds after which a waiter returns in any case: the watch does not tell of everything that a
+#: call would find out, such as a partition that was taken offline.
 _LONGEST = 1.0
-#: A waiting consumer calls so often in its lease, so that it is known to be there.
+#: A waiting consumer calls so many times within its lease, so that the lease does not run out.
 _CALLS_IN_LEASE = 3
 
 
 class Arrivals:
-    """Wakes who waits for messages of a partition or a subscription.
+    """Wakes callers that wait for messages of a partition or a subscription.
 
-    Waiting ends when there may be something, or after a second: the caller asks, and waits again.
+    Waiting ends when there may be something, or after a second. The caller then asks, and waits
+    again if it got nothing.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class Arrivals:
         longest = min(seconds, _LONGEST)
         with ExitStack() as watched:
             for database in self._brokers.of_topic(topic):
-                with suppress(PartitionUnavailable):  # The others' messages come all the same.
+                with suppress(PartitionUnavailable):  # Wait for messages of the other brokers.
                     place = self._cursors.place(database, topic, name)
                     lease = place.record.consumer_lease_ms / 1000
                     longest = min(longest, lease / _CALLS_IN_LEASE)
@@ -81,14 +83,14 @@ class Arrivals:
                     watch = self._subscriptions[database.name]
                     watched.enter_context(watch.watching(place.subscription_id, happened, wake))
             wake.wait(longest)
-        if gone.is_set():  # With its topic, perhaps, and then another may have the name.
+        if gone.is_set():  # Its topic may have been deleted, and made anew.
             self._topics.get(name.topic, fresh=True)
 
 
 def _deliverable_to(
     consumer: str, subscription_type: SubscriptionType, gone: threading.Event
 ) -> Callable[[Row | None], bool]:
-    """Judges a subscription's row; ``gone`` is set when there is none any more."""
+    """Judges a row of ``awaited_subscriptions``; sets ``gone`` when the subscription has none."""
 
     def happened(row: Row | None) -> bool:
         if row is None:

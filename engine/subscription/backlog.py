@@ -1,8 +1,9 @@
-"""How many messages a subscription has not acknowledged yet, whatever the length of the log.
+"""The backlog: how many messages a subscription has not acknowledged yet.
 
-Of what is unread, markers and aborted messages are no messages. How many of them a whole segment
-has stands in its record, counted once by the sweep of :mod:`engine.log.retention`; they are looked
-for only where a segment is unread in part, or has not been counted.
+Unread offsets of markers and aborted messages are not messages. How many of them a whole segment
+has is stored in its record, where the sweep of :mod:`engine.log.retention` counts them once. The
+log is searched for them only where a segment is unread in part, or has not been counted. So the
+cost does not grow with the length of the log.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from engine.postgres.database import Session
 
 
 def count(session: Session, partition_id: int, unread: Ranges) -> int:
-    """How many of some offsets at or below the stable position hold a message for readers."""
+    """How many of some offsets hold a message that readers get. All of the offsets have to lie at
+    or below the stable position."""
     if unread.first is None or unread.last is None:
         return 0
     segments = session.all(
@@ -45,15 +47,16 @@ def count(session: Session, partition_id: int, unread: Ranges) -> int:
 
 
 def acknowledged(session: Session, partition_id: int, ack_type: str, ranges: Ranges) -> int:
-    """Of how many messages an acknowledgement in a transaction is: a cumulative one covers the
-    markers and aborted messages on its way too."""
+    """How many messages an acknowledgement in a transaction is about. The ranges of a cumulative
+    one include markers and aborted messages, which do not count."""
     if ack_type == AckType.CUMULATIVE:
         return count(session, partition_id, ranges)
     return len(ranges)
 
 
 def _stretches(unread: Ranges, settled: Ranges) -> Iterator[Ranges]:
-    """What is left of the unread offsets, between the segments about which all is known."""
+    """The unread offsets that do not lie in settled segments, one set for each gap between
+    these."""
     last = unread.runs[-1][1]
     for lower, upper in (Ranges.run(unread.runs[0][0], last) - settled).runs:
         stretch = unread & Ranges.run(lower, upper)

@@ -1,7 +1,7 @@
-"""Working on a subscription's cursors: finds the record, reads or remembers, decides, stores.
+"""Changing a subscription's cursors: find the record, read or remember the state, decide, store.
 
-What stands in the way of a decision is cleared away here: a record that was remembered and is gone,
-a cursor that a new partition has yet to get, a partition that has to be rebuilt.
+What stands in the way of a decision is dealt with here: a remembered record that has been deleted,
+a cursor that a new partition does not have yet, a partition that has to be rebuilt.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from engine.subscription.state import Change, CursorGone, State
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
-#: Messages that are read ahead, if they are small and came in batches
+#: How many messages are read ahead, if they are small and came in batches
 #: (functions/broker/read_cursors.sql).
 _AHEAD = 4000
-#: Given the states, answers what changes and what the caller is told.
+#: Decides on states: answers the changes, and the answer for the caller.
 Decide = Callable[[Session, Sequence[State]], tuple[Sequence[Change], _T]]
 
 
 class SubscriptionReplaced(SubscriptionNotFound):
-    """The subscription that this call had begun on was deleted, and one made anew in its name."""
+    """The subscription was deleted during the call, and one of the same name was made."""
 
 
 def once_more_when(
     outdated: type[EngineError],
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Make a call again from its start when what a process remembered was found to be outdated, and
-    forgotten."""
+    """Decorate a call: when it raises ``outdated``, it is made once more from its start. That error
+    means that what this process remembered was outdated; it has been forgotten by then."""
 
     def decorate(call: Callable[_P, _T]) -> Callable[_P, _T]:
         @wraps(call)
@@ -66,16 +66,17 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def subscription_id(self) -> int:
+        """Its id on this broker; it has another one on each."""
         return int(self.record.subscription_id)
 
     @property
     def has_one_consumer(self) -> bool:
-        """As of its type."""
+        """Whether its type has one active consumer at a time."""
         return self.record.type in ONE_CONSUMER
 
 
 class Cursors:
-    """Changes cursors, and what goes with them.
+    """Changes cursors, and the state that belongs to them.
 
     Args:
         recover: rebuilds a partition that is found without its derived state.
@@ -95,11 +96,11 @@ class Cursors:
         return Place(database, topic, name, self._records.recall(database, topic, name))
 
     def refreshed(self, place: Place) -> Place:
-        """The same place, with a cursor in each partition.
+        """The same place with its record read anew, and with a cursor in each partition.
 
         Raises:
-            SubscriptionNotFound: there is none any more.
-            SubscriptionReplaced: another has its name.
+            SubscriptionNotFound: it has been deleted.
+            SubscriptionReplaced: it has been deleted, and another has its name.
         """
         record = self._records.find(place.database, place.topic, place.name)
         if record.subscription_id != place.subscription_id:
@@ -121,17 +122,20 @@ class Cursors:
         locked: bool = False,
         meanwhile: Callable[[_T], object] | None = None,
     ) -> _T:
-        """Read, decide, store; ``decide`` runs again when someone else was faster. It may be asked
-        first what is to be done about remembered states (engine.subscription.memory), and raise
-        :class:`Unsure` when it cannot say; what it answers counts only if it has been stored.
+        """Read the states of some partitions, decide, store.
+
+        ``decide`` may run several times; only the answer whose changes were stored counts. It runs
+        again when somebody else has changed a state in between. It may first be given states that
+        this process remembers (engine.subscription.memory), and raises :class:`Unsure` when it
+        cannot decide on those.
 
         Args:
             durable: what is stored must outlive a crash. Dead letters and steps of the pending-ack
-                log do in any case.
-            room, max_bytes: read that many messages along.
-            meanwhile: is given the answer while it is being stored, for what can be done with it
-                before it is known to count. What it raises is raised once it is stored.
-            locked: ``decide`` writes something itself, so it is run under the locks alone.
+                log always do.
+            room, max_bytes: how much of the log to read together with the states.
+            meanwhile: called with the answer while it is being stored, for work that does not
+                depend on whether it is stored. What it raises is raised after the store.
+            locked: run ``decide`` only under the locks, because it writes something itself.
 
         Raises:
             SubscriptionNotFound: it has been deleted.
@@ -175,7 +179,7 @@ class Cursors:
 
 @dataclass(kw_only=True)
 class _Call(Generic[_T]):
-    """One change: reads or remembers, decides, stores."""
+    """One call of :meth:`Cursors.change`."""
 
     memory: Memory
     place: Place
@@ -186,12 +190,12 @@ class _Call(Generic[_T]):
     max_bytes: int
     meanwhile: Callable[[_T], object] | None = None
     _stored: Sequence[State] = ()
-    #: How many connections there were before what is stored was decided on.
+    #: ``Database.connections`` before the decision (engine.subscription.memory tells what for).
     _connections: int = 0
 
     def run(self, *, locked: bool) -> _T:
         answer = state.change(self.place.database, self._attempt, locked=locked)
-        # Only now: under the locks, what is stored is not there before the commit.
+        # Not earlier: what was stored under the locks does not exist before the commit.
         key = (self.place.database, self.place.subscription_id)
         self.memory.keep(*key, self._stored, connections=self._connections)
         return answer
@@ -221,16 +225,16 @@ class _Call(Generic[_T]):
         return not changes or self._store(session, changes, answer, locked=lock), answer
 
     def _ahead(self, *, lock: bool) -> int:
-        """How many messages to read beyond what is asked for: some, where what was remembered has
-        turned out to be right, so that the next calls need not read."""
+        """How many messages to read beyond what is asked for. Only where remembered states have
+        proved right, since only there the next calls can use them."""
         key = (self.place.database, self.place.subscription_id)
         if lock or not self.room or not self.memory.is_right(*key, self.partition_ids):
             return 0
         return _AHEAD
 
     def _recall(self, session: Session) -> tuple[_T] | None:
-        """Decide on what is remembered; None: nothing has come of it. A state for which nothing
-        changes would not be looked at by the store, so all have to."""
+        """Decide on remembered states and store; None when that is not possible. The store checks
+        only the states that change, so the decision counts only if all of them do."""
         key = (self.place.database, self.place.subscription_id)
         states = self.memory.take(*key, self.partition_ids)
         if states is None:
@@ -271,7 +275,7 @@ class _Call(Generic[_T]):
 
 
 class _Unserved(Exception):
-    """A partition is offline, or has to be rebuilt first."""
+    """A partition is offline, or has to be rebuilt before it can serve."""
 
     def __init__(self, state: State) -> None:
         super().__init__()

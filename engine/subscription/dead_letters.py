@@ -1,15 +1,18 @@
 """Moving messages that were given back too often to the dead-letter topic, exactly once.
 
-No SQL transaction spans the two topics' brokers. A receive that finds such a message records it in
-``broker.dead_letter``, with the next sequence id of its partition; from then on nobody gets it.
-Then it is produced to the dead-letter topic in the order of these ids, under a producer name that
-stands for the subscription in this partition, so that a repetition is a duplicate; then it is
-acknowledged here and its record deleted, both at once. A crash in between leaves the record, and
-the sweep goes on with it.
+The two topics may be on different brokers, and no SQL transaction spans those. So a move has steps:
 
-One that its topic refuses for good, being larger than a message may be by now, or that is damaged,
-is parked with the cause: those behind it go on, nobody gets it, and the sweep tries it again after
-a while, under a producer name of its own, since later ones have passed it.
+1. A receive that finds such a message records it in ``broker.dead_letter``, with the next sequence
+   id of its partition. From then on no consumer gets it.
+2. It is produced to the dead-letter topic, in the order of these ids, under a producer name that
+   stands for the subscription in this partition. So a repetition is a duplicate.
+3. It is acknowledged here and its record deleted, in one SQL transaction.
+
+A crash in between leaves the record, and the sweep goes on with it.
+
+A letter that the topic refuses for good, because it is larger than a message may be now, or that
+is damaged, is parked with the cause, and those behind it go on. The sweep tries it again after a
+while, under a producer name of its own, because letters with higher sequence ids have passed it.
 """
 
 from __future__ import annotations
@@ -45,13 +48,14 @@ from engine.subscription.state import Change, State
 
 logger = structlog.get_logger(__name__)
 
+#: How many letters of one partition are read at a time.
 _AT_ONCE = 500
-#: When a parked letter is tried again.
+#: After so long a parked letter is tried again.
 _PARKED_FOR = timedelta(minutes=10)
 
 
 def dying(record: Row, state: State) -> Ranges:
-    """Messages that would be delivered again once too often."""
+    """The messages that are due for redelivery and have been given back more often than allowed."""
     if record.max_redeliveries is None:
         return Ranges()
     spent = Ranges.union(
@@ -61,7 +65,7 @@ def dying(record: Row, state: State) -> Ranges:
 
 
 class DeadLetters:
-    """The move, and the sweep that finishes what was interrupted."""
+    """Moves dead letters, and finishes moves that were interrupted."""
 
     def __init__(
         self, topics: Topics, brokers: Brokers, log: PartitionLogs, cursors: Cursors
@@ -72,16 +76,17 @@ class DeadLetters:
         self._cursors = cursors
 
     def target(self, record: Row, number: int) -> int:
-        """Which partition of the dead-letter topic a partition's dead letters go to."""
+        """The number of the partition of the dead-letter topic to which letters of a partition
+        go."""
         try:
             topic = self._topics.get(TopicName.parse(record.dead_letter_topic))
         except TopicNotFound:
-            return 0  # it is there whenever the topic is
+            return 0  # every topic has it
         return number % len(topic.brokers)
 
     def move(self, place: Place, partition_id: int) -> int:
-        """Move what a receive has just found; answers how many have arrived. What fails is left to
-        the sweep."""
+        """Move the letters that a receive has just recorded; answers how many have arrived. What
+        fails is left to the sweep."""
         try:
             rows = _letters(place, partition_id)
         except EngineError as error:
@@ -90,9 +95,9 @@ class DeadLetters:
         return self._move(place, rows, set())
 
     def sweep(self) -> int:
-        """Go on with every move that was interrupted; the workers call this every few seconds. One
-        that cannot go on, because its dead-letter topic is gone or a partition offline, delays only
-        itself. A broker that is away is asked once, however many letters are on their way there.
+        """Go on with every move that was interrupted; the workers call this every few seconds. A
+        move that cannot go on, because its dead-letter topic is gone or a partition is offline,
+        holds up no other. A broker that is away is asked once, however many letters wait for it.
 
         Returns:
             How many messages have arrived.
@@ -116,8 +121,8 @@ class DeadLetters:
         return moved
 
     def _place(self, database: Database, row: Row) -> Place | None:
-        """Where a letter comes from; None while that is being deleted, and the letter with it: its
-        record here has gone since, and its home says so or is away."""
+        """The subscription that a letter comes from; None when it has just been deleted, or its
+        home broker is away: the letter is gone with it, or the next sweep tries again."""
         name = SubscriptionName(TopicName.parse(row.topic), row.name)
         try:
             return self._cursors.place(database, self._topics.get(name.topic), name)
@@ -129,7 +134,7 @@ class DeadLetters:
         arrived.
 
         Args:
-            away: brokers that are known to be; those that turn out to be come in addition.
+            away: names of brokers that are known to be away; those found to be are added.
         """
         arrived: list[int] = []
         try:
@@ -181,7 +186,7 @@ class DeadLetters:
         with place.database.session() as session:
             message = _read(session, row, self._log.offloaded)
         if message is None:
-            return  # truncated; nothing is left to be moved
+            return  # it was cut off by a truncation, so there is nothing to move
         source = f"{row.topic}:{row.number}"
         letter = NewMessage(
             payload=message.payload,
@@ -205,8 +210,8 @@ class DeadLetters:
             raise
 
     def _partition_for(self, row: Row) -> PartitionName:
-        """Where a letter goes: as was recorded, unless the topic has been made anew with fewer
-        partitions."""
+        """The partition to which a letter goes: the recorded one, unless the topic has been made
+        anew with fewer partitions."""
         name = TopicName.parse(row.dead_letter_topic)
         partitions = len(self._topics.get(name).brokers)
         if row.target >= partitions:  # or it has grown since this process looked
@@ -214,14 +219,15 @@ class DeadLetters:
         return PartitionName(name, row.target % partitions)
 
     def _append(self, target: PartitionName, letter: NewMessage, row: Row, source: str) -> None:
-        # The subscription's id too: one of the same name that comes after it begins anew.
+        # With the subscription's id: a later one of the same name begins its sequence ids anew.
         producer = f"dead-letters/{source}/{row.name}/{row.subscription_id}"
         if row.cause is not None:
             producer = f"{producer}/{row.sequence_id}"
         try:
             self._log.append(target, [letter], producer_name=producer, sequence_id=row.sequence_id)
         except SequenceOutOfOrder:
-            # A later one is there, and they come in order: so was this one, before retention.
+            # The topic has a later letter, and letters come in order: this one had arrived too, and
+            # retention has dropped it.
             logger.info("dead letter was there", topic=str(target), sequence_id=row.sequence_id)
 
     def _settle(self, place: Place, partition_id: int, arrived: Ranges) -> None:
@@ -249,7 +255,8 @@ def _letters(place: Place, partition_id: int) -> list[Row]:
 def _read(session: Session, row: Row, files: OffloadedFiles) -> StoredMessage | None:
     at = row.message_offset
     entries = session.all(
-        # It was delivered, so it is committed; a partition that recovers does not know up to where.
+        # All entries, not only those up to the stable position, which a partition that is being
+        # rebuilt does not know: the message was delivered, so it is committed.
         entries_of(row.buffer),
         partition_id=row.partition_id,
         from_offset=at,

@@ -43,8 +43,8 @@ from engine.subscription.state import Change, State
 from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, Due
 
 _T = TypeVar("_T")
-#: How long a process goes on with what it has found deliverable while that gives it enough: so much
-#: later than others may a partition come in that has had nothing to deliver.
+#: For so long a process uses what it has found deliverable, if that gives it enough messages. So a
+#: partition that had nothing to deliver may be noticed so much later.
 _DUE_SECONDS = 0.02
 _KEPT_LOOKS = 10_000
 #: Partitions that are visited at once, at most.
@@ -55,13 +55,13 @@ class _Call(msgspec.Struct, frozen=True):
     """One call of receive.
 
     Attributes:
-        turn: where this call begins among a broker's partitions.
-        began: on this process's clock.
+        turn: with which of a broker's partitions this call begins.
+        began: when, by this process's monotonic clock.
         room: how many messages are asked for.
-        received: what was given so far. Nobody else gets it before its acknowledgement timeout: so
-            it is answered, whatever fails after it.
-        served: partitions that have given something: it may have been given back since, and an
-            answer names a message once.
+        received: the messages so far. They are in flight to this consumer, so they are answered
+            even if something fails later in the call.
+        served: partitions that have given messages in this call. They are not asked again, because
+            a message could have been given back meanwhile and come twice.
     """
 
     turn: int
@@ -72,16 +72,17 @@ class _Call(msgspec.Struct, frozen=True):
 
     @property
     def is_full(self) -> bool:
+        """Whether the call has as many messages as it asked for."""
         return len(self.received) >= self.room
 
 
 @dataclass(slots=True)
 class _Received:
-    """What one call got of some partitions, not opened yet.
+    """What one call got of some partitions; the batches are opened later.
 
     Attributes:
-        pieces: by the states of their partitions.
-        dead: partitions of which messages have become dead letters.
+        pieces: of each partition, with its state.
+        dead: partitions of which the call has recorded dead letters.
     """
 
     files: OffloadedFiles
@@ -90,10 +91,10 @@ class _Received:
     _opened: list[StoredMessage] | None = field(default=None, init=False)
 
     def messages(self) -> list[StoredMessage]:
-        """All that can be read back; opened once.
+        """The messages whose batches can be opened; each batch is opened once.
 
         Raises:
-            SegmentUnreadable: nothing can.
+            SegmentUnreadable: none can.
         """
         if self._opened is None:
             self._opened = self._open()
@@ -107,7 +108,7 @@ class _Received:
                 try:
                     found.extend(_counted(state, piece.messages(state.number, self.files)))
                 except SegmentUnreadable as error:
-                    # It is on its way, like the others, and comes again when its time is over.
+                    # It counts as delivered, like the others, and comes again after its timeout.
                     unreadable = error
         if unreadable is not None and not found:
             raise unreadable
@@ -115,7 +116,7 @@ class _Received:
 
 
 class Delivery:
-    """Receive and give back.
+    """Delivers messages to consumers, and takes them back.
 
     Args:
         recover: rebuilds a partition that is found without its derived state.
@@ -145,7 +146,8 @@ class Delivery:
         self._recover = recover
         self._turn = itertools.count()
         self._due: dict[tuple[str, int], tuple[float, Sequence[Due]]] = {}
-        #: The active consumers' turns in which every partition of a broker has been visited.
+        #: By broker and subscription, the turn of the active consumer in which every partition has
+        #: been visited, so that what its predecessor had was given back everywhere.
         self._entered: dict[tuple[str, int], Turn] = {}
 
     @once_more_when_made_anew
@@ -156,23 +158,23 @@ class Delivery:
     ) -> tuple[StoredMessage, ...]:
         """Deliver up to ``max_messages``: first what must be redelivered, then what comes next.
 
-        They are PENDING for the consumer until acknowledged, given back or timed out. A broker
-        that cannot be reached delays only its own messages. On a FAILOVER subscription a consumer
-        that is not the active one gets none until that one is gone.
+        They are PENDING for the consumer until they are acknowledged, given back or timed out.
+        Messages of a broker that cannot be reached are left out. On a FAILOVER subscription only
+        the active consumer gets messages.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
             ConsumerBusy: another consumer is the active one of an EXCLUSIVE subscription.
             PartitionUnavailable: no broker of the topic can be reached, or all of its partitions
                 are offline.
-            TimeLimitExceeded: none has answered in time.
-            SegmentUnreadable: there is nothing but what a missing or damaged file should hold.
+            TimeLimitExceeded: no broker has answered in time.
+            SegmentUnreadable: all messages that are due are in missing or damaged files.
         """
         topic = self._topics.get(name.topic)
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
         call = _Call(turn=turn // len(databases), began=time.monotonic(), room=max_messages)
         failures: dict[str, EngineError] = {}
-        # What was deliverable a moment ago first; only when that is not enough, what is by now.
+        # First by what was deliverable a moment ago; only if that is not enough, ask anew.
         for since in (call.began - _DUE_SECONDS, call.began):
             for database in databases:
                 if database.name in failures:
@@ -198,8 +200,8 @@ class Delivery:
     @once_more_when(SubscriptionReplaced)
     @once_more_when(Fenced)
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
-        """Give delivered messages back; those in PENDING_ACK stay with their transaction, and an
-        id of what is not there any more is passed over.
+        """Give delivered messages back. Those in PENDING_ACK stay with their transaction; ids of
+        messages that do not exist any more are ignored.
 
         Raises:
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
@@ -220,11 +222,11 @@ class Delivery:
     @once_more_when_made_anew
     @once_more_when(SubscriptionReplaced)
     def leave(self, name: SubscriptionName, consumer: str) -> None:
-        """A consumer goes: another may take its place at once, and what it has is given back.
+        """End a consumer's part: what it has is given back, and another may take its place at once.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
-            PartitionUnavailable: a broker cannot be reached; the same call again goes on.
+            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
         """
         topic = self._topics.get(name.topic)
         home = self._cursors.place(self._brokers.get(topic.brokers[0]), topic, name)
@@ -246,8 +248,14 @@ class Delivery:
         *,
         passed: int = 0,
     ) -> None:
-        """Give back what the consumer has of it; without a turn it goes for good, and its epochs
-        below ``passed`` are over, whatever another process knows of them."""
+        """Give back messages that a consumer has.
+
+        Args:
+            wanted: which messages; those that the consumer does not have are ignored.
+            turn: the consumer's turn; None when it leaves for good.
+            passed: when it leaves, the first epoch after its own. It fences calls of the consumer
+                that another process still lets through.
+        """
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             changes = []
@@ -271,8 +279,8 @@ class Delivery:
         return self._leases.hold(place, consumer)
 
     def _receive_on(self, place: Place, called: Turn, since: float, call: _Call) -> None:
-        """Deliver from one broker's partitions that were found deliverable at ``since`` or later;
-        nothing when this very call has done so already."""
+        """Deliver from the partitions of one broker that were found deliverable at ``since`` or
+        later. It does nothing when this call has asked for them itself before."""
         found, due = self._due.get(_key(place), (0.0, ()))
         if since == call.began and found >= call.began:
             return
@@ -294,7 +302,7 @@ class Delivery:
                 room = call.room - len(call.received)
                 gave, received = self._receive_from(place, visited, called, room)
             except SegmentUnreadable as error:
-                unreadable = error  # it delays only its own partition
+                unreadable = error  # go on with the other partitions
                 if len(visited) > 1:
                     left, width, widest = visited + left, 1, 1
                 continue
@@ -307,12 +315,12 @@ class Delivery:
             raise unreadable
 
     def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Due]]:
-        """Find the partitions of one broker that may have something to deliver, and make them ready
-        to be read.
+        """Find the partitions of one broker that may have something to deliver. Partitions without
+        a cursor get one, and those that a crash has emptied are rebuilt.
 
         Raises:
-            SubscriptionNotFound: it is gone by now, or its topic.
-            PartitionUnavailable: they are all offline.
+            SubscriptionNotFound: the subscription, or its topic, has been deleted.
+            PartitionUnavailable: all partitions on this broker are offline.
         """
         rows = self._ask(place, taken_over=taken_over)
         if any(row.needs_cursor for row in rows):
@@ -393,7 +401,7 @@ class Delivery:
     def _deliver(
         self, session: Session, place: Place, state: State, consumer: str, room: int
     ) -> tuple[State, Sequence[Piece]]:
-        """Pick messages and put them on their way."""
+        """Pick messages and put them in flight to the consumer."""
         max_bytes, files = self._settings.max_fetch_bytes, self._brokers.offloaded
         dispatch = state.dispatch
         if place.record.type == SubscriptionType.KEY_SHARED:
@@ -422,7 +430,8 @@ class Delivery:
         )
         after = state.changed(dispatch=dispatch)
         if reading.skipped:
-            # A transaction may hold a part of what nobody gets; its end settles that.
+            # What no reader gets is deleted at once, but for offsets that a transaction holds by a
+            # cumulative acknowledgement: its end settles those.
             after = after.delete(Ranges.of(reading.skipped) - after.held)
         return after, reading.pieces
 
@@ -440,7 +449,7 @@ def _counted(state: State, messages: list[StoredMessage]) -> list[StoredMessage]
 
 
 def _refuse(failures: Sequence[EngineError], asked: int) -> None:
-    """Nothing has come: say why, if a file is missing, or of all who were asked none answered."""
+    """Raise why there are no messages, if a file is missing or none of the brokers answered."""
     for failure in failures:
         if isinstance(failure, SegmentUnreadable) or len(failures) == asked:
             raise failure
@@ -460,12 +469,14 @@ def _without(state: State, consumer: str, passed: int) -> State:
     dispatch = msgspec.structs.replace(state.dispatch, present=present)
     if passed <= dispatch.epoch:
         return state.changed(dispatch=dispatch)
-    # Nobody's turn goes on, so nobody has anything; who takes over need not look again.
+    # No turn of before goes on, so nobody may keep messages. The next active consumer finds the
+    # epoch raised, and need not give anything back.
     dispatch = msgspec.structs.replace(dispatch, epoch=passed)
     return state.changed(dispatch=dispatch).give_back(dispatch.in_flight())
 
 
 def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:
-    """The same items from another start each turn, so that none is always last."""
+    """The items in their order, beginning with another one each turn, so that none is always
+    last."""
     start = turn % len(items) if items else 0
     return (*items[start:], *items[:start])

@@ -19,9 +19,13 @@ from engine.subscription.statements import CONCLUDE_ACK_ENDS, OPEN_ACK_ENDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A subscription whose cursors are locked. ``before``: what has been recorded of transactions
-    that have ended, as whether they aborted and their messages; ``states``: of the partitions in
-    which transactions hold something."""
+    """A subscription on one broker, with its cursors locked.
+
+    Attributes:
+        before: the transactions among those asked for that have ended here before, with whether
+            they aborted and their number of messages.
+        states: of the partitions in which the transactions hold something.
+    """
 
     subscription_id: int
     before: Mapping[TxnID, tuple[bool, int]]
@@ -35,13 +39,16 @@ def end_acks(
     commands: Sequence[EndCommand],
     low_water_marks: Mapping[int, int],
 ) -> list[EndResult] | None:
-    """End many transactions on one subscription's share of a broker, exactly once each; None when
-    there is no such subscription.
+    """End many transactions on one subscription on one broker. Repeating a command changes nothing.
 
-    A commit makes exactly the transaction's acks final, but for those of calls over several brokers
-    that are not confirmed, of which some broker may know nothing: these, and with an abort all, are
-    given back for redelivery. So is what transactions at or below a low water mark still hold.
-    Results carry ``opposite`` when a transaction has been ended the other way.
+    A commit makes the transaction's acknowledgements final, except those of unconfirmed calls over
+    several brokers: these are given back for redelivery, because other brokers may not have them.
+    An abort gives all of them back. What transactions at or below a low water mark still hold is
+    given back as well.
+
+    Returns:
+        A result for each command, in their order, with error ``opposite`` when the transaction has
+        been ended the other way. None when there is no such subscription.
     """
     opened = _open(session, topic_id, name, [command.txn_id for command in commands])
     if opened is None:
@@ -55,8 +62,8 @@ def end_acks(
 
 
 def end_held(session: Session, topic_id: int, name: str, command: EndCommand) -> int:
-    """End what a transaction still holds of a subscription's share of a broker, whatever has been
-    recorded of it: an orphan's, or a decision that was missed. Answers how many messages."""
+    """End what a transaction still holds of a subscription on one broker, even if its end has been
+    recorded there: for orphans, and for decisions that were missed. Answers how many messages."""
     opened = _open(session, topic_id, name, [command.txn_id])
     if opened is None:
         return 0
@@ -66,7 +73,8 @@ def end_held(session: Session, topic_id: int, name: str, command: EndCommand) ->
 
 
 def remember_aborted(session: Session, subscription_id: int, txn_ids: Sequence[TxnID]) -> None:
-    """Let the fence of a new subscription refuse transactions that hold nothing of it."""
+    """Make the fence of a new subscription refuse some transactions, as if they had aborted
+    there."""
     _conclude(session, subscription_id, list(map(_abort, txn_ids)), {}, {})
 
 
@@ -96,8 +104,8 @@ def _open(session: Session, topic_id: int, name: str, txn_ids: Sequence[TxnID]) 
 
 
 def _apply(session: Session, opened: _Opened, commands: Iterable[EndCommand]) -> dict[TxnID, int]:
-    """Carry out first ends; answers how many messages became final, or were given back by an
-    abort."""
+    """Carry out commands for transactions that have not ended here yet; answers how many messages
+    of each became final or, for an abort, were given back."""
     orders = {command.txn_id: command for command in commands}
     messages: dict[TxnID, int] = defaultdict(int)
     changes = [_ended(each, orders) for each in opened.states]
@@ -112,7 +120,8 @@ def _apply(session: Session, opened: _Opened, commands: Iterable[EndCommand]) ->
 
 
 def _ended(before: State, orders: Mapping[TxnID, EndCommand]) -> Change:
-    """What transactions hold in one partition becomes final, or is given back."""
+    """The change that ends transactions in one partition: what they hold becomes final, or is given
+    back."""
     mine = sorted(
         (ack for ack in before.pending if ack.txn_id in orders), key=lambda ack: ack.txn_id
     )
@@ -147,8 +156,8 @@ def _conclude(
     messages: Mapping[TxnID, int],
     low_water_marks: Mapping[int, int],
 ) -> list[TxnID]:
-    """Let the fence know the ends, and forget what low water marks pass; answers who still holds
-    something at or below these."""
+    """Record ends in the fence, raise the low water marks, and let the fence forget what these
+    cover; answers the transactions at or below a mark that still hold something."""
     marks = sorted(low_water_marks.items())
     rows = session.ask(
         CONCLUDE_ACK_ENDS,

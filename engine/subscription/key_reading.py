@@ -1,7 +1,8 @@
 """Which messages of one partition a consumer of a KEY_SHARED subscription gets.
 
-Messages of others' keys are looked past and queued (``Dispatch.redeliver``), with their slots, so
-that each is opened once before it is delivered; at most ``LOOKAHEAD`` of them.
+Messages whose keys belong to other consumers are passed over and queued (``Dispatch.redeliver``),
+together with their slots, so that no message has to be opened twice to learn its key. At most
+``LOOKAHEAD`` of them are queued.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class KeyReading(Reading):
     """As :class:`Reading`, for one consumer among those that are there.
 
     Attributes:
-        queued: looked past now, for others.
+        queued: the offsets that this call has passed over, for other consumers.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class KeyReading(Reading):
         self.queued: list[int] = []
 
     def collect(self) -> None:
-        """First what is queued for this consumer, then what nobody has looked at."""
+        """Pick first what is queued for this consumer, then what nobody has looked at yet."""
         cursor, dispatch, busy = self._state.cursor, self._state.dispatch, self._state.busy
         due = cursor.undeleted(dispatch.redeliver) - busy
         known = Ranges.union(slot.ranges for slot in self._slots.values())
@@ -61,15 +62,16 @@ class KeyReading(Reading):
             slot.ranges for number, slot in self._slots.items() if self._is_mine(number)
         )
         if self.walk((mine & due) | (due - known)):
-            self.room = 0  # what is left of them comes before anything that is new of their keys
+            self.room = 0  # older messages of the same keys are left, so nothing newer may come
         start = max(dispatch.read_offset, cursor.mark_delete + 1)
         ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy - due
         if len(due) >= LOOKAHEAD:
-            self.room = 0  # others have enough waiting
+            self.room = 0  # enough messages of other consumers are queued
         unread = self.walk(ahead)
         self.read_offset = max(start, self._end if unread.first is None else unread.first)
 
     def take(self, entry: Entry, runs: Sequence[Run], at: int) -> int | None:
+        """As :meth:`Reading.take`, but each message is opened, and taken or queued by its key."""
         first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
             piece = Piece(entry, max(first, runs[at][0]), min(end, runs[at][1]))
@@ -96,7 +98,7 @@ class KeyReading(Reading):
 
     @property
     def slots(self) -> dict[int, Slot]:
-        """What is known of the slots now."""
+        """The slots after this call, for the dispatch state."""
         slots = dict(self._slots)
         for number, offsets in self._seen.items():
             before = slots.get(number, Slot("", Ranges()))

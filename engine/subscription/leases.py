@@ -1,11 +1,12 @@
-"""Which consumers are there, over calls that hold no connection (docs/decisions/0009).
+"""Which consumers are present. Calls hold no connection, so presence is a lease
+(docs/decisions/0009).
 
-A consumer is taken to be there for ``consumer_lease_ms`` after its last call. On an EXCLUSIVE or
-FAILOVER subscription one consumer is the active one while its lease lasts. The lease stands in the
-subscription's record at its home broker, durable and by that database's clock, and is renewed when
-a third of it is over; in between a process relies on what it knows. Its epoch fences: a partition
-that has seen a later active consumer refuses an earlier one, whatever some process believes, and
-gives back what the earlier one had. On KEY_SHARED each partition remembers who is there.
+A consumer counts as present for ``consumer_lease_ms`` after its last call. On an EXCLUSIVE or
+FAILOVER subscription one consumer is the active one while its lease lasts. The lease is stored in
+the subscription's record at its home broker, durably and by that database's clock. It is renewed
+when a third of it is over; in between a process relies on what it remembers. The lease's epoch is a
+fencing token: a partition that has seen a later epoch refuses an earlier one, and gives back what
+the earlier consumer had. On KEY_SHARED each partition remembers which consumers are present.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ _KEPT_LEASES = 10_000
 
 
 class Fenced(ConsumerBusy):
-    """What this process knew of the active consumer is over; it is forgotten now, and only the
-    database knows who it is."""
+    """The lease that this process remembered is over. It has been forgotten, so the next call asks
+    the database who the active consumer is."""
 
 
 class Turn(NamedTuple):
-    """Who calls, and in which epoch it is the active consumer: 0 on types that have no such one."""
+    """The consumer that calls, and the epoch in which it is the active one; 0 on types that do not
+    have an active consumer."""
 
     consumer: str
     epoch: int
@@ -39,14 +41,15 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """By this process's monotonic clock, from before the database was asked."""
+    """A lease that this process remembers. ``since``: when it was asked for, by the process's
+    monotonic clock; a moment before the database granted it, so never too late."""
 
     turn: Turn
     since: float
 
 
 class Leases:
-    """Who may consume."""
+    """Decides which consumer may consume."""
 
     def __init__(self, records: Records, cursors: Cursors) -> None:
         self._records = records
@@ -54,8 +57,8 @@ class Leases:
         self._held: dict[tuple[str, int], _Held] = {}
 
     def hold(self, place: Place, consumer: str) -> Turn | None:
-        """The consumer's turn, as the active one if the type has one and nobody else is; None:
-        another is.
+        """Make a consumer the active one, if the type has an active consumer and it is nobody else;
+        answers the consumer's turn, None when another consumer is the active one.
 
         Raises:
             SubscriptionNotFound: there is none.
@@ -86,7 +89,7 @@ class Leases:
         return turn
 
     def require(self, place: Place, consumer: str) -> Turn:
-        """As :meth:`hold`.
+        """As :meth:`hold`, but another active consumer is an error.
 
         Raises:
             ConsumerBusy: another consumer is the active one.
@@ -97,11 +100,11 @@ class Leases:
         return turn
 
     def enter(self, place: Place, state: State, turn: Turn) -> State:
-        """A partition's state as the consumer finds it: what an earlier active consumer still had
-        is given back, and who is there is noted.
+        """Let a consumer enter a partition: what an earlier active consumer still had is given
+        back, and on KEY_SHARED the consumer is noted as present. Answers the state after that.
 
         Raises:
-            Fenced: a later active consumer has been here, or this one has left.
+            Fenced: a later active consumer has entered before, or this one has left.
         """
         dispatch = state.dispatch
         if turn.epoch < dispatch.epoch:
@@ -115,8 +118,8 @@ class Leases:
         return state
 
     def leave(self, place: Place, consumer: str) -> int:
-        """End a consumer's lease, if it has one; answers the epoch that begins then, else 0.
-        ``place``: the subscription's home."""
+        """End a consumer's lease. ``place`` is the subscription at its home broker. Answers the
+        epoch that begins then, 0 if the consumer had no lease."""
         if not place.has_one_consumer:
             return 0
         self.forget(place)
@@ -125,7 +128,7 @@ class Leases:
         return 0 if row is None else int(row.next_epoch)
 
     def forget(self, place: Place) -> None:
-        """Ask the database next time."""
+        """Forget the lease that this process remembers, so that the next call asks the database."""
         home = self._records.home(place.topic)
         if home is not place.database:
             place = self._cursors.place(home, place.topic, place.name)
@@ -139,7 +142,8 @@ class Leases:
         return None if row is None else Turn(consumer, row.consumer_epoch)
 
     def _present(self, place: Place, state: State, consumer: str) -> State:
-        """Noted at most three times a lease, so that not every call has something to store."""
+        """Note a consumer as present, at most three times in a lease, so that not every call has
+        something to store."""
         lease = place.record.consumer_lease_ms
         until, now = state.now_ms + lease, state.now_ms
         before = state.dispatch.present

@@ -1,9 +1,10 @@
-"""Which offsets of a partition the ledgers have that message ids name.
+"""Whether a message id names a message that exists, judged by its ledger.
 
-An offset alone is no message: a topic that was deleted and made anew has others at the same ones,
-and so has a log whose end was cut. A ledger's id is never given again on its broker, so an id tells
-by it. Almost all name the open ledger, which is read with the state; what sealed ones have is
-remembered for as long as the same one is open: whatever changes them opens another.
+An offset alone does not identify a message. A topic that was deleted and made anew has other
+messages at the same offsets, and so has a log whose end was cut. Ids of ledgers are never used
+twice on a broker, so the ledger in a message id tells. Almost all ids name the open ledger, whose
+range is read with the state. The ranges of sealed ledgers are remembered as long as the open ledger
+stays the same, because whatever changes a sealed ledger also opens a new one.
 """
 
 from __future__ import annotations
@@ -15,34 +16,35 @@ from engine.postgres.database import Database, Session
 from engine.subscription.memory import Unsure
 from engine.subscription.state import State
 
-#: Offsets by the ledger that is said to have them.
+#: The offsets that message ids name, by the ledger in the id.
 Named = Mapping[int, Ranges]
-#: One after the last offset that there can be.
+#: One more than the highest possible offset.
 _NO_END = 2**63 - 1
-#: Of so many partitions is it remembered.
+#: For how many partitions ledgers are remembered.
 _KEPT_PARTITIONS = 10_000
 
 
 class Ledgers:
-    """Tells the messages of a partition from others that were once at their offsets, or never."""
+    """Tells messages that a partition has from those that it does not have any more, or never
+    had."""
 
     def __init__(self) -> None:
-        #: By broker and partition: the open ledger of then, and what the others have.
+        #: By broker and partition: which ledger was open, and the offsets of sealed ones.
         self._sealed: dict[tuple[Database, int], tuple[int, dict[int, Ranges]]] = {}
 
     def stranger(
         self, database: Database, session: Session, state: State, named: Named
     ) -> tuple[int, int] | None:
-        """A ledger and an offset that are named and are no message of the partition; None when
-        there is none. What is deleted by now is no stranger, whatever has become of its ledger.
+        """The first named ledger and offset that is not a message of the partition; None when all
+        are. Offsets that the subscription has deleted, or retention has dropped, are not checked.
 
         Raises:
-            Unsure: the state is remembered, and what is remembered beside it is not enough.
+            Unsure: the state is a remembered one, and a sealed ledger would have to be looked up.
         """
         for ledger_id, offsets in named.items():
             first = offsets.first
             if ledger_id == state.open_ledger and (first is None or first >= state.open_since):
-                continue  # as almost all
+                continue  # the common case
             gone = Ranges.run(0, max(state.cursor.mark_delete + 1, state.log_start_offset))
             strange = offsets - self._of(database, session, state, ledger_id) - gone
             if strange:
@@ -50,7 +52,7 @@ class Ledgers:
         return None
 
     def own(self, database: Database, session: Session, state: State, named: Named) -> Ranges:
-        """The offsets at which the partition has the message that is named.
+        """Those of the named offsets at which the partition does have the named message.
 
         Raises:
             Unsure: as :meth:`stranger` does.
@@ -62,7 +64,7 @@ class Ledgers:
         )
 
     def _of(self, database: Database, session: Session, state: State, ledger_id: int) -> Ranges:
-        """The offsets that a ledger has of the partition; none when it is another's."""
+        """The offsets of a ledger; none when it is not a ledger of the partition."""
         if ledger_id == state.open_ledger:
             return Ranges.run(state.open_since, _NO_END)
         key = (database, state.partition_id)
@@ -74,7 +76,7 @@ class Ledgers:
         row = session.one("ledger", partition_id=state.partition_id, ledger_id=ledger_id)
         if row is None:
             return Ranges()
-        # One without a last offset has been opened since the state was read.
+        # A ledger without a last offset was opened after the state was read.
         end = _NO_END if row.last_offset is None else row.last_offset + 1
         has = Ranges.run(row.first_offset, end)
         if open_ledger != state.open_ledger:

@@ -1,17 +1,20 @@
-"""What this process has stored of subscriptions' states a moment ago.
+"""A memory of the subscriptions' states that this process has stored a moment ago.
 
-A consumer's calls come one after the other, mostly to one process: each finds the state as the one
-before left it. So a call may decide on what is remembered and store at once, without reading. The
-store compares the versions, as it does with what was read: it says "changed" when anybody has
-written since, or when the partition does not serve any more, and then the call begins anew by
-reading. Nothing is answered that no store has confirmed.
+A consumer's calls come one after the other, mostly to the same process, and each finds the state as
+the one before left it. So a call may decide on a remembered state and store at once, without
+reading. The store compares versions, as it does after a read. It answers "changed" when anybody has
+written since, or when the partition does not serve any more; then the call starts over with a read.
+No call answers anything that a store has not confirmed.
 
 Invariants
-    A remembered state is used once: whoever takes it has it alone.
-    What a crash of the server may take back is not believed: no connection outlives one, so what
-    was stored before a connection was made is forgotten (``Database.connections``).
-    A state with pending acknowledgements or dead letters is not kept: it stands in several rows.
-    Where others write too, so that what is remembered is mostly wrong, less and less is.
+    A remembered state is used once: taking it removes it.
+    A state that a crash of the server may have undone is not used. Every crash ends all
+    connections, so a state is forgotten when a connection was made after it was stored
+    (``Database.connections``).
+    A state with pending acknowledgements or dead letters is not kept, because it is stored in
+    several rows.
+    Where other processes write as well, so that remembered states are mostly outdated, states are
+    kept less and less often.
 """
 
 from __future__ import annotations
@@ -26,14 +29,15 @@ import msgspec
 from engine.postgres.database import Database
 from engine.subscription.state import State
 
-#: For how long the database's clock is taken to go on like this process's.
+#: After so many seconds a state is not used any more, because its time is reckoned by this
+#: process's clock from then on.
 _SECONDS = 5.0
-#: What is kept of one state's messages, and of all, in bytes.
+#: Bytes of messages that are kept with one state, and of everything together.
 _LARGEST = 1024 * 1024
 _ROOM = 32 * 1024 * 1024
-#: A state's share beside its messages.
+#: What a state counts beside its messages, in bytes.
 _STATE_BYTES = 4096
-#: After so many mistakes in a row, hardly anything is remembered.
+#: Mistakes in a row that are counted: after n of them, 2 ** n states are not kept.
 _MOST_DOUBT = 6
 
 #: A broker, and a subscription's and a partition's ids there.
@@ -53,7 +57,8 @@ class _Kept(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Doubt:
-    """How often in a row a memory has been wrong, and how many are not kept therefore."""
+    """How often in a row the memory of a cursor was outdated, and how many of the next states are
+    therefore not kept."""
 
     mistakes: int
     skip: int
@@ -72,7 +77,8 @@ class Memory:
     def keep(
         self, database: Database, subscription_id: int, states: Sequence[State], *, connections: int
     ) -> None:
-        """Remember what has been stored; ``connections``: how many there were before that."""
+        """Remember states that have been stored; ``connections``: ``Database.connections`` as it
+        was before they were decided on."""
         now = time.monotonic()
         for state in states:
             if state.pending or state.tentative or state.dead:
@@ -91,8 +97,8 @@ class Memory:
     def take(
         self, database: Database, subscription_id: int, partition_ids: Sequence[int]
     ) -> list[State] | None:
-        """The states of these partitions, ascending, as if they had been read now; None when one
-        is not remembered. They are forgotten."""
+        """Take the states of some partitions out of the memory, ascending by partition, with the
+        time moved on to now; None when one of them is not remembered."""
         now = time.monotonic()
         states = []
         with self._lock:
@@ -109,7 +115,7 @@ class Memory:
     def judge(
         self, database: Database, subscription_id: int, partition_ids: Sequence[int], *, right: bool
     ) -> None:
-        """Tell whether what was taken did still stand."""
+        """Note whether the states that were taken were still right."""
         with self._lock:
             for partition_id in partition_ids:
                 key = (database, subscription_id, partition_id)
@@ -125,7 +131,7 @@ class Memory:
     def is_right(
         self, database: Database, subscription_id: int, partition_ids: Sequence[int]
     ) -> bool:
-        """Whether what was last taken of each of these partitions did still stand."""
+        """Whether the states that were last taken for these partitions were still right."""
         return all((database, subscription_id, each) in self._right for each in partition_ids)
 
     def _put(self, key: _Key, kept: _Kept) -> None:

@@ -1,4 +1,5 @@
-"""The pending-ack log says all that pending_ack says (semantics §6, §8)."""
+"""The cross-check that the pending-ack log tells the same as the table pending_ack (semantics §6,
+§8)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from engine.postgres.database import Database, Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What a transaction holds of a subscription in a partition by the log, and by pending_ack."""
+    """What a transaction holds of a subscription in a partition, by the log and by pending_ack
+    (``stands``), where the two differ."""
 
     txn_id: TxnID
     ack_type: AckType
@@ -25,10 +27,13 @@ class Difference:
 
 
 def differences(database: Database) -> dict[tuple[int, int], list[Difference]]:
-    """Rebuild what transactions hold on a broker from the pending-ack log alone, and compare; by
-    subscription and partition, those that differ.
+    """Rebuild what transactions hold on a broker from the pending-ack log alone, and compare.
 
-    One snapshot of the database. The cost is that of the log, which is trimmed behind mark-delete.
+    It reads one snapshot of the database. The cost is that of the log, which is trimmed behind the
+    mark-delete position.
+
+    Returns:
+        The differences by ids of subscription and partition.
     """
     steps, pending = database.snapshot(("all_ack_steps", {}), ("every_pending_ack", {}))
     logs = {key: list(rows) for key, rows in groupby(steps, key=_cursor)}
@@ -45,7 +50,7 @@ def differences(database: Database) -> dict[tuple[int, int], list[Difference]]:
 def told_otherwise(
     steps: Iterable[Row], pending: Iterable[Row], mark_delete: int
 ) -> list[Difference]:
-    """Where the log of one subscription in one partition and what transactions hold differ."""
+    """The differences of one subscription in one partition."""
     by_log = {
         (ack.txn_id, ack.ack_type): ack.ranges for ack in replay(map(_step, steps), mark_delete)
     }

@@ -17,20 +17,25 @@ from engine.subscription.memory import Unsure
 from engine.subscription.state import State
 from engine.subscription.window import Window
 
-#: Windows of offsets read in one call. A window that gives nothing doubles the next, so that a long
-#: stretch of aborted messages is passed whatever the number of messages asked for.
+#: How many windows of offsets one call reads. After a window without messages the next one is twice
+#: as wide, so that a long stretch of aborted messages is passed however few messages are asked for.
 _WINDOWS = 50
 _last_offset = attrgetter("last_offset")
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A run of an entry's messages."""
+    """The messages of an entry with offsets in [lower, upper)."""
 
     entry: Entry
     lower: int
     upper: int
 
     def messages(self, number: int, files: OffloadedFiles) -> list[StoredMessage]:
+        """The messages themselves; ``number`` is the partition's.
+
+        Raises:
+            SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
+        """
         return messages_of(
             self.entry,
             number,
@@ -46,12 +51,12 @@ class Reading:
     Args:
         state: what is deleted, in flight, held.
         room: how many messages at most.
-        max_bytes: of their batches, about; one may go beyond.
-        in_order: what must be redelivered waits for what was before it.
+        max_bytes: the opened size of their batches, approximately; the last one may exceed it.
+        in_order: deliver in the order of offsets, redeliveries too, instead of these first.
 
     Attributes:
-        skipped: what no reader ever gets: markers and aborted messages.
-        read_offset: all below it has been looked at.
+        skipped: runs of offsets that no reader ever gets: markers and aborted messages.
+        read_offset: everything below it has been looked at.
     """
 
     def __init__(
@@ -76,7 +81,8 @@ class Reading:
         self.read_offset = state.dispatch.read_offset
 
     def collect(self) -> None:
-        """First what must be redelivered, then what comes next; all in order for one consumer."""
+        """Pick first what must be redelivered, then what comes next; with ``in_order`` by
+        offset."""
         cursor, dispatch, busy = self._state.cursor, self._state.dispatch, self._state.busy
         again = cursor.undeleted(dispatch.redeliver) - busy
         start = max(dispatch.read_offset, cursor.mark_delete + 1)
@@ -86,11 +92,11 @@ class Reading:
         elif again:
             self.walk(again)
         unread = self.walk(ahead)
-        # All below the first unread offset is delivered, deleted, busy or to be redelivered.
+        # Everything below the first unread offset is delivered, deleted, busy or to be redelivered.
         self.read_offset = max(start, self._end if unread.first is None else unread.first)
 
     def walk(self, wanted: Ranges) -> Ranges:
-        """Pick wanted messages window by window; answers what was not looked at."""
+        """Pick wanted messages window by window; answers the offsets that were not looked at."""
         width = self.room
         for _ in range(_WINDOWS):
             if wanted.first is None or self.room <= 0 or self._bytes_left <= 0:
@@ -121,20 +127,20 @@ class Reading:
         return window.end
 
     def take(self, entry: Entry, runs: Sequence[Run], at: int) -> int | None:
-        """Take an entry's messages within the runs from ``at`` on; answers where there was no room
-        for one any more.
+        """Take those of an entry's messages that are in the wanted ``runs``, from the one at index
+        ``at`` on; answers the first offset for which there was no room, else None.
 
         Raises:
             SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
         """
         first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
-            # By comparing: max() and min() cost several times as much, and most entries are small.
+            # Not with max() and min(), which cost several times as much: most entries are small.
             lower = first if runs[at][0] <= first else runs[at][0]
             upper = end if end <= runs[at][1] else runs[at][1]
             if self.room <= 0 or self._bytes_left <= 0:
                 return lower
-            # Read here, where a file that is missing leaves nothing delivered.
+            # Read now: when its file is missing, nothing must have been put in flight yet.
             self._files.body(entry)
             taken = upper if upper - lower <= self.room else lower + self.room
             self.pieces.append(Piece(entry, lower, taken))

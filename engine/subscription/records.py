@@ -1,8 +1,9 @@
 """The record of a subscription on each broker that holds partitions of its topic.
 
-The broker of partition 0 is a subscription's home: it alone decides whether the subscription
-exists, is written first and deleted first. On another broker the record is made when it is missing
-there: after a crash in the middle of creating it, or when the topic has grown onto that broker.
+The broker of partition 0 is a subscription's home. Its record decides whether the subscription
+exists; it is written first, and a deletion makes it disappear first. On another broker a missing
+record is made when it is needed: after a crash during the creation, or when the topic has grown
+onto that broker.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _KEPT_RECORDS = 10_000
 class Records:
     """Finds and makes subscriptions' records.
 
-    What a record says of its settings never changes while its subscription lives, and whoever works
-    on the cursors of one that has been deleted finds them gone; so a process may remember it.
+    The settings in a record never change, and after a deletion the cursors are gone too, which is
+    noticed by everyone who works on them. So a process may remember records.
     """
 
     def __init__(self, brokers: Brokers) -> None:
@@ -40,12 +41,13 @@ class Records:
         return self._brokers.get(topic.brokers[0])
 
     def recall(self, database: Database, topic: Topic, name: SubscriptionName) -> Row:
-        """As :meth:`find`, from memory if it is there; the record may have been deleted since."""
+        """As :meth:`find`, but from memory when the record is there. It may have been deleted
+        since."""
         key = (database.name, topic.topic_id, name.name)
         return self._known.get(key) or self.find(database, topic, name)
 
     def find(self, database: Database, topic: Topic, name: SubscriptionName) -> Row:
-        """A subscription's record on one broker, made there when only its home has it.
+        """Read a subscription's record on one broker; it is made there when only its home has it.
 
         Raises:
             SubscriptionNotFound: there is no such subscription.
@@ -73,7 +75,7 @@ class Records:
         return row
 
     def forget(self, topic: Topic, name: SubscriptionName) -> None:
-        """Ask every broker for its record next time."""
+        """Forget the records of a subscription, so that the next call reads them."""
         for broker in set(topic.brokers):
             self._known.pop((broker, topic.topic_id, name.name), None)
 
@@ -91,10 +93,11 @@ def make(
     """Make a subscription's record and cursors on one broker; answers whether it was new there.
 
     Args:
-        partitions_at_creation: of the topic, when the subscription was created at its home.
-        afresh: what an interrupted deletion may have left here goes first.
-        fenced: transactions whose part in a subscription of this name has been aborted with it: a
-            new record takes no acknowledgement of theirs, since no end would reach it.
+        partitions_at_creation: how many partitions the topic had when the subscription was created
+            at its home.
+        afresh: delete first what an interrupted deletion may have left here.
+        fenced: transactions whose part in an earlier subscription of this name was aborted with it.
+            A new record refuses their acknowledgements, because their end would not come here.
     """
     key = {"topic_id": topic.topic_id, "name": name.name}
 
@@ -130,8 +133,8 @@ def make(
 
 
 def held(session: Session, topic: Topic, name: SubscriptionName) -> Row | None:
-    """A subscription's record on one broker, if it is there, with its cursors locked, so that it
-    can be deleted: who delivers or acknowledges just now has stored that before."""
+    """A subscription's record on one broker, if there is one, with its cursors locked, so that it
+    can be deleted: deliveries and acknowledgements under way are stored before."""
     row = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
     if row is not None:
         session.all("lock_cursors", subscription_id=row.subscription_id)

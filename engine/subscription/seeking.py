@@ -1,4 +1,4 @@
-"""Moving a subscription to another place in its topic (semantics §6)."""
+"""Seek: moving a subscription to another position in its topic (semantics §6)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from engine.postgres.database import Row, Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced, once_more_when
 from engine.subscription.state import Change, State
 
-#: Where to go on: an offset, what was published first at or after a moment, or an end of the log.
+#: The position to move to: an offset, the first message published at or after a moment, or an end
+#: of the log.
 Target = int | datetime | InitialPosition
 
 
 class Seeking:
-    """Seek."""
+    """Moves subscriptions."""
 
     def __init__(self, topics: Topics, brokers: Brokers, cursors: Cursors) -> None:
         self._topics = topics
@@ -38,17 +39,17 @@ class Seeking:
 
     @once_more_when(SubscriptionReplaced)
     def seek(self, name: SubscriptionName, target: Target, *, partition: int | None = None) -> None:
-        """Let a subscription go on from ``target``: in one partition, or in all of its topic.
+        """Move a subscription to ``target``, in one partition or in all of its topic.
 
-        What lies before it is acknowledged, what lies behind it is not, whatever was before;
-        deliveries and redelivery counts are forgotten. Dead letters on their way go on.
+        After that everything before the target is acknowledged and everything from it on is not.
+        Deliveries and redelivery counts are forgotten. Dead letters on their way go on.
 
         Raises:
             InvalidRequest: an offset without a partition in a topic that has several.
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
             MessageNotFound: an offset that is not in the log.
             TopicInUse: transactions hold acknowledgements; ``holders`` names them. Nothing was
-                moved on that broker; on another it may have been, and the same call again goes on.
+                moved on that broker, but it may have been on another; repeating the call goes on.
         """
         topic = self._topics.get(name.topic, fresh=True)
         if partition is None and isinstance(target, int):
@@ -71,7 +72,8 @@ class Seeking:
 
     def _seek_on(self, place: Place, partition_ids: Sequence[int], target: Target) -> None:
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
-            # First what is asked for: nothing may be ended for a place that is not there.
+            # The target is checked first: the caller must not end transactions for a target that
+            # does not exist.
             places = [_offset(session, place, state, target) for state in states]
             _require_unheld(place, states)
             changes = []
@@ -81,7 +83,7 @@ class Seeking:
                 )
                 after = state.changed(cursor=Cursor(mark_delete=before - 1), dispatch=dispatch)
                 changes.append(Change(before=state, after=after))
-                # Nobody holds anything: what the log says of earlier holders is over.
+                # Nobody holds anything now, so the steps in the log have no meaning any more.
                 session.run(
                     "clear_pending_ack_log",
                     subscription_id=place.subscription_id,

@@ -1,4 +1,4 @@
-"""What one call names, partition by partition."""
+"""The message ids of one call, grouped by broker and partition."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from engine.postgres.database import Database
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a call names on one broker: offsets by the partition's id there, together and by the
-    ledger that is said to have them."""
+    """What a call names on one broker.
+
+    Attributes:
+        offsets: by the partition's id there.
+        ledgers: the same, by the partition's id and the ledger in the message ids.
+    """
 
     database: Database
     topic: Topic
@@ -45,7 +49,7 @@ class Shares:
         partition = ledger_id = -1
         offsets: list[int] = []
         for message_id in message_ids:
-            # Most name what the one before them has named.
+            # Most ids name the same partition and ledger as the one before.
             if message_id.partition != partition or message_id.ledger_id != ledger_id:
                 partition, ledger_id = message_id.partition, message_id.ledger_id
                 offsets = by_partition.setdefault(partition, {}).setdefault(ledger_id, [])

@@ -1,9 +1,9 @@
-"""One subscription's state in one partition: a value that is read, decided on, and stored.
+"""The state of one subscription in one partition: a value that is read, decided on, and stored.
 
-Reading waits for nobody. Storing takes the cursors' locks and is a compare-and-set on what was
-read; who was too late decides again under the locks. Many consumers of one subscription so wait for
-each other only while they store, and one call is two round trips: or one, when this process has
-stored the state itself just before (engine.subscription.memory).
+Reading waits for no lock. Storing takes the cursors' locks and is a compare-and-set on the versions
+that were read; a call that comes too late decides again, under the locks. So the consumers of a
+subscription wait for each other only while they store. A call takes two round trips, or one, when
+this process has just stored the state itself (engine.subscription.memory).
 """
 
 from __future__ import annotations
@@ -28,19 +28,25 @@ _T = TypeVar("_T")
 
 
 class CursorGone(Exception):
-    """A cursor that was to be changed is not there (any more)."""
+    """A cursor that was to be changed does not exist (any more)."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands about one subscription in one partition.
+    """The state of one subscription in one partition. A struct, because a call makes several.
 
-    ``stable_position`` is None while the partition has to be rebuilt, and then nothing is known of
-    ``log_start_offset`` and of ``open_ledger``, which takes what is appended and has done so since
-    the offset ``open_since``. ``tentative``: what of ``pending`` hangs on calls over several
-    brokers. ``dead``: on their way to the dead-letter topic. ``window``: the entries that were read
-    along, when some were asked for. ``remembered``: not read, but stored by this process a while
-    ago: ``stable_position`` and ``open_ledger`` may have moved on since, and only a store tells
-    whether the rest still stands. A struct, because a call makes several.
+    Attributes:
+        stable_position: None while the partition has to be rebuilt; then ``log_start_offset``,
+            ``open_ledger`` and ``open_since`` are not known either.
+        now_ms: the database's clock when the state was read.
+        open_ledger: the ledger that appends go to, since the offset ``open_since``.
+        pending: what transactions hold.
+        tentative: which of that was claimed by calls over several brokers.
+        dead: messages on their way to the dead-letter topic.
+        window: the entries that were read with the state, when some were asked for.
+        versions: of the cursor's and the dispatch state's rows, for the compare-and-set.
+        remembered: the state was not read, but stored by this process a while ago. Then
+            ``stable_position`` and ``open_ledger`` may have moved on, and only a store tells
+            whether the rest is still right.
     """
 
     partition_id: int
@@ -63,16 +69,17 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def held(self) -> Ranges:
-        """What is acknowledged by nobody but may not be delivered nor claimed."""
+        """The messages that may be neither delivered nor claimed: those that transactions hold, and
+        those on their way to the dead-letter topic."""
         return held(self.pending) | self.dead if self.pending else self.dead
 
     @property
     def busy(self) -> Ranges:
-        """What may not be delivered now."""
+        """The messages that may not be delivered now: held, or in flight."""
         return self.dispatch.in_flight() | self.held
 
     def changed(self, **changes: Any) -> Self:
-        """The same but for some of its fields."""
+        """The state with some fields replaced."""
         return msgspec.structs.replace(self, **changes)
 
     def delete(self, offsets: Ranges) -> State:
@@ -86,7 +93,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return self.changed(dispatch=self.dispatch.withdraw(offsets))
 
     def give_back(self, offsets: Ranges) -> State:
-        """Queue messages for redelivery, those that are neither deleted nor held."""
+        """Queue messages for redelivery, except those that are deleted or held."""
         if not offsets:
             return self
         again = self.cursor.undeleted(offsets) - self.held
@@ -94,10 +101,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a state.
+    """A change of a state.
 
-    ``dead`` are new dead letters, for partition ``target`` of the dead-letter topic; ``undead``
-    have arrived there. ``steps`` go to the pending-ack log.
+    Attributes:
+        steps: records for the pending-ack log.
+        dead: new dead letters, for partition ``target`` of the dead-letter topic.
+        undead: dead letters that have arrived there.
     """
 
     before: State
@@ -118,7 +127,13 @@ def read(
     ahead: int = 0,
     max_bytes: int = 0,
 ) -> list[State]:
-    """Read states, ascending by partition; a partition whose cursor is not there is left out."""
+    """Read states, ascending by partition; a partition without a cursor is left out.
+
+    Args:
+        lock: wait for the cursors' locks, and keep them.
+        room, ahead, max_bytes: how much of the log to read along
+            (functions/broker/read_cursors.sql).
+    """
     rows = session.ask(READ, subscription_id, partition_ids, lock, room, ahead, max_bytes)
     states = [_state(ReadRow._make(row)) for row in rows]
     return sorted(states, key=lambda state: state.partition_id)
@@ -134,14 +149,17 @@ def store(
     locked: bool = True,
     meanwhile: Callable[[], object] | None = None,
 ) -> list[State]:
-    """Store changes, all or none; answers the states as they stand now, none when one was not any
-    more what it had been.
+    """Store changes, all or none.
 
     Args:
-        serving: the same when a partition does not serve any more.
+        durable: the store must outlive a crash.
+        serving: also store nothing when a partition is offline or has to be rebuilt.
         meanwhile: may be called while the server works.
-        locked: the caller holds the cursors' locks. Without them the common case has a statement of
-            its own, which may also say that something has changed when it has not.
+        locked: the caller holds the cursors' locks. Without them a single plain change goes by a
+            leaner statement, which may store nothing although nothing has changed.
+
+    Returns:
+        The states as they are stored; none when one of them had been changed by somebody else.
 
     Raises:
         CursorGone: a cursor has been deleted.
@@ -204,7 +222,8 @@ def _store_one(
     durable: bool,
     meanwhile: Callable[[], object] | None = None,
 ) -> list[State]:
-    """As :func:`store` without locks; what is gone, or does not serve, counts as changed."""
+    """As :func:`store`, for one plain change without locks. Nothing is stored either when the
+    cursor has been deleted, or the partition does not serve."""
     before, after = change.before, change.after
     stored = (
         subscription_id,
@@ -232,9 +251,13 @@ def change(
     *,
     locked: bool = False,
 ) -> _T:
-    """Run an attempt that reads, decides and stores: without waiting first, and when someone else
-    was faster, under the locks. ``attempt`` is given whether to lock, and answers whether it
-    stored. ``locked``: under the locks at once."""
+    """Run an attempt that reads, decides and stores: first without locks, and if somebody else
+    changed the state meanwhile, again under the locks.
+
+    Args:
+        attempt: given whether to lock; answers whether it has stored, and its answer.
+        locked: begin under the locks.
+    """
     if not locked:
         with database.session() as session:
             stored, answer = attempt(session, False)
@@ -242,13 +265,14 @@ def change(
             return answer
 
     def work(session: Session) -> _T:
-        _, answer = attempt(session, True)  # nobody else can have changed what is locked
+        _, answer = attempt(session, True)  # always stores: nobody can change what is locked
         return answer
 
     return database.retrying(work)
 
 
 def pending_ack(row: Row) -> PendingAck:
+    """From a row of broker.pending_ack."""
     return PendingAck(txn_id=txn_of(row), ack_type=AckType(row.ack_type), ranges=row.ranges)
 
 

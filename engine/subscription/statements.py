@@ -1,4 +1,5 @@
-"""The statements on which every call on a subscription rests, binary both ways."""
+"""The statements that every call on a subscription needs, prepared (engine.postgres.prepared), and
+the types of their rows."""
 
 from __future__ import annotations
 
@@ -72,13 +73,14 @@ class ReadRow(NamedTuple):
     aborted_lasts: Sequence[int]
 
 
-#: Stands for the number of a partition.
+#: In the place of a partition's number: all partitions are offline.
 ALL_OFFLINE = -2
 
 
 class Due(NamedTuple):
-    """A row of ``deliverable``; that of a topic without partitions has no number (-1), nor has that
-    of one whose partitions are all offline (``ALL_OFFLINE``)."""
+    """A row of ``deliverable``: a partition that may have something to deliver. ``number`` is -1 in
+    the only row of a topic that has no partitions on this broker, and :data:`ALL_OFFLINE` in that
+    of one whose partitions are all offline."""
 
     partition_id: int
     number: int
@@ -154,8 +156,8 @@ _STORED_ONE: dict[str, Type[Any]] = {
     "state": BYTEA,
     "durable": BOOL,
 }
-#: For one partition, without dead letters and steps: the common cases, where the cursor stays as it
-#: is, and where it moves.
+#: The common cases: one partition, without dead letters and steps. In the first the cursor stays as
+#: it is, in the second it moves.
 STORE_DISPATCH = Prepared(
     "store_dispatch",
     queries("subscription")["store_dispatch"],

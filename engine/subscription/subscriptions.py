@@ -34,9 +34,9 @@ from engine.subscription.state import pending_ack
 
 
 class Subscriptions:
-    """Creates, finds, describes and deletes subscriptions; each has a record on every broker that
-    holds partitions of its topic. Its topic is kept as it is meanwhile, and none is made while one
-    is deleted (docs/decisions/0054)."""
+    """Creates, finds, describes and deletes subscriptions. Each has a record on every broker that
+    holds partitions of its topic. Creating and deleting lock the topic in the catalog: it does not
+    change meanwhile, and none is created while one is deleted (docs/decisions/0054)."""
 
     def __init__(
         self,
@@ -57,14 +57,16 @@ class Subscriptions:
         *,
         held_to: Collection[str] = ("type",),
     ) -> tuple[Subscription, bool]:
-        """Create a subscription, or return the one that exists, whatever its settings are but
-        those that are ``held_to``.
+        """Create a subscription, or return the one that exists.
+
+        Args:
+            held_to: the settings in which an existing one has to agree; others may differ.
 
         Raises:
-            InvalidRequest: settings that cannot be.
-            TopicNotFound: there is no such topic, or dead-letter topic.
-            SubscriptionConflict: it exists, and one of those settings is another.
-            PartitionUnavailable: a broker cannot be reached; the same call again goes on.
+            InvalidRequest: impossible settings.
+            TopicNotFound: the topic, or the dead-letter topic, does not exist.
+            SubscriptionConflict: it exists, and differs in one of the settings of ``held_to``.
+            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
         """
         self._check(name, settings)
         with self._topics.held(name.topic, alone=False) as (catalog, topic):
@@ -119,8 +121,15 @@ class Subscriptions:
     def named(
         self, part: str, *, limit: int, look_through: int
     ) -> tuple[tuple[SubscriptionName, ...], bool]:
-        """Subscriptions of any topic whose names hold a text in small letters, first those that
-        begin with it; and whether all were looked at. Each broker looks through so many.
+        """Search the subscriptions of all topics by a part of their name.
+
+        Args:
+            part: the text to look for, in lower case.
+            look_through: how many subscriptions each broker looks at, whatever it finds.
+
+        Returns:
+            The subscriptions, first those whose name begins with the text; and whether all were
+            looked at.
 
         Raises:
             PartitionUnavailable: a broker cannot be reached.
@@ -142,8 +151,8 @@ class Subscriptions:
     def page(
         self, topic_name: TopicName, *, after: str, limit: int
     ) -> tuple[tuple[Subscription, ...], dict[str, str]]:
-        """Subscriptions of a topic with names above ``after``, by name, as the brokers that answer
-        know them; and what is wrong with the others, by broker.
+        """Subscriptions of a topic with names above ``after``, by name, from the brokers that
+        answer; and what is wrong with the other brokers, by name.
 
         Raises:
             TopicNotFound: there is none.
@@ -188,8 +197,8 @@ class Subscriptions:
 
     @once_more_when_made_anew
     def describe(self, name: SubscriptionName) -> SubscriptionStatus:
-        """State per partition: mark-delete, acked, pending, in flight, backlog; of those that can
-        be asked. What is wrong with the others is told beside.
+        """The state in each partition that can be asked: mark-delete, acked, pending, in flight,
+        backlog; and what is wrong with the other partitions.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
@@ -238,8 +247,8 @@ class Subscriptions:
 
     @once_more_when_made_anew
     def newest_ack_step(self, name: SubscriptionName, partition: PartitionName) -> int | None:
-        """The number of the last record of a subscription's pending-ack log in a partition, as far
-        as the log is kept.
+        """The ``log_id`` of the last record that is kept of a subscription's pending-ack log in a
+        partition; None when there is none.
 
         Raises:
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
@@ -258,13 +267,13 @@ class Subscriptions:
     def delete(
         self, name: SubscriptionName, *, force: bool = False
     ) -> tuple[AbortedParticipation, ...]:
-        """Delete a subscription on every broker, or on none. With ``force`` also while another
-        broker than its home is away: what it has of it goes with the same call again; so does what
-        a crash leaves at the very end.
+        """Delete a subscription on every broker, or on none. With ``force`` it is deleted also
+        while a broker other than its home is away. What is left on that broker, or after a crash at
+        the very end, is deleted when the call is repeated.
 
         Returns:
-            With ``force``, what transactions had in it: that part of them is aborted, the rest
-            goes on.
+            With ``force``, the parts that transactions had in it. Those parts are aborted; the rest
+            of each transaction goes on.
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
@@ -278,7 +287,8 @@ class Subscriptions:
         ):
             home = self._records.home(topic)
             found = False
-            # The last to begin is the first to end: it is never found at home and not elsewhere.
+            # The home comes last, so it is the first to commit: at no time does the home have the
+            # subscription when another broker does not have it any more.
             for database in reversed(self._brokers.of_topic(topic)):
                 try:
                     here = _delete_on(database, topic, name, deletions, unheld=not force)
@@ -290,8 +300,8 @@ class Subscriptions:
                     found = here or found
             if not found and away is None:
                 raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
-            # Who has acknowledged something has joined before; who does now waits, on every broker,
-            # and will find it gone.
+            # A transaction joins before it acknowledges, so all that have acknowledged are seen
+            # here. Those that acknowledge now wait for the locked cursors, and will find them gone.
             if force:
                 parts = abandon(catalog, topic, name.name)
             else:
@@ -358,11 +368,11 @@ def _delete_on(
     *,
     unheld: bool,
 ) -> bool:
-    """Delete a subscription's record on one broker, for good once ``deletions`` end; whether it was
-    there.
+    """Delete a subscription's record on one broker; answers whether there was one. The SQL
+    transaction is left open in ``deletions``, and commits when these end.
 
     Raises:
-        TopicInUse: it has to be ``unheld``, and a transaction has acknowledged something here.
+        TopicInUse: ``unheld`` is asked for, and a transaction holds acknowledgements here.
     """
     with ExitStack() as deletion:
         session = deletion.enter_context(database.transaction())
@@ -377,7 +387,7 @@ def _delete_on(
 
 
 def _unread(row: Row) -> Ranges:
-    """What a subscription has not acknowledged up to the stable position."""
+    """The offsets up to the stable position that a subscription has not acknowledged."""
     cursor = Cursor(mark_delete=row.mark_delete, acked=row.acked)
     stable = -1 if row.stable_position is None else row.stable_position
     return cursor.undeleted(Ranges.run(0, stable + 1))

@@ -1,4 +1,5 @@
-"""Entries of a stretch of a partition's log, with the aborted transactions that meet it."""
+"""A window: the entries of a stretch of a partition's log, with the aborted transactions that
+overlap it."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from engine.subscription.statements import ReadRow
 
 @dataclass(frozen=True)
 class Window:
-    """The entries with an offset in [lower, upper), from the first on until they were cut by their
-    bytes."""
+    """The entries with an offset in [lower, upper), from the first on; the last ones may be
+    missing, because a window is limited in bytes (:attr:`end`)."""
 
     lower: int
     upper: int
@@ -28,7 +29,7 @@ class Window:
 
     @classmethod
     def of(cls, row: ReadRow) -> Window:
-        """What was read along with a state."""
+        """The window that was read together with a state."""
         return cls(
             row.window_from, row.window_upper, Entry.of_columns(row), AbortedSpans.of_columns(row)
         )
@@ -44,16 +45,16 @@ class Window:
         buffer: str,
         max_bytes: int,
     ) -> Window:
-        """Read a stretch of a partition, whichever its buffer.
+        """Read a window of a partition with either buffer.
 
         Raises:
-            PartitionUnavailable: it has to be rebuilt first; nothing is known of the stretch.
+            PartitionUnavailable: the partition has to be rebuilt first.
         """
         if buffer == BufferKind.MARKER:
             rows = session.ask(FETCH, partition_id, lower, upper, max_bytes, True)
             for row in map(FetchRow._make, rows):
                 return cls(lower, upper, Entry.of_columns(row), AbortedSpans.of_columns(row))
-            # An empty window would be passed over, and its messages given to nobody.
+            # An empty window would be wrong: its messages would be passed over and never delivered.
             raise PartitionUnavailable("The partition is recovering; try again.")
         span: dict[str, object] = {
             "partition_id": partition_id,
@@ -69,12 +70,12 @@ class Window:
 
     @cached_property
     def size(self) -> int:
-        """How many bytes it has in memory, about, once all is opened."""
+        """Approximately how many bytes it takes in memory once all batches are opened."""
         return sum(map(_size, self.entries))
 
     def within(self, size: int) -> Window | None:
-        """Its beginning, as far as it has at most ``size`` bytes; None when its first entry has
-        more."""
+        """The first part of the window that has at most ``size`` bytes; None when the first entry
+        alone has more."""
         if self.size <= size:
             return self
         fitting = bisect_right(list(accumulate(map(_size, self.entries))), size)
@@ -84,8 +85,8 @@ class Window:
 
     @property
     def end(self) -> int:
-        """The offset from which to read on: behind the last entry, which may reach beyond
-        ``upper``; short of it when they were cut."""
+        """The offset from which to read on: that after the last entry, which may lie beyond
+        ``upper`` or, when entries were cut off, before it."""
         return self.entries[-1].last_offset + 1 if self.entries else self.upper
 
 
