@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.coordinator.coordinator import Coordinator
-from engine.inspect import contents, shares, timeouts
+from engine.inspect import contents, holdings, timeouts
 from engine.inspect.contents import Contents
+from engine.inspect.holdings import Holding, JointEffect
 from engine.inspect.lineage import Acknowledged, Lineage, acknowledged, lineage
 from engine.inspect.places import Place, Places, places, start
 from engine.inspect.reading import Reading
-from engine.inspect.shares import JointEffect, Share
 from engine.inspect.timeline import Timeline, timeline
 from engine.log.partition_log import PartitionLogs
 from engine.model.timeout_advice import Advice
@@ -31,13 +31,13 @@ class TransactionQuestions:
         self._coordinator = coordinator
         self._log = log
 
-    def shares(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, Share]:
+    def holdings(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, Holding]:
         """What each of a page of transactions takes part in and holds.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
         """
-        return shares.shares(self._reading, self._database, txn_ids)
+        return holdings.holdings(self._reading, self._database, txn_ids)
 
     def places(self, txn_ids: Iterable[TxnID]) -> Places:
         """Transactions with their participants, and where each stands in the logs that it has not
@@ -63,7 +63,7 @@ class TransactionQuestions:
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
         """
-        return shares.joint_effect(self._reading, self._database, txn_ids)
+        return holdings.joint_effect(self._reading, self._database, txn_ids)
 
     def timeouts(self, *, max_timeout_ms: int) -> tuple[Advice, ...]:
         """Which timeout suits each owner, from a bounded sample of what ended last.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.inspect.shares import JointEffect
+from engine.inspect.holdings import JointEffect
 from engine.model.errors import InvalidRequest
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID

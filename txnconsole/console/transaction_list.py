@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 
-from engine.inspect.shares import Share
+from engine.inspect.holdings import Holding
 from engine.model.transaction import Transaction, TransactionOrder
 from engine.model.txn_status import ENDED, TxnStatus
 from txnconsole.console.reads import region
@@ -27,10 +27,10 @@ _ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """A transaction and what it holds; ``share`` is None when that cannot be read now."""
+    """A transaction and what it holds; ``holding`` is None when that cannot be read now."""
 
     transaction: Transaction
-    share: Share | None
+    holding: Holding | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +97,13 @@ def order_named(name: str) -> TransactionOrder:
     return TransactionOrder(name) if name in set(TransactionOrder) else TransactionOrder.NEWEST
 
 
-def with_shares(transactions: Iterable[Transaction]) -> list[TransactionRow]:
+def with_holdings(transactions: Iterable[Transaction]) -> list[TransactionRow]:
     """Rows with what each transaction holds, read at once."""
     found = list(transactions)
-    shares = region(lambda: engine().inspect.transactions.shares(one.txn_id for one in found)).value
-    return [TransactionRow(one, shares.get(one.txn_id) if shares else None) for one in found]
+    holdings = region(
+        lambda: engine().inspect.transactions.holdings(one.txn_id for one in found)
+    ).value
+    return [TransactionRow(one, holdings.get(one.txn_id) if holdings else None) for one in found]
 
 
 def chips(listing: Listing, query: TransactionQuery, figures: Mapping[str, int]) -> Sequence[Chip]:

@@ -187,7 +187,7 @@ SELECT status::text, count(*) AS count FROM (
 SELECT tc_id, extract(epoch FROM clock_timestamp() - recover_started_at)::float8 * 1000 AS age_ms
 FROM coordinator.coordinator WHERE recover_started_at IS NOT NULL AND recover_ended_at IS NULL
 
--- shares_of_txns --
+-- holdings_of_txns --
 -- How much transactions took part in, as recorded: messages and acks are known of what has ended.
 SELECT w.tc_id, w.sequence, p.partitions, p.messages, s.subscriptions, s.acks
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)

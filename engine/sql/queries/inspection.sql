@@ -350,7 +350,7 @@ SELECT s.topic, s.name, count(a.subscription_id) AS pending_acks
 FROM broker.subscription s LEFT JOIN broker.pending_ack a USING (subscription_id)
 GROUP BY s.subscription_id ORDER BY s.subscription_id LIMIT %(limit)s
 
--- open_shares --
+-- open_holdings --
 -- What transactions hold open in the partitions named with them, and how many offsets are hidden
 -- behind those that hold the stable position back. OFFSET 0 keeps it a look-up by the key for each.
 SELECT w.tc_id, w.sequence, o.messages,

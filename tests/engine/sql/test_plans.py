@@ -240,7 +240,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("cumulative_acks", {"tc_ids": [3], "sequences": [9]}, 5),
         Hot("newest_ack_step", key | {"subscription_id": subscription_id}, 5),
         Hot("entry_at", key | {"offset": 2}, 5),
-        Hot("open_shares", held, 5),
+        Hot("open_holdings", held, 5),
         Hot("joint_effect", held, 10),
         Hot(
             "open_in_partitions",
@@ -335,7 +335,7 @@ def on_coordinator() -> list[Hot]:
         Hot("ends_of_coordinators", _NOTHING_ENDED, 5, adhoc=True),
         # What is open, of all coordinators at most.
         Hot("timeout_wheel", {"tc_id": 1, "bounds": [0.0, 10.0]}, 5_005),
-        Hot("shares_of_txns", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
+        Hot("holdings_of_txns", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
         Hot("open_members", {"tc_ids": [0, 1], "sequences": [0, 1], "limit": 100}, 4),
         Hot("ack_brokers", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
         Hot("durations_by_owner", {"sample": 100, "limit": 5}, 105),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from engine.inspect.shares import Share
+from engine.inspect.holdings import Holding
 from engine.model.transaction import Transaction, TransactionFilter
 from engine.model.txn_id import TxnID
 from txnconsole.console.live.feed import Reading, digest
@@ -109,8 +109,8 @@ class TransactionFeed:
             CoordinatorUnavailable: the coordinators' database cannot be read.
         """
         transaction = engine().coordinator.get(self._txn_id, owner=self._owner)
-        share = None if transaction.ended_at else _share_of(self._txn_id)
-        position = transaction_position(transaction, share)
+        holding = None if transaction.ended_at else _holding_of(self._txn_id)
+        position = transaction_position(transaction, holding)
         changed = position != self._position
         self._position = position
         return Reading(position, {"status": str(transaction.status)} if changed else None)
@@ -124,16 +124,16 @@ def live_figures() -> dict[str, int]:
     return figures | {"issued": issued(engine().coordinator.stats())}
 
 
-def _share_of(txn_id: TxnID) -> Share | None:
-    return engine().inspect.transactions.shares([txn_id]).get(txn_id)
+def _holding_of(txn_id: TxnID) -> Holding | None:
+    return engine().inspect.transactions.holdings([txn_id]).get(txn_id)
 
 
-def transaction_position(transaction: Transaction, share: Share | None) -> str:
+def transaction_position(transaction: Transaction, holding: Holding | None) -> str:
     """Changes with the header, with every participant, and, until it has ended, with what it has
-    written and acknowledged: its brokers know that, and ``share`` is None where they were not
+    written and acknowledged: its brokers know that, and ``holding`` is None where they were not
     asked."""
     return digest(
-        share and [share.messages, share.acks],
+        holding and [holding.messages, holding.acks],
         transaction.status,
         str(transaction.deadline),
         [

@@ -8,7 +8,7 @@ from django.http import HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
 from engine.inspect.contents import Contents
-from engine.inspect.shares import JointEffect, Share
+from engine.inspect.holdings import Holding, JointEffect
 from engine.model.agreement import Says
 from engine.model.errors import InvalidRequest, TransactionNotFound
 from engine.model.message import MAX_OFFSET
@@ -56,7 +56,7 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     moves = (
         {one.partition: one for one in effect.value.partitions} if effect and effect.value else {}
     )
-    share = _share(found, effect)
+    holding = _holding(found, effect)
     gone = frozenset[Participant]() if found.archived else dead(found)
     leave_out = request.GET.get("deleted") == "out"
     partitions = [part for part in found.partitions if not (leave_out and part in gone)]
@@ -64,11 +64,11 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     parts = slice_of(partitions, request.GET.get("partitions", ""), _ROWS)
     context = {
         "transaction": found,
-        "share": share,
+        "holding": holding,
         "is_final": is_final,
         # A transaction that has ended changes no more.
         "channel": None if is_final else f"txn:{txn_id}",
-        "position": transaction_position(found, None if is_final else share),
+        "position": transaction_position(found, None if is_final else holding),
         "phases": phases_of(found),
         "steps": steps(found, found.now),
         "log": records,
@@ -103,7 +103,7 @@ def _effect(found: Transaction) -> Region[JointEffect]:
     return region(lambda: engine().inspect.transactions.joint_effect([found.txn_id]))
 
 
-def _share(found: Transaction, effect: Region[JointEffect] | None) -> Share | None:
+def _holding(found: Transaction, effect: Region[JointEffect] | None) -> Holding | None:
     """What it takes part in and holds: what has ended is recorded, the rest its brokers tell."""
     held = (
         effect.value
@@ -117,7 +117,7 @@ def _share(found: Transaction, effect: Region[JointEffect] | None) -> Share | No
         for part in found.partitions
         if part.state is not ParticipantState.PENDING
     )
-    return Share(
+    return Holding(
         partitions=len(found.partitions),
         subscriptions=len({part.subscription for part in found.subscriptions}),
         messages=recorded + held.messages,

@@ -20,7 +20,7 @@ from txnconsole.console.live.transaction_feeds import live_figures, own_standing
 from txnconsole.console.own_transactions import narrowed
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
-from txnconsole.console.transaction_list import Listing, chips, with_shares
+from txnconsole.console.transaction_list import Listing, chips, with_holdings
 from txnconsole.console.transaction_query import (
     QUALIFIERS,
     QueryError,
@@ -104,7 +104,7 @@ def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:
     cursor = found.value.next_cursor
     return {
         "found": found,
-        "rows": with_shares(found.value.items),
+        "rows": with_holdings(found.value.items),
         "next_address": listing.address(cursor=cursor) if cursor else None,
     }
 
@@ -133,7 +133,7 @@ def rows(request: ConsoleRequest) -> HttpResponse:
         one for one in engine().coordinator.get_many(wanted).values() if owner in (None, one.owner)
     ]
     context = {
-        "rows": with_shares(found),
+        "rows": with_holdings(found),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(request, "console/partials/transaction_rows.html", context)

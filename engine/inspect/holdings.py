@@ -21,7 +21,7 @@ _MEMBERS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Holding:
     """What a transaction takes part in, and holds.
 
     Attributes:
@@ -75,7 +75,9 @@ class JointEffect:
         return sum(each.messages for each in self.partitions)
 
 
-def shares(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> dict[TxnID, Share]:
+def holdings(
+    reading: Reading, database: Database, txn_ids: Iterable[TxnID]
+) -> dict[TxnID, Holding]:
     """What each transaction holds; archived and unknown ones hold nothing.
 
     Raises:
@@ -86,12 +88,12 @@ def shares(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> di
         return {}
     asked = id_lists(ids)
     recorded, members, ack_brokers = database.snapshot(
-        ("shares_of_txns", asked),
+        ("holdings_of_txns", asked),
         ("open_members", asked | {"limit": _MEMBERS}),
         ("ack_brokers", asked),
     )
     found = {
-        txn_of(row): Share(
+        txn_of(row): Holding(
             partitions=row.partitions,
             subscriptions=row.subscriptions,
             messages=row.messages,
@@ -100,13 +102,13 @@ def shares(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> di
         )
         for row in recorded
     }
-    held = _held(reading, "open_shares", ids, members, ack_brokers)
+    held = _held(reading, "open_holdings", ids, members, ack_brokers)
     for row in held.spans:
-        share = found[txn_of(row)]
+        holding = found[txn_of(row)]
         found[txn_of(row)] = replace(
-            share,
-            messages=(share.messages or 0) + row.messages,
-            holds_back=(share.holds_back or 0) + max(0, row.hidden),
+            holding,
+            messages=(holding.messages or 0) + row.messages,
+            holds_back=(holding.holds_back or 0) + max(0, row.hidden),
         )
     for row in held.acks:
         found[txn_of(row)] = replace(
@@ -116,9 +118,9 @@ def shares(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> di
         if row.broker in held.unavailable:
             found[txn_of(row)] = replace(found[txn_of(row)], messages=None, holds_back=None)
     if any(row.broker in held.unavailable for row in ack_brokers):
-        for txn_id, share in found.items():
-            if share.subscriptions:
-                found[txn_id] = replace(share, acks=None)
+        for txn_id, holding in found.items():
+            if holding.subscriptions:
+                found[txn_id] = replace(holding, acks=None)
     return found
 
 

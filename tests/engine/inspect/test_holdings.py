@@ -21,7 +21,7 @@ from tests.engine.support import (
 )
 
 
-def test_a_share_counts_what_is_open_and_what_has_ended(engine: Engine) -> None:
+def test_a_holding_counts_what_is_open_and_what_has_ended(engine: Engine) -> None:
     make_topic(engine, 2)
     subscribe(engine)
     engine.produce(P0, batch("in-1", "in-2"))
@@ -33,15 +33,15 @@ def test_a_share_counts_what_is_open_and_what_has_ended(engine: Engine) -> None:
     engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in taken], txn_id=second)
     engine.produce(P1, batch(*"fg"), txn_id=ended)
     commit(engine, ended)
-    shares = engine.inspect.transactions.shares([first, second, ended, TxnID(0, 99)])
-    one = shares[first]
+    holdings = engine.inspect.transactions.holdings([first, second, ended, TxnID(0, 99)])
+    one = holdings[first]
     assert (one.partitions, one.messages, one.acks) == (2, 4, 0)
     assert one.holds_back == 3 + 1 + 1 + 2 + 1  # its own, the other's, and two with their marker
-    other = shares[second]
+    other = holdings[second]
     assert (other.partitions, other.subscriptions, other.messages, other.acks) == (1, 1, 1, 2)
     assert other.holds_back == 0
-    assert (shares[ended].messages, shares[ended].holds_back) == (2, 0)
-    assert shares[TxnID(0, 99)].partitions == 0
+    assert (holdings[ended].messages, holdings[ended].holds_back) == (2, 0)
+    assert holdings[TxnID(0, 99)].partitions == 0
 
 
 def test_the_joint_effect_is_more_than_each_alone(engine: Engine) -> None:
@@ -74,7 +74,7 @@ def test_in_a_sidecar_partition_nothing_moves(engine: Engine) -> None:
     effect = engine.inspect.transactions.joint_effect([txn])
     assert effect.moving == ()
     assert effect.messages == 1
-    assert engine.inspect.transactions.shares([txn])[txn].holds_back == 0
+    assert engine.inspect.transactions.holdings([txn])[txn].holds_back == 0
 
 
 def test_a_broker_that_is_away_leaves_what_it_knows_unknown(
@@ -93,13 +93,13 @@ def test_a_broker_that_is_away_leaves_what_it_knows_unknown(
         return ask(self, *statements)
 
     monkeypatch.setattr(Database, "snapshot", snapshot)
-    share = engine.inspect.transactions.shares([txn])[txn]
-    assert (share.partitions, share.messages, share.holds_back) == (1, None, None)
+    holding = engine.inspect.transactions.holdings([txn])[txn]
+    assert (holding.partitions, holding.messages, holding.holds_back) == (1, None, None)
     effect = engine.inspect.transactions.joint_effect([txn])
     assert not effect.complete
     assert effect.unavailable == {broker.name: "No answer."}
 
 
 def test_nothing_asked_for_is_nothing(engine: Engine) -> None:
-    assert engine.inspect.transactions.shares([]) == {}
+    assert engine.inspect.transactions.holdings([]) == {}
     assert engine.inspect.transactions.joint_effect([]).partitions == ()
