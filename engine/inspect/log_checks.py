@@ -10,35 +10,37 @@ from engine.inspect.checks import EXAMPLES, Check, evidence
 from engine.inspect.reading import View
 from engine.log.rows import txn_of
 from engine.model.buffer_state import BufferState, OngoingSpan
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import id_lists
 from engine.postgres.database import Params, Row
 
 
 def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int | None]:
-    """Check the ``budget`` entries from an offset on, and the head; answers where to go on."""
+    """Check the ``budget`` entries from an offset on, and the head; answers where to go on, None at
+    the end of the log."""
     start = max(position, view.head.log_start_offset)
     window = view.one("log_window", from_offset=start, limit=budget)
     last = int(window.last_offset) if window else start - 1
-    # Whole: nothing is left in this snapshot. What is appended later is the next pass's.
+    # At the end of this snapshot the pass is whole; entries appended later are the next pass's.
     resume = last + 1 if window and window.entries == budget else None
     span: Params = {"from_offset": start, "to_offset": last}
     bounded: Params = {**span, "log_start": view.head.log_start_offset}
-    marks_here = view.buffer == "marker"
-    gaps, told, backwards, markers, damaged, *ends = view.together(
+    of_buffer = _checks_of_buffer(view, span, bounded)
+    gaps, heads, samples, markers, damaged, *others = view.together(
         ("gaps", bounded),
         ("head_and_ongoing", {}),
         ("samples_backwards", {}),
         ("odd_markers", span),
         ("damaged_batches", span),
-        *(_ends_in_markers(view, span, bounded) if marks_here else _ends_in_commits(span)),
+        *(statement for statements in of_buffer.values() for statement in statements),
     )
     holes = [evidence(row) for row in gaps]
     if resume is None and last < view.last_offset:
         holes.append({"last_entry_ends_at": last, "last_offset": view.last_offset})
-    undecided, *odd = ends
-    checks = [
-        _check(view, 1, "stable_position", [*told_wrongly(told), *backwards], None),
+    answers = iter(others)
+    return [
+        _check(view, 1, "stable_position", [*wrong_heads(heads), *samples], None),
         Check(
             invariant=2,
             name="dense_offsets",
@@ -48,33 +50,35 @@ def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int 
         ),
         _check(view, 2, "one_marker", markers, resume),
         _check(view, 3, "readable_batches", damaged, resume),
-    ]
-    if marks_here:
-        checks.append(_check(view, 3, "readable_is_decided", undecided, resume))
-        checks.append(_check(view, 6, "index_rows", [row for rows in odd for row in rows], resume))
-    else:
-        rows = [row for rows in ends for row in rows]
-        checks.append(_check(view, 3, "readable_is_decided", rows, resume))
-    return checks, resume
+        *(
+            _check(
+                view, invariant, name, [row for _ in statements for row in next(answers)], resume
+            )
+            for (invariant, name), statements in of_buffer.items()
+        ),
+    ], resume
 
 
-def _ends_in_markers(view: View, span: Params, bounded: Params) -> list[tuple[str, Params]]:
-    return [
-        ("undecided_below_stable", {**span, "stable_position": view.stable_position}),
-        ("odd_index_rows", bounded),
-        ("unindexed_markers", span),
-    ]
+def _checks_of_buffer(
+    view: View, span: Params, bounded: Params
+) -> dict[tuple[int, str], list[tuple[str, Params]]]:
+    """The checks that depend on the partition's buffer, by invariant and name, with the statements
+    whose rows are counter-examples."""
+    if view.buffer == BufferKind.SIDECAR:
+        # A reader gets for each commit marker the messages of its transaction and no others, under
+        # whichever key of the sidecar log they are.
+        decided = [("undecided_in_partition", span), ("odd_commits", span)]
+        return {(3, "readable_is_decided"): decided}
+    below = {**span, "stable_position": view.stable_position}
+    return {
+        (3, "readable_is_decided"): [("undecided_below_stable", below)],
+        (6, "index_rows"): [("odd_index_rows", bounded), ("unindexed_markers", span)],
+    }
 
 
-def _ends_in_commits(span: Params) -> list[tuple[str, Params]]:
-    """Of a sidecar-buffered partition: what readers get of each commit marker is its transaction's
-    messages and no others, under whichever key of the sidecar log compaction has them."""
-    return [("undecided_in_partition", span), ("odd_commits", span)]
-
-
-def told_wrongly(rows: list[Row]) -> list[Row]:
-    """A head (a row of ``head_and_ongoing``) that says something else of ongoing transactions than
-    there is of them."""
+def wrong_heads(rows: list[Row]) -> list[Row]:
+    """Of rows of ``head_and_ongoing``, the first if the head does not agree with the ongoing
+    transactions."""
     return [
         row
         for row in rows[:1]

@@ -7,7 +7,7 @@ that has ended. What is left over the budget comes to the next rounds as the old
 from __future__ import annotations
 
 from engine.inspect.checks import EXAMPLES, Check, evidence
-from engine.inspect.log_checks import check_rebuild, told_wrongly
+from engine.inspect.log_checks import check_rebuild, wrong_heads
 from engine.inspect.reading import View
 from engine.postgres.database import Params, Row
 
@@ -37,7 +37,7 @@ def _check_rows(view: View, log: View, budget: int) -> list[Check]:
     span: Params = {"from_offset": 0, "to_offset": last}
     more = None if whole else f"more than {budget} entries; the oldest were looked at"
     subject = str(view.partition)
-    told, markers, damaged, odd, unindexed = log.together(
+    heads, markers, damaged, odd, unindexed = log.together(
         ("head_and_ongoing", {}),
         ("odd_markers", span),
         ("damaged_batches", span),
@@ -49,7 +49,7 @@ def _check_rows(view: View, log: View, budget: int) -> list[Check]:
             invariant=1,
             name="sidecar_head",
             subject=subject,
-            counter_examples=_shown(told_wrongly(told)),
+            counter_examples=_shown(wrong_heads(heads)),
         ),
         Check(
             invariant=2,
