@@ -325,6 +325,10 @@ class Coordinator:
                 return found
         raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
 
+    def number(self) -> int:
+        """How many coordinators there are, as of the last second; ids go from 0 up to one less."""
+        return self._coordinators.count()
+
     def counts(self) -> dict[TxnStatus, int]:
         """How many transactions are OPEN, COMMITTING and ABORTING."""
         live = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)

@@ -265,7 +265,7 @@ class Inspector:
         Returns:
             How many checks found counter-examples.
         """
-        return self._invariants.step(len(self._coordinator.stats()), seconds=seconds)
+        return self._invariants.step(self._coordinator.number(), seconds=seconds)
 
     def invariant_state(
         self, *, broken: bool = False, limit: int = 50, cursor: str | None = None

@@ -99,7 +99,7 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
 @page(Permission.COORDINATOR_SCALE)
 def scale(request: ConsoleRequest) -> HttpResponse:
     """Make more coordinators while everything runs."""
-    now = len(engine().coordinator.stats())
+    now = engine().coordinator.number()
     confirmation = Confirmation(
         title="Make more coordinators",
         effects=[
