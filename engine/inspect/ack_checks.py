@@ -16,8 +16,9 @@ from engine.subscription.pending_ack_log import told_otherwise
 
 
 def check_acks(view: View, budget: int) -> list[Check]:
-    """No message is in two transactions' pending acks, nor both deleted and pending; the
-    pending-ack log tells the same pending acks; and the fence knows the ends that it tells of."""
+    """Check that no message is in two transactions' pending acks, nor both deleted and pending;
+    that the pending-ack log agrees with the pending acks; and that the fence knows every end that
+    the log tells of."""
     twice: list[dict[str, object]] = []
     unfenced: list[dict[str, object]] = []
     untold: list[dict[str, object]] = []
@@ -63,7 +64,7 @@ def check_acks(view: View, budget: int) -> list[Check]:
 
 
 def _ended(steps: list[Row]) -> set[TxnID]:
-    """Whose end the log tells of; what a refused call has given back is no end."""
+    """The transactions whose end the log tells of. What a refused call has given back is no end."""
     return {txn_of(step) for step in steps if step.op != AckOp.ACK and step.call_id == 0}
 
 

@@ -14,12 +14,14 @@ from engine.model.transaction import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
-    """A transaction under the stable position, and what ending it (and those before it) frees.
+    """A transaction that holds the stable position back, or would after others have ended; and what
+    ending it, and those before it, would free.
 
-    ``transaction`` is None when its coordinator does not know it: an orphan.
-    ``stable_position_after`` is in the log as it stands; the markers of the ends come after it.
-    ``messages_freed`` counts the messages that readers get then if all of them commit; when not
-    ``exact`` there are at least as many (a count is bounded).
+    Attributes:
+        transaction: None when its coordinator does not know it: an orphan.
+        stable_position_after: in the log as it is now; the markers of the ends come after it.
+        messages_freed: how many messages become readable if all of them commit. When not ``exact``
+            there are at least so many, because the count is bounded.
     """
 
     ongoing: OngoingTxn
@@ -40,9 +42,10 @@ class HeldBack:
 def blockers(
     reading: Reading, coordinator: Coordinator, partition: PartitionName, limit: int, above: int
 ) -> tuple[Blocker, ...]:
-    """The first ``limit`` of the stack under the stable position that begin above an offset, in the
-    order in which they hold it; none in a partition whose ongoing transactions hold back nobody
-    (sidecar)."""
+    """The first ``limit`` ongoing transactions that begin above an offset, in the order of their
+    first
+    offsets: the first one holds the stable position, after its end the second does, and so on. None
+    in a sidecar-buffered partition, where they hold back nobody."""
     with reading.view(partition) as view:
         if view.head.first_ongoing_offset is None:
             return ()
@@ -66,7 +69,7 @@ def blockers(
 
 
 def held_back(reading: Reading, limit: int) -> HeldBack:
-    """The partitions with the most hidden offsets, over all brokers."""
+    """The ``limit`` partitions with the most hidden offsets, over all brokers."""
     rows, unavailable = reading.on_each("held_back", limit=limit)
     found = [
         partition_status(row, database.name) for database, rows in rows.items() for row in rows

@@ -8,17 +8,19 @@ from typing import Any
 
 from engine.postgres.database import Row
 
-#: Counter-examples of one answer; one is enough to be worried.
+#: How many counter-examples one answer has at most; one is enough to be worried.
 EXAMPLES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One invariant about one subject, as far as one step has looked.
+    """One invariant checked on one subject, such as a partition, as far as one step has looked.
 
-    ``invariant``: its number in semantics §8. ``counter_examples``: evidence, values are JSON
-    types; empty when it holds. ``position``: where the next step goes on, None when all has been
-    looked at. ``skipped``: why nothing could be told.
+    Attributes:
+        invariant: its number in semantics §8.
+        counter_examples: evidence against it, in JSON types; empty when it holds.
+        position: where the next step goes on; None when everything has been looked at.
+        skipped: why it could not be checked.
     """
 
     invariant: int
@@ -30,14 +32,14 @@ class Check:
 
     @property
     def passed(self) -> bool | None:
-        """None when nothing could be told."""
+        """Whether the invariant holds; None when it could not be checked."""
         if self.skipped is not None and not self.counter_examples:
             return None
         return not self.counter_examples
 
 
 def evidence(row: Row) -> dict[str, object]:
-    """A row as evidence; a transaction is named by its id."""
+    """A row as evidence: its columns in JSON types, with the transaction's id in one field."""
     facts: dict[str, Any] = row._asdict()
     if "tc_id" in facts and "sequence" in facts:
         facts = {"txn_id": f"{facts.pop('tc_id')}:{facts.pop('sequence')}", **facts}

@@ -12,15 +12,17 @@ from engine.model.topic import BufferKind
 from engine.model.transaction import PartitionParticipant
 from engine.model.txn_id import TxnID
 
-#: Entries that one call looks at.
+#: How many entries one call looks at.
 LOOK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Some messages of a transaction; ``next_offset`` is where to look on, None at the end.
+    """Some messages of a transaction. ``next_offset`` is where to look next, None at the end.
 
-    There may be few, even none, and more further on: others' entries stand between them."""
+    There may be few messages, even none, and more further on, because entries of others lie between
+    them.
+    """
 
     messages: tuple[StoredMessage, ...]
     next_offset: int | None
@@ -37,8 +39,8 @@ def messages_of_txn(
 ) -> Contents:
     """Up to ``limit`` messages from an offset on, in the order of their offsets.
 
-    In a sidecar-buffered partition messages have offsets once the transaction has committed, and
-    stand side by side; before that, and after an abort, there are none to show.
+    In a sidecar-buffered partition messages get their offsets, side by side, when the transaction
+    commits. Before that, and after an abort, none are shown.
 
     Raises:
         TopicNotFound, PartitionNotFound: there is no such partition.

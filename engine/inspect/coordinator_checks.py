@@ -1,11 +1,11 @@
-"""Invariants of a coordinator, beside the brokers. The databases have no common snapshot; the order
-of reading stands in for it, so that nothing healthy looks broken.
+"""Invariants of a coordinator, compared with the brokers. The databases have no common snapshot, so
+the order of reading has to make sure that nothing healthy looks broken:
 
-Low water marks: the brokers' first, then the coordinator's. What a mark covers had ended before it
-was handed out, and stays ended.
-Outcomes: the coordinator's first, then the participants'. What it records as ended they had carried
-out before. What looks wrong is asked for again.
-Ids: the coordinators' database alone, in one statement.
+- Low water marks: first the brokers', then the coordinator's. What a mark covers had ended before
+  the mark was handed out, and stays ended.
+- Outcomes: first the coordinator's, then the participants'. What the coordinator records as ended,
+  its participants had carried out before. What looks wrong is asked for a second time.
+- Ids: from the coordinators' database alone, in one statement.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import ENDED
 from engine.postgres.database import Database
 
-#: Chunks of the archive that one step looks at.
+#: How many chunks of the archive one step looks at, and how many sequences a chunk has.
 _CHUNKS = 16
 _CHUNK = 1 << 14
 
 
 def subject_of(tc_id: int) -> str:
+    """The name of a coordinator as the subject of a check."""
     return f"coordinator:{tc_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The highest low water mark that anything on a broker knows, by coordinator and broker."""
+    """The highest low water mark that is known on each broker, by coordinator and broker."""
 
     of: Mapping[int, Mapping[str, int]]
     unavailable: Sequence[str]
 
 
 def highest_marks(reading: Reading) -> Marks:
-    """Ask every broker; the answer serves all coordinators, since reading it costs the same for
-    one as for all."""
+    """Ask every broker for the marks of all coordinators, which costs the same as for one."""
     found, unavailable = reading.on_each("highest_marks")
     marks: dict[int, dict[str, int]] = defaultdict(dict)
     for broker, known in found.items():
@@ -53,7 +53,7 @@ def highest_marks(reading: Reading) -> Marks:
 
 
 def check_marks(marks: Marks, database: Database, tc_id: int) -> Check:
-    """Low water mark < every open sequence, whoever knows the mark."""
+    """Check that no broker knows a low water mark at or above a sequence that has not ended."""
     with database.session() as session:
         live = session.one("lowest_live", tc_id=tc_id)
     lowest = None if live is None else live.next_sequence if live.lowest is None else live.lowest
@@ -72,9 +72,8 @@ def check_marks(marks: Marks, database: Database, tc_id: int) -> Check:
 
 
 def check_ids(database: Database, tc_id: int, position: int) -> Check:
-    """Every id that was issued, from a sequence on that begins a chunk of the archive, can be
-    answered for: by its header or by its bit in the archive, and by one of them alone (semantics
-    §2)."""
+    """Check that every id that was issued has either a header or a bit in the archive, and not both
+    (semantics §2). ``position``: a sequence; the check begins with its chunk of the archive."""
     first = position // _CHUNK
     beyond = first + _CHUNKS
     with database.session() as session:
@@ -93,9 +92,9 @@ def check_ids(database: Database, tc_id: int, position: int) -> Check:
 def check_transactions(
     reading: Reading, database: Database, tc_id: int, position: int, budget: int
 ) -> tuple[list[Check], int | None]:
-    """Ids increase, a transaction names all that have joined it, and every participant of one that
-    has ended carries its outcome, for ``budget`` transactions from a sequence on; answers where to
-    go on."""
+    """Check ``budget`` transactions from a sequence on: that ids increase, that a transaction lists
+    everything that has joined it, and that every participant of an ended transaction has its
+    outcome. Also answers where to go on, None at the end."""
     with database.reading() as session:
         headers = session.all("headers_from", tc_id=tc_id, sequence=position, limit=budget)
         span = {"tc_id": tc_id, "first": position, "last": headers[-1].sequence if headers else -1}

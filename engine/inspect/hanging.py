@@ -1,22 +1,24 @@
 """The cross-check of coordinators, buffers and pending acks (reference/kafka.md §8).
 
-The databases are separate and have no common snapshot, so what is found depends on the order of
-reading. It is: what a participant holds open (one statement on its broker); then what the
-coordinator knows of those transactions (one snapshot of its database); then, for what looks wrong,
-whether the participant still holds it. Healthy traffic raises no alarm, since in a healthy engine
+The databases have no common snapshot, so the order of reading matters. First comes what a
+participant holds open (one statement on its broker); then what the coordinator knows of those
+transactions (one snapshot of its database); then, for what looks wrong, whether the participant
+still holds it. In this order healthy traffic raises no alarm:
 
-- the header is there before anybody can name the id, and outcomes are kept for ever: what was open
-  and is unknown afterwards was never issued (ORPHAN);
-- a participant is registered, durably, before it takes anything: what was open and is not
-  registered afterwards came without asking (UNREGISTERED);
-- a participant has carried an end out, durably, before the coordinator records that it has: what is
-  recorded as done and is open afterwards, on the third look, was missed (MISSED_*);
-- a participant's fence and what it holds change in one SQL transaction, and are read in one
+- A header exists before anybody can name its id, and outcomes are kept for ever. So what was open
+  and is unknown to the coordinator afterwards was never issued (ORPHAN).
+- A participant is registered, durably, before it takes anything. So what was open and is not
+  registered afterwards came without being registered (UNREGISTERED).
+- A participant has carried out an end, durably, before the coordinator records it. So what is
+  recorded as done and is still open at the third look was missed (MISSED_*).
+- A participant's fence and what it holds change in one SQL transaction, and are read in one
   statement (STALE).
 
-OVERDUE, STUCK_FINALIZE and LATE are the coordinator's own, judged by its clock in one statement.
+OVERDUE, STUCK_FINALIZE and LATE concern the coordinator alone, and are judged by its clock in one
+statement.
 
-The walk goes over what is open and nothing else, page by page, whatever has ever ended.
+The walk goes page by page over what is open and nothing else, so its cost does not depend on what
+has ended.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import Outcome, outcome_of
 from engine.postgres.database import Database, Row
 
-#: Open things that one page looks at, and that one statement reads.
+#: How many open things one page looks at, and how many of them one statement reads.
 _LOOK = 2000
 _BATCH = 500
-#: Recovering partitions named in one answer.
+#: How many recovering partitions one answer names.
 _NAMED = 50
 _START = (-1, -1, -1)
 _Key = tuple[int, int, int]
@@ -48,7 +50,7 @@ _Key = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A participant for which a decided transaction waits."""
+    """A participant that a decided transaction waits for."""
 
     participant: str
     attempts: int
@@ -79,8 +81,8 @@ class Hanging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangingPage:
-    """Some of what hangs. ``unavailable``: brokers and partitions that could not be looked at, and
-    why."""
+    """A page of what hangs. ``unavailable``: brokers and partitions that could not be looked at,
+    and why."""
 
     items: tuple[Hanging, ...]
     next_cursor: str | None
@@ -88,8 +90,8 @@ class HangingPage:
 
 
 class CrossCheck:
-    """Walks over what is open: the coordinators' transactions, then each broker's partitions and
-    subscriptions."""
+    """Walks over what is open, in stages: stage 0 is the coordinators' transactions; then each
+    broker has two stages, an odd one for its partitions and an even one for its subscriptions."""
 
     def __init__(
         self, reading: Reading, coordinator: Coordinator, database: Database, patience: Patience
@@ -139,7 +141,8 @@ class CrossCheck:
     def _batch(
         self, stage: int, key: _Key, brokers: Sequence[Database]
     ) -> list[tuple[_Key, Hanging | None]]:
-        """The next things of a stage by their keys, each with what is wrong with it."""
+        """The next open things of a stage after a key: the key of each, and what is wrong with it,
+        None for nothing."""
         if stage == 0:
             return list(self._headers(key))
         kind = _SPANS if stage % 2 else _ACKS
@@ -171,7 +174,7 @@ class CrossCheck:
     def _held(
         self, database: Database, kind: _Kind, key: _Key
     ) -> Iterator[tuple[_Key, Hanging | None]]:
-        """What one kind of participants of a broker holds open."""
+        """As :meth:`_batch`, for one kind of participants of one broker."""
         place = {"holder": key[0], "tc_id": key[1], "sequence": key[2]}
         with database.session() as session:
             held = session.all(kind.open, **place, limit=_BATCH)
@@ -189,7 +192,7 @@ class CrossCheck:
             yield at, suspects.get(at) if at in still else None
 
     def _known(self, database: Database, kind: _Kind, held: list[Row]) -> _Known:
-        """What the coordinators know of what participants hold, from one snapshot."""
+        """What the coordinators know of the transactions in some rows, from one snapshot."""
         params: dict[str, object] = {
             "tc_ids": [row.tc_id for row in held],
             "sequences": [row.sequence for row in held],
@@ -219,7 +222,8 @@ class CrossCheck:
         )
 
     def _recovering(self, unavailable: Mapping[str, str]) -> dict[str, str]:
-        """Partitions whose ongoing transactions a crash has emptied, and nobody has rebuilt yet."""
+        """Partitions that a crash has emptied and nobody has rebuilt yet: what is open in them is
+        not known."""
         found, _ = self._reading.on_each("headless", limit=_NAMED)
         return {
             f"{row.topic}:{row.number}": "recovering"
@@ -231,7 +235,8 @@ class CrossCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of participants: its statements, and how its rows name the participant."""
+    """A kind of participants: the names of its statements, and the columns that name the
+    participant in their rows."""
 
     open: str
     memberships: str
@@ -252,7 +257,7 @@ _ACKS = _Kind("open_acks", "subscription_memberships", "acks_still_open", "subsc
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the coordinators know, and what follows from it."""
+    """What the coordinators know of some transactions, and the verdicts that follow from it."""
 
     transactions: Mapping[TxnID, Transaction]
     outcomes: Mapping[TxnID, Outcome | None]
@@ -291,7 +296,7 @@ class _Known:
 
 
 def _still(database: Database, kind: _Kind, suspects: Mapping[_Key, Hanging]) -> set[_Key]:
-    """Which of the suspects the participants hold even now."""
+    """The keys of those suspects that the participants still hold."""
     if not suspects:
         return set()
     holders, tc_ids, sequences = zip(*suspects, strict=True)

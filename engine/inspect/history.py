@@ -1,11 +1,12 @@
-"""Where the positions of a partition stood, and who held them there.
+"""Where the positions of a partition were in the past, and which transaction held them there.
 
 The aborted-transaction index keeps every transaction that ended, with its first offset, its marker
-and the stable position that its end left behind. So the stable position when an offset was the
-last one is known exactly, from one row: the first transaction to end after it was open then if it
-had begun, and what was open beside it is what the row's last_stable_offset tells. A moment is an
-offset, by the publish times. That holds for as long as the log is kept; for what was before its
-start the workers' samples stand in, and say so.
+and the stable position that its end left behind. So one row of it tells exactly what the stable
+position was when a given offset was the last one. It is the row of the first transaction that ended
+after that offset: that transaction was open then, if it had begun, and the lowest of all others
+that were open is the row's last_stable_offset. A moment is turned into an offset by the publish
+times. All this holds as long as the log is kept. For the time before its start there are only the
+workers' samples, which are marked as not exact.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 
-#: Points of one answer, of which half are ends of transactions and half samples.
+#: How many points one answer has at most: half are ends of transactions, half samples.
 MAX_POINTS = 1000
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a partition stood. When not ``exact`` it is the last sample before the moment.
+    """The positions of a partition at a moment.
 
-    ``holder`` had the stable position then; ``ended`` has just ended, and moved it if it held it.
+    Attributes:
+        exact: False when this is the last sample before the moment.
+        holder: the transaction that held the stable position, if any.
+        ended: the transaction that ended at this moment; if it held the position, that moved.
     """
 
     at: datetime | None
@@ -43,8 +47,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The positions over a while, in order: exact at its ends and at the ends of transactions (the
-    last of each part of the log, when there are many), sampled in between."""
+    """The positions over a while, in order. They are exact at its beginning and end and at the ends
+    of transactions; when there are many, only at the last one in each part of the log. In between
+    there are samples."""
 
     since: datetime
     until: datetime
@@ -68,7 +73,7 @@ def stable_at(offset: int, next_ended: Row | None, first_ongoing: int | None) ->
 
 
 def at_offset(reading: Reading, partition: PartitionName, offset: int) -> Position:
-    """Where a partition stood when an offset was its last.
+    """The positions of a partition when an offset was its last one.
 
     Raises:
         MessageNotFound: below the log's start, or beyond its end.
@@ -83,13 +88,13 @@ def at_offset(reading: Reading, partition: PartitionName, offset: int) -> Positi
                 f"{partition} has offsets {start} to {view.last_offset}, not {offset}."
             )
         entry = view.one("entry_at", offset=offset)
-        # A batch comes as a whole, so its last offset is the one that was the last.
+        # A batch is appended as a whole, so it was its last offset that was the last of the log.
         last = entry.last_offset if entry else offset
         return _exact(view, last, entry.publish_time if entry else None)
 
 
 def at_moment(reading: Reading, partition: PartitionName, at: datetime) -> Position:
-    """Where a partition stood at a moment; before anything that is known, an empty log.
+    """The positions of a partition at a moment; those of an empty log before anything is known.
 
     Raises:
         PartitionUnavailable: recovering, or its broker cannot be reached.
@@ -107,7 +112,11 @@ def between(
     back: timedelta,
     limit: int,
 ) -> Span:
-    """The positions over a while; at most about ``limit`` points, whatever has happened in it.
+    """The positions over a while, in about ``limit`` points at most.
+
+    Args:
+        since: the beginning; None for ``back`` before the end.
+        until: the end; None for now.
 
     Raises:
         InvalidRequest: it ends before it begins.
@@ -141,7 +150,7 @@ def open_before(
     reading: Reading, partition: PartitionName, start: int, end: int
 ) -> dict[TxnID, int]:
     """The transactions that were open when ``start`` was appended, with their first offsets, as far
-    as they matter up to ``end``: those that end there, and of those that do not the first one.
+    as they matter to readers up to ``end``: all that ended by then, and of the others the first.
 
     Raises:
         PartitionUnavailable: recovering, or its broker cannot be reached.
@@ -174,7 +183,7 @@ def _exact(view: View, last: int, at: datetime | None) -> Position:
     stable = stable_at(last, row, view.head.first_ongoing_offset)
     holder = None
     if stable < last:
-        # Who holds the position is whose message comes next; retention may have dropped that.
+        # The holder is the transaction of the next message; retention may have dropped that.
         entry = view.one("entry_at", offset=stable + 1)
         if entry is not None and entry.first_offset == stable + 1 and entry.tc_id is not None:
             holder = TxnID(entry.tc_id, entry.sequence)

@@ -1,7 +1,7 @@
-"""What transactions hold, and what ending many of them at once would move.
+"""What transactions hold, and what ending many of them at once would change.
 
-One statement for each database, whatever the number of transactions: a list shows it of a whole
-page, a bulk abort of all it takes.
+Each database is asked once, whatever the number of transactions: a list shows this for a whole
+page, a bulk abort for all of its transactions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Row
 
-#: Memberships that one question follows to their brokers.
+#: How many participating partitions one question looks up on their brokers.
 _MEMBERS = 20_000
 
 
@@ -25,9 +25,9 @@ class Holding:
     """What a transaction takes part in, and holds.
 
     Attributes:
-        messages, acks: None while a broker that knows them cannot be asked.
-        holds_back: offsets that are hidden from readers behind it, where it is the first of those
-            that hold the stable position.
+        messages, acks: None when a broker that knows them cannot be asked.
+        holds_back: how many offsets are hidden from readers in the partitions in which this is the
+            transaction that holds the stable position.
     """
 
     partitions: int
@@ -39,8 +39,8 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEffect:
-    """What ending several transactions would do in a partition. ``hidden``: offsets that are hidden
-    from readers there now, whoever's."""
+    """What ending several transactions would do in a partition. ``hidden``: how many offsets are
+    hidden from readers there now, by whatever transaction."""
 
     partition: PartitionName
     transactions: int
@@ -51,13 +51,19 @@ class PartitionEffect:
 
     @property
     def offsets_freed(self) -> int:
+        """By how many offsets the stable position would move."""
         return self.stable_position_after - self.stable_position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointEffect:
-    """What ending several transactions at once would do. ``complete``: all of them have been looked
-    at everywhere; ``unavailable`` names the brokers that did not answer, and why."""
+    """What ending several transactions at once would do.
+
+    Attributes:
+        acks: how many acknowledged messages they hold.
+        complete: False when not all participants could be looked at.
+        unavailable: brokers that did not answer, and why.
+    """
 
     partitions: tuple[PartitionEffect, ...]
     acks: int
@@ -72,6 +78,7 @@ class JointEffect:
 
     @property
     def messages(self) -> int:
+        """How many messages they have written."""
         return sum(each.messages for each in self.partitions)
 
 
@@ -125,7 +132,7 @@ def holdings(
 
 
 def joint_effect(reading: Reading, database: Database, txn_ids: Iterable[TxnID]) -> JointEffect:
-    """What aborting all of these transactions would do to the partitions they write to, and how
+    """What aborting some transactions would do to the partitions that they have written to, and how
     many acknowledged messages it would give back.
 
     Raises:
@@ -147,7 +154,7 @@ def joint_effect(reading: Reading, database: Database, txn_ids: Iterable[TxnID])
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What brokers say: of partitions by one statement, of subscriptions by another."""
+    """The rows of brokers: of the partitions, and of the subscriptions."""
 
     spans: list[Row]
     acks: list[Row]
@@ -161,7 +168,7 @@ def _held(
     members: Sequence[Row],
     ack_brokers: Sequence[Row],
 ) -> _Held:
-    """Ask each broker that takes part, once."""
+    """Ask each participating broker once; ``spans``: the statement about its partitions."""
     by_broker: dict[str, list[Row]] = {row.broker: [] for row in ack_brokers}
     for row in members:
         by_broker.setdefault(row.broker, []).append(row)

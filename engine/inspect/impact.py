@@ -23,9 +23,10 @@ from engine.postgres.database import Database, Params, Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImpact:
-    """What an end would do in a partition, in the log as it stands (its marker comes after).
+    """What an end would do in a partition, in the log as it is now (the marker comes after it).
 
-    When not ``exact``, at least ``messages_visible`` messages become readable: a count is bounded.
+    When not ``exact``, at least ``messages_visible`` messages become readable, because the count is
+    bounded.
     """
 
     partition: PartitionName
@@ -42,6 +43,9 @@ class PartitionImpact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionImpact:
+    """What an end would do to a subscription: how many acknowledged messages would be deleted for
+    good, and how many given back."""
+
     subscription: SubscriptionName
     acks_final: int
     acks_given_back: int
@@ -49,9 +53,12 @@ class SubscriptionImpact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What an end would do, now; nothing has been changed. ``at``: when it will happen by itself,
-    for an expiry. ``unavailable``: what is wrong with the brokers that do not answer, by name; what
-    it would do on them is not in it."""
+    """What an end would do if it happened now. Nothing has been changed.
+
+    Attributes:
+        at: for an expiry, when it will happen by itself.
+        unavailable: brokers that did not answer, and why; what the end would do there is missing.
+    """
 
     txn_id: TxnID
     action: TxnAction
@@ -64,9 +71,9 @@ class Impact:
 def impact(
     reading: Reading, coordinators: Database, transaction: Transaction, action: TxnAction
 ) -> Impact:
-    """What ending a transaction would do to every participant. Participants that have carried it
-    out already stay as they are; one whose topic has been deleted is left out. A commit gives back
-    what a call over several brokers claimed that is not confirmed (docs/decisions/0022).
+    """What ending a transaction would do to every participant. Nothing changes at participants that
+    have carried out the end already; those whose topic has been deleted are left out. A commit also
+    gives back what unconfirmed calls over several brokers have claimed (docs/decisions/0022).
 
     Raises:
         InvalidTxnStatus: it has been ended the opposite way.
@@ -80,8 +87,8 @@ def impacts(
     transaction: Transaction,
     actions: Collection[TxnAction],
 ) -> dict[TxnAction, Impact]:
-    """As :func:`impact`, of several actions by the same look: each broker that takes part is asked
-    three times, however many partitions and subscriptions it has.
+    """As :func:`impact`, for several actions at once. Each broker is asked three times, however
+    many partitions and subscriptions take part there.
 
     Raises:
         As :func:`impact`.
@@ -101,7 +108,7 @@ def impacts(
             continue
         parts |= found
         acks += held
-    # Asked last: a call that is confirmed by now had claimed what it names before.
+    # Asked last: a call that is confirmed by now had claimed everything before.
     confirmed = frozenset[int]()
     if TxnAction.COMMIT in actions and any(one.row.calls for one in acks):
         with coordinators.session() as session:
@@ -124,10 +131,10 @@ def impacts(
 
 
 def expiry(reading: Reading, coordinators: Database, transaction: Transaction) -> Impact:
-    """What happens at the transaction's deadline, if it is still open then.
+    """What will happen at the transaction's deadline, if it is still open then.
 
     Raises:
-        InvalidTxnStatus: it is not OPEN: it does not expire any more.
+        InvalidTxnStatus: it is not OPEN, so it does not expire.
     """
     if transaction.status is not TxnStatus.OPEN:
         raise InvalidTxnStatus(
@@ -140,7 +147,8 @@ def expiry(reading: Reading, coordinators: Database, transaction: Transaction) -
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """What of a transaction is on one broker."""
+    """The participants of a transaction on one broker: its partitions, and whether there are
+    subscriptions."""
 
     broker: str
     parts: list[PartitionParticipant]
@@ -149,7 +157,8 @@ class _Members:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a transaction holds in PENDING_ACK, of one subscription, partition and kind."""
+    """What a transaction holds in PENDING_ACK: a row of ``acks_of_txn``, and which of its offsets
+    are messages."""
 
     row: Row
     messages: Ranges
@@ -181,7 +190,7 @@ def _on_broker(
         asked: list[tuple[str, Params]] = [("acks_of_txn", key)] if members.acknowledges else []
         for view in views:
             here: Params = {"partition_id": view.partition_id}
-            # Two are enough whatever their number: the transaction may be one of them.
+            # The first two ongoing ones are enough: one of them is not this transaction.
             asked += [
                 ("ongoing", {**here, "above": -1, "limit": 2}),
                 ("ongoing_of_txn", {**here, **key}),
@@ -220,8 +229,8 @@ def _on_broker(
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """How a transaction stands in a partition: what it has written there and not ended, and who
-    comes after it, or before."""
+    """A transaction in one partition: ``mine``, what it has open there, if anything, and ``other``,
+    the first of the other ongoing transactions."""
 
     view: View
     mine: Row | None
@@ -229,19 +238,20 @@ class _Standing:
 
     @property
     def is_in_the_way(self) -> bool:
-        """Ongoing transactions hold the stable position here; they do not in a sidecar."""
+        """Whether ongoing transactions hold the stable position here; in a sidecar-buffered
+        partition they do not."""
         return self.view.head.first_ongoing_offset is not None
 
     @property
     def after(self) -> int:
-        """The stable position once the transaction has ended, in the log as it stands."""
+        """The stable position once the transaction has ended, in the log as it is now."""
         if self.mine is None or not self.is_in_the_way:
             return self.view.stable_position
         return int(self.other.first_offset) - 1 if self.other else self.view.last_offset
 
     def ended(self, action: TxnAction, count: Count | None) -> PartitionImpact:
-        """What ending it does here; ``count``: what becomes readable of the log, when any of it
-        does."""
+        """What ending the transaction does here. ``count``: how much of the log becomes readable,
+        None when the stable position stays where it is."""
         view, mine = self.view, self.mine
         next_blocker = txn_of(self.other) if self.other and self.is_in_the_way else None
         if mine is None:
@@ -304,7 +314,8 @@ def _unconfirmed(row: Row, txn_id: TxnID, confirmed: Collection[int]) -> Ranges:
 
 
 def _is_ranged(row: Row) -> bool:
-    """A cumulative claim covers markers and aborted messages too, which nobody gets."""
+    """Whether a row's offsets may include markers and aborted messages: those of a cumulative claim
+    may."""
     return row.ack_type == AckType.CUMULATIVE and row.ranges.first is not None
 
 

@@ -1,4 +1,4 @@
-"""The questions of operators as one object; each is answered in a module of its own."""
+"""The questions of operators as one object. Each question is answered in a module of its own."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class Inspector:
     def blockers(
         self, partition: PartitionName, limit: int = 50, *, above: int = -1
     ) -> tuple[Blocker, ...]:
-        """The stack under the stable position, in the order in which they hold it; those that begin
-        above an offset.
+        """The ongoing transactions that begin above an offset, in the order in which they hold the
+        stable position.
 
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable, CoordinatorUnavailable.
@@ -99,10 +99,10 @@ class Inspector:
     def impacts(
         self, transaction: Transaction, actions: Collection[TxnAction]
     ) -> dict[TxnAction, Impact]:
-        """As :meth:`impact`, of several actions, by one look at each participant.
+        """As :meth:`impact`, for several actions at once.
 
         Raises:
-            InvalidTxnStatus: it has been ended otherwise than by one of them.
+            InvalidTxnStatus: it has been ended the opposite way of one of them.
         """
         return impact.impacts(self._reading, self._database, transaction, actions)
 
@@ -116,7 +116,7 @@ class Inspector:
         return impact.expiry(self._reading, self._database, self._coordinator.get(txn_id))
 
     def position_at_offset(self, partition: PartitionName, offset: int) -> Position:
-        """Where a partition stood when an offset was its last, and who held it there.
+        """The positions of a partition when an offset was its last one, and who held them there.
 
         Raises:
             MessageNotFound: below the log's start, or beyond its end.
@@ -125,7 +125,7 @@ class Inspector:
         return history.at_offset(self._reading, partition, offset)
 
     def position_at(self, partition: PartitionName, at: datetime) -> Position:
-        """Where a partition stood at a moment, and who held it there.
+        """The positions of a partition at a moment, and who held them there.
 
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
@@ -133,8 +133,8 @@ class Inspector:
         return history.at_moment(self._reading, partition, at)
 
     def open_before(self, partition: PartitionName, start: int, end: int) -> dict[TxnID, int]:
-        """Transactions that were open when an offset was appended, with their first offsets, as far
-        as they matter to readers until another was.
+        """Transactions that were open when the offset ``start`` was appended, with their first
+        offsets, as far as they matter to readers up to the offset ``end``.
 
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
@@ -150,8 +150,8 @@ class Inspector:
         back: timedelta = history.HOUR,
         limit: int = 500,
     ) -> Span:
-        """Where a partition stood over a while: from ``since``, or so far ``back``, until
-        ``until``, or now.
+        """The positions of a partition over a while: until ``until`` or now, from ``since`` or
+        ``back`` before that.
 
         Raises:
             InvalidRequest: the range is empty.
@@ -170,10 +170,10 @@ class Inspector:
         subscription: SubscriptionName | None = None,
     ) -> Explanation:
         """Why a reader gets the message at an offset, or does not; with a subscription, also why
-        its consumers are given it, or not.
+        its consumers get it or not.
 
         Raises:
-            InvalidRequest: no such offset can be, or the subscription is another topic's.
+            InvalidRequest: an impossible offset, or the subscription is another topic's.
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
             CoordinatorUnavailable: a transaction cannot be looked up.
         """
@@ -187,12 +187,12 @@ class Inspector:
         limit: int = 50,
         cursor: str | None = None,
     ) -> HangingPage:
-        """What hangs: a cross-check of coordinators, buffers and pending acks, each finding with
-        its remedy. A page may be short, even empty, and have a cursor.
+        """Transactions that hang, each with a remedy: a cross-check of coordinators, buffers and
+        pending acks. A page may be short, even empty, and still have a cursor.
 
         Raises:
             InvalidRequest: the cursor is not one that this list has given.
-            CoordinatorUnavailable: without the coordinators nothing can be told.
+            CoordinatorUnavailable: the check needs the coordinators.
         """
         check = CrossCheck(self._reading, self._coordinator, self._database, patience)
         return check.page(limit=limit, cursor=cursor)
@@ -206,7 +206,7 @@ class Inspector:
         return participants.atomicity(self._reading, self._coordinator.get(txn_id))
 
     def partitions_of(self, message_id: MessageID) -> list[PartitionName]:
-        """Where a message of that id can stand: one partition on each broker at most, because a
+        """The partitions that a message of that id can be in: at most one on each broker, because a
         message id names no topic. Brokers that do not answer are left out."""
         rows, _ = self._reading.on_each(
             "partitions_of_ledger", ledger_id=message_id.ledger_id, number=message_id.partition
@@ -239,7 +239,7 @@ class Inspector:
     def coordinator_invariants(
         self, tc_id: int, *, position: int = 0, budget: int = BUDGET
     ) -> Report:
-        """As :meth:`invariants`, of a coordinator and its transactions beside all brokers.
+        """As :meth:`invariants`, of a coordinator and its transactions, compared with all brokers.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -247,8 +247,8 @@ class Inspector:
         return self._invariants.of_coordinator(tc_id, position=position, budget=budget)
 
     def id_invariants(self, tc_id: int, *, position: int = 0) -> Report:
-        """As :meth:`coordinator_invariants`, of the ids that a coordinator has issued alone: each
-        can be answered for.
+        """As :meth:`coordinator_invariants`, but only that there is an answer for every id that a
+        coordinator has issued.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -256,11 +256,11 @@ class Inspector:
         return self._invariants.of_ids(tc_id, position=position)
 
     def check_invariants(self, *, seconds: float = math.inf) -> int:
-        """One bounded step over everything, from where the last one stopped; the workers call
-        this every few seconds.
+        """One bounded step of the continuous checks, from where the last one stopped; the workers
+        call this every few seconds.
 
         Args:
-            seconds: after so long the step begins nothing more, and the next one goes on there.
+            seconds: after so long the step begins nothing more; the next one goes on.
 
         Returns:
             How many checks found counter-examples.
@@ -270,7 +270,7 @@ class Inspector:
     def invariant_state(
         self, *, broken: bool = False, limit: int = 50, cursor: str | None = None
     ) -> InvariantState:
-        """What the steps have found so far, or only what is broken.
+        """What the continuous checks have found so far; with ``broken`` only what is broken.
 
         Raises:
             InvalidRequest: the cursor is not one that this list has given.
@@ -278,7 +278,7 @@ class Inspector:
         return self._invariants.state(broken=broken, limit=limit, cursor=cursor)
 
     def recent_ends(self, seconds: int, limit: int = signs.ENDS) -> RecentEnds:
-        """How the newest transactions to end within so many seconds have ended.
+        """How the newest ``limit`` transactions that ended within the last ``seconds`` have ended.
 
         Raises:
             CoordinatorUnavailable: the database cannot be reached.
@@ -286,7 +286,7 @@ class Inspector:
         return signs.recent_ends(self._database, seconds=seconds, limit=limit)
 
     def recovering(self) -> dict[int, int]:
-        """The coordinators in recovery, and for how many milliseconds.
+        """The coordinators in recovery, with the milliseconds since it began.
 
         Raises:
             CoordinatorUnavailable: the database cannot be reached.
@@ -298,8 +298,8 @@ class Inspector:
         return signs.late_snapshots(self._reading, limit)
 
     def standing(self, *, one_by_one: bool = False) -> Standing:
-        """How everything stands now, in a few figures; a database that does not answer is told as
-        such. ``one_by_one`` also tells each partition and subscription."""
+        """The state of everything now, in a few figures; databases that do not answer are named.
+        With ``one_by_one`` also figures of each partition and subscription."""
         return standing(
             self._database,
             tuple(self._reading.brokers),
@@ -308,7 +308,8 @@ class Inspector:
         )
 
     def rehearse(self, partition: PartitionName) -> Rehearsal:
-        """What recovery would read if the database restarted now, and how long it would take.
+        """What recovery of a partition would read if its database restarted now, and how long it
+        would take.
 
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
@@ -316,9 +317,8 @@ class Inspector:
         return rehearse(self._reading, partition)
 
     def transaction(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
-        """A transaction with what its brokers know of it while it has not ended there.
-
-        Offsets and counts stay None where a broker cannot be reached.
+        """A transaction, with what brokers know of it where it has not ended yet: offsets and
+        counts. These are None where a broker cannot be reached.
 
         Raises:
             TransactionNotFound: there is none, or it is not ``owner``'s.
@@ -326,5 +326,5 @@ class Inspector:
         return self.beside_brokers(self._coordinator.get(txn_id, owner=owner))
 
     def beside_brokers(self, transaction: Transaction) -> Transaction:
-        """A transaction that has just been read, as :meth:`transaction` answers it."""
+        """A transaction that has just been read, completed as :meth:`transaction` answers it."""
         return with_acks(self._reading, with_spans(self._reading, self._log, transaction))

@@ -1,9 +1,9 @@
 """The invariants of semantics §8, checked continuously.
 
-A step looks at a bounded number of rows and remembers where it stopped, in the coordinators'
-database: nothing else is written. What is looked at is never locked. Each check of a partition is
-of one snapshot of its broker, so load cannot break it; the order of reading makes up for what no
-snapshot spans (:mod:`engine.inspect.coordinator_checks`).
+A step looks at a bounded number of rows and stores in the coordinators' database where it stopped
+and what it found. It writes nothing else, and locks nothing. Each check of a partition reads one
+snapshot of its broker, so traffic cannot make it fail. For what no snapshot spans, the order of
+reading makes sure of the same (:mod:`engine.inspect.coordinator_checks`).
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
 
-#: Entries, steps or transactions that one step looks at, of one subject.
+#: How many entries, log steps or transactions one step looks at, of one subject.
 BUDGET = 5000
-#: Partitions of a broker, and coordinators, that one round takes.
+#: How many partitions of a broker, and how many coordinators, one round takes.
 _PARTITIONS = 20
 _COORDINATORS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCheck:
-    """What is known of one invariant about one subject: the counter-examples of the last whole
-    pass and of the pass under way; ``completed_at`` None until a first pass is whole."""
+    """What is known of one invariant about one subject: counter-examples from the last complete
+    pass and from the pass under way. ``completed_at``: None until a first pass is complete."""
 
     invariant: int
     name: str
@@ -63,8 +63,8 @@ class KnownCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantState:
-    """What is known of all invariants: how many checks there are, how many are broken, and when the
-    one that was looked at longest ago, and the last one, were."""
+    """What is known of all invariants: how many checks there are, how many of them are broken, when
+    the oldest and the newest were made, and a page of them."""
 
     checks: int
     broken: int
@@ -75,7 +75,8 @@ class InvariantState:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One step's checks of one subject; ``position`` None when all of it has been looked at."""
+    """The checks of one step on one subject. ``position``: where to go on, None when all of it has
+    been looked at."""
 
     checks: tuple[Check, ...]
     position: int | None
@@ -91,7 +92,7 @@ class Invariants:
     def of_partition(
         self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET
     ) -> Report:
-        """Check a partition and its subscriptions, its log from an offset on.
+        """Check a partition with its subscriptions; its log from the offset ``position`` on.
 
         Raises:
             TopicNotFound, PartitionNotFound: there is no such partition.
@@ -107,8 +108,8 @@ class Invariants:
     def of_index(
         self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET
     ) -> Report:
-        """As :meth:`of_partition`, of the log and its index alone: neither subscriptions nor what
-        recovery would make of it.
+        """As :meth:`of_partition`, but only the log and its index: without subscriptions, and
+        without rebuilding the state.
 
         Raises:
             As :meth:`of_partition`.
@@ -121,8 +122,9 @@ class Invariants:
     def of_coordinator(
         self, tc_id: int, *, position: int = 0, budget: int = BUDGET, marks: Marks | None = None
     ) -> Report:
-        """Check a coordinator beside all brokers, its transactions from a sequence on. ``marks``:
-        what the brokers know, if they have been asked.
+        """Check a coordinator against all brokers; its transactions from the sequence ``position``
+        on.
+        ``marks``: the brokers' low water marks, if they have been asked already.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -134,7 +136,7 @@ class Invariants:
         return Report((check_marks(marks, self._database, tc_id), *checks), resume)
 
     def of_ids(self, tc_id: int, *, position: int = 0) -> Report:
-        """Check that every id of a coordinator can be answered for, from a sequence on.
+        """Check that there is an answer for every id of a coordinator, from a sequence on.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -144,12 +146,12 @@ class Invariants:
 
     def step(self, coordinators: int, *, seconds: float = math.inf) -> int:
         """One round: the next coordinators, and the next partitions of each broker, from where the
-        last round stopped. A broker that cannot be reached is left out; so are, this time, the
-        partitions behind one that cannot be looked at.
+        last round stopped. A broker that cannot be reached is left out. When a partition cannot be
+        checked, those after it wait for the next round.
 
         Args:
-            seconds: after so long nothing more is begun, but one coordinator and one partition of
-                each broker; the next round goes on there.
+            seconds: after so long nothing more is begun, but at least one coordinator and one
+                partition of each broker are checked. The next round goes on.
 
         Returns:
             How many checks found counter-examples.
@@ -160,8 +162,8 @@ class Invariants:
             try:
                 broken += self._round(database, share)
             except EngineError:
-                continue  # It is named by readiness, and by the checks that wanted to ask it.
-            except Exception:  # A damage that no check expects.
+                continue  # Readiness names it, and so do the checks that needed it.
+            except Exception:  # Damage that no check expects.
                 logger.exception("invariants not checked", broker=database.name)
         with self._database.session() as session:
             session.run("forget_checks")
@@ -222,9 +224,9 @@ class Invariants:
             try:
                 report = self.of_partition(partition, position=position)
             except (PartitionNotFound, TopicNotFound):
-                continue  # It has been deleted meanwhile.
+                continue  # It has just been deleted.
             except Exception:
-                self._stop(subject, place)  # the next round goes on behind it
+                self._stop(subject, place)  # the next round goes on after it
                 raise
             broken += self._keep(report, begins=position == 0)
             if time.monotonic() >= until:
@@ -234,7 +236,7 @@ class Invariants:
         return broken
 
     def _stop(self, subject: str, place: int) -> None:
-        """Remember where a round stopped."""
+        """Store where a round stopped."""
         with self._database.session() as session:
             stop = Check(invariant=0, name="round", subject=subject, position=place)
             _write(session, stop, begins=True)
@@ -253,7 +255,7 @@ class Invariants:
 
 
 def _write(session: Session, check: Check, *, begins: bool) -> None:
-    """Note a step; ``begins``: it is the first of a pass."""
+    """Store a check of a step. ``begins``: this is the first step of a pass."""
     session.run(
         "write_check",
         name=check.name,

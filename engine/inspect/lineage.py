@@ -1,10 +1,10 @@
-"""What a transaction consumed and what it produced, and whose messages those were.
+"""What a transaction consumed and what it produced, and which other transactions are involved.
 
-Consume-transform-produce leaves both in one transaction: the messages that it acknowledged and
-those that it wrote. Of the first the pending-ack log tells which they were, until it is trimmed
-behind the mark-delete position; the coordinator remembers how many for longer. A transaction that
-wrote what this one acknowledged stands before it; one that acknowledged what this one wrote stands
-after it.
+In consume-transform-produce one transaction has both: the messages that it acknowledged and those
+that it wrote. Which messages it acknowledged is in the pending-ack log, until that is trimmed
+behind the mark-delete position; how many there were the coordinator knows for longer. Transactions
+that wrote what this one acknowledged come before it; those that acknowledged what this one wrote
+come after it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, outcome_of
 from engine.postgres.database import Row, Session
 
-#: Inputs and outputs that are followed, entries and log steps looked at for each, and transactions
-#: named on each side.
+#: How many inputs and outputs are followed, how many entries or log steps are looked at for each,
+#: and how many transactions are named for each.
 FOLLOWED, NEAR, NAMED = 20, 500, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Messages of one partition that a subscription had acknowledged in the transaction, and the
-    transactions that wrote them."""
+    """Messages of one partition that were acknowledged in the transaction for a subscription, and
+    the transactions that wrote them."""
 
     subscription: SubscriptionName
     partition: PartitionName
@@ -62,8 +62,13 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """``forgotten``: subscriptions that acknowledged messages, which ones nothing tells any more.
-    ``unavailable``: brokers that did not answer, and why."""
+    """The inputs and outputs of a transaction.
+
+    Attributes:
+        forgotten: subscriptions for which messages were acknowledged, but no record tells any more
+            which ones.
+        unavailable: brokers that did not answer, and why.
+    """
 
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
@@ -73,8 +78,8 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Which offsets of which partition a transaction acknowledged for a subscription, as far as
-    the pending-ack logs tell; ``cut``: a log had more steps of it than were read."""
+    """The offsets that a transaction acknowledged, by subscription and partition, as far as the
+    pending-ack logs tell. ``cut``: a log has more steps of the transaction than were read."""
 
     ranges: Mapping[tuple[SubscriptionName, PartitionName], Ranges]
     unavailable: Mapping[str, str]
@@ -82,7 +87,7 @@ class Acknowledged:
 
 
 def acknowledged(reading: Reading, transaction: Transaction) -> Acknowledged:
-    """What a transaction acknowledged, one question to each broker."""
+    """What a transaction acknowledged; each broker is asked once."""
     ranges: dict[tuple[SubscriptionName, PartitionName], Ranges] = {}
     unavailable: dict[str, str] = {}
     cut = False
@@ -100,10 +105,12 @@ def acknowledged(reading: Reading, transaction: Transaction) -> Acknowledged:
 
 
 def lineage(reading: Reading, transaction: Transaction) -> Lineage:
-    """Follow a transaction one step back and one step on; one exchange with each broker for each.
+    """Follow a transaction one step back and one step forward; each broker is asked once for each
+    direction.
 
     Args:
-        transaction: with its participants and what brokers know of its open ones.
+        transaction: with its participants, completed with what brokers know
+            (:meth:`engine.inspect.inspector.Inspector.transaction`).
     """
     unavailable: dict[str, str] = {}
     inputs: list[Input] = []
@@ -152,8 +159,9 @@ def _steps(session: Session, transaction: Transaction, broker: str) -> list[Row]
 def _claimed(
     steps: list[Row], transaction: Transaction
 ) -> list[tuple[tuple[SubscriptionName, PartitionName, int], Ranges]]:
-    """What the steps acknowledged, by subscription and partition (with its id): without what was
-    given back of calls that did not count, but with what the transaction's own abort gave back."""
+    """What steps of the log acknowledged, by subscription, partition and the partition's id. What
+    was given back by refused calls does not count; what the transaction's own abort gave back
+    does."""
     committed = outcome_of(transaction.status) is Outcome.COMMITTED
     claimed: dict[tuple[SubscriptionName, PartitionName, int], Ranges] = {}
     for row in steps:
@@ -196,8 +204,8 @@ def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Inp
 def _outputs(
     reading: Reading, txn_id: TxnID, broker: str, parts: list[PartitionParticipant]
 ) -> list[Output]:
-    # What has not committed is taken by nobody; in a sidecar log it has offsets that are others' in
-    # the partition.
+    # Nobody can have acknowledged what has not committed. And in a sidecar log it has offsets that
+    # other messages have in the partition.
     committed = [part for part in parts if part.state is ParticipantState.COMMITTED]
     there = reading.those_there(committed)
     written = [part for part in there if part.first_offset is not None and part.messages]

@@ -1,4 +1,5 @@
-"""Lists as one object: many things at once, one question to each broker, however many there are."""
+"""The lists of operators as one object. A list asks each broker once, however many things it
+has."""
 
 from __future__ import annotations
 
@@ -17,24 +18,27 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 
 
 class Lists:
-    """A broker that does not answer is named beside what the others say; it fails nothing."""
+    """Lists of topics, partitions, subscriptions and snapshots. When a broker does not answer, it
+    is named, and the list has what the others answer."""
 
     def __init__(self, reading: Reading, catalog: Topics) -> None:
         self._reading = reading
         self._topics = catalog
 
     def topics(self, wanted: Sequence[Topic]) -> tuple[TopicSummary, ...]:
-        """Topics in a few figures each, with the partition of each that hides most."""
+        """A few figures of each topic, with its partition that hides the most offsets."""
         return topics.summaries(self._reading, wanted)
 
     def partitions(
         self, topic: Topic, lower: int, upper: int
     ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
-        """Some partitions of a topic, by number, and why others of them cannot be read."""
+        """The partitions of a topic with numbers from ``lower`` to ``upper - 1``, and why some of
+        them cannot be read."""
         return topics.partitions(self._reading, topic, lower, upper)
 
     def readers(self, topic: Topic, numbers: Sequence[int]) -> dict[int, Readers]:
-        """Who reads in some partitions of a topic; brokers that do not answer are left out."""
+        """How many subscriptions read in some partitions of a topic; those of brokers that do not
+        answer are left out."""
         return topics.readers(self._reading, topic, numbers)
 
     def subscriptions(
@@ -60,7 +64,8 @@ class Lists:
     def subscription(
         self, name: SubscriptionName, numbers: range, *, limit: int = 200
     ) -> SubscriptionView:
-        """One in some partitions of its topic, and at most ``limit`` of what transactions hold.
+        """A subscription in some partitions of its topic, and at most ``limit`` of what
+        transactions hold of it.
 
         Raises:
             TopicNotFound: there is none.

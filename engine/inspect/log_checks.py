@@ -87,7 +87,8 @@ def wrong_heads(rows: list[Row]) -> list[Row]:
 
 
 def check_rebuild(view: View, budget: int, *, name: str = "snapshot_and_log") -> Check:
-    """Snapshot + log = live state: rebuild it in memory as recovery would, and compare."""
+    """Check that snapshot + log = live state: rebuild the state in memory, as recovery would, and
+    compare."""
     snapshot, row = newest_good(view.all("snapshots"), view.partition)
     subject = str(PartitionName(view.partition.topic, view.partition.number))
     distance = view.one("log_window", from_offset=snapshot.position + 1, limit=budget)
@@ -108,8 +109,9 @@ def check_rebuild(view: View, budget: int, *, name: str = "snapshot_and_log") ->
 
 
 def _mended(view: View, state: BufferState) -> BufferState:
-    """Without those whose entries have all been swept or rewritten since the snapshot, their marker
-    too: recovery takes them out next (functions/broker/mend_sidecar.sql)."""
+    """The rebuilt state of a sidecar log without transactions that have no entries left in it,
+    because compaction has taken them and their marker out since the snapshot. Recovery does the
+    same (functions/broker/mend_sidecar.sql)."""
     txns = list(state.ongoing)
     left = view.all("with_entries", **id_lists(txns)) if txns else []
     still = {txn_of(row) for row in left}
@@ -128,7 +130,7 @@ def _differences(view: View, state: BufferState, end: Row) -> Iterator[dict[str,
         "ongoing_txns": len(state.ongoing),
         "aborted_txns": state.aborted_txns,
     }
-    if not view.partition.is_sidecar:  # there compaction takes entries out and leaves the totals
+    if not view.partition.is_sidecar:  # compaction takes entries out and leaves the totals
         expected |= {"segment_entries": state.segment_entries, "segment_bytes": state.segment_bytes}
     for field, rebuilt_value in expected.items():
         live = getattr(head, field)

@@ -1,8 +1,10 @@
-"""The atomicity of transactions: what each participant says, beside what the coordinator recorded.
+"""The atomicity of transactions: what each participant says, compared with what the coordinator
+recorded.
 
-The coordinator is read first and the participants after it, so that what it recorded as carried out
-must be there; only what has not been recorded yet may be either way. Whether the topic or the
-subscription of one that disagrees has been deleted meanwhile is asked last.
+The coordinator is read first and the participants after it. So what the coordinator recorded as
+carried out must be there; only what has not been recorded yet may be either way. Last comes the
+question whether the topic or the subscription of a participant that disagrees has been deleted
+meanwhile.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _Part = PartitionParticipant | SubscriptionParticipant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantAudit:
-    """One participant's part: what its coordinator recorded (None: it does not list it), what it
-    says itself, and how the two do not agree."""
+    """One participant of a transaction: what the coordinator recorded of it (None: it is not listed
+    there), what it says itself, and how the two disagree."""
 
     txn_id: TxnID
     broker: str
@@ -48,13 +50,14 @@ class ParticipantAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Atomicity:
-    """A transaction and all its participants; ``agreed`` None while one could not be asked."""
+    """A transaction and all its participants."""
 
     transaction: Transaction
     participants: tuple[ParticipantAudit, ...]
 
     @property
     def agreed(self) -> bool | None:
+        """Whether all participants agree; None when none disagrees but one could not be asked."""
         if any(part.discords for part in self.participants):
             return False
         if any(part.says is Says.UNAVAILABLE for part in self.participants):
@@ -63,7 +66,8 @@ class Atomicity:
 
 
 def atomicity(reading: Reading, transaction: Transaction) -> Atomicity:
-    """Ask every participant of a transaction, and every broker whether it holds more of it."""
+    """Ask every participant of a transaction, and every broker whether it holds anything of the
+    transaction that is not listed."""
     listed = audit(reading, [transaction])
     return Atomicity(
         transaction=transaction, participants=(*listed, *_unlisted(reading, transaction))
@@ -87,7 +91,8 @@ def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[Partici
             found += _ask(reading.brokers.get(broker), parts)
         except EngineError as error:
             found += [(part, _unavailable(txn, part, error.message)) for txn, part in parts]
-    # Deleted by force, a topic's parts are aborted at once; its brokers hear of it later.
+    # When a topic is deleted by force, its parts count as aborted at once; brokers hear of it
+    # later.
     deleted = reading.deleted(
         (_topic_of(part), part.topic_id) for part, said in found if said.discords
     )
@@ -95,7 +100,7 @@ def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[Partici
         (part, _retracted(said, Says.GONE) if part.topic_id in deleted else said)
         for part, said in found
     ]
-    # So are a subscription's, as soon as its home has deleted it; other brokers follow.
+    # The same holds for a subscription, as soon as its home has deleted it; other brokers follow.
     disagreeing = {
         part.subscription
         for part, said in found
@@ -108,7 +113,8 @@ def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[Partici
 def _of_home(
     said: ParticipantAudit, stands: Mapping[SubscriptionName, bool | None]
 ) -> ParticipantAudit:
-    """A subscription's word counts where its home has it still (None: it cannot be asked)."""
+    """What a subscription says counts only if it still exists at its home. ``stands``: whether it
+    does, None when the home cannot be asked."""
     if not said.discords or said.subscription is None:
         return said
     match stands[said.subscription]:
@@ -169,9 +175,10 @@ def _ids(parts: Iterable[tuple[Transaction, _Part]]) -> dict[str, object]:
 
 def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> ParticipantAudit:
     fence = row.fence_aborted
-    # A marker may have gone with retention, and the fence with the low water mark; not both of
-    # what stands above the log's start. Truncation takes messages and marker; in a sidecar-buffered
-    # partition, where the marker stands for the messages, it takes no commit.
+    # Must the partition still know the end? Retention may have dropped the marker, and the low
+    # water mark the fence; but above the log's start one of the two is left. Truncation takes
+    # messages and marker together; in a sidecar-buffered partition, where the marker stands for the
+    # messages, it takes no commit.
     stands = row.last_data is not None or row.buffer == "sidecar"
     kept = bool(part.messages) and part.last_offset is not None and stands
     testimony = Testimony(
@@ -200,8 +207,9 @@ def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> Par
 
 
 def _of_subscription(txn: Transaction, part: SubscriptionParticipant, row: Row) -> ParticipantAudit:
-    # A part of it was aborted with the subscription, which was deleted, everywhere: what has its
-    # name now is another one, also on a broker that had carried the end out before.
+    # The subscription was deleted by force, which aborted the transaction's part in it on all
+    # brokers. What has its name now is another one, also on a broker that had carried out the end
+    # before.
     given_up = any(
         share.state is ParticipantState.ABORTED and share.last_error is not None
         for share in txn.subscriptions
@@ -238,7 +246,8 @@ def _unavailable(txn: Transaction, part: _Part, why: str) -> ParticipantAudit:
 
 
 def _unlisted(reading: Reading, transaction: Transaction) -> list[ParticipantAudit]:
-    """What brokers hold of a transaction that its coordinator does not list."""
+    """The participants that hold something of a transaction and are not listed by its
+    coordinator."""
     txn_id = transaction.txn_id
     key = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
     partitions = {part.partition for part in transaction.partitions}

@@ -1,5 +1,5 @@
-"""Where unfinished transactions stand in the logs: one question to the coordinators, two statements
-to each broker, however many transactions."""
+"""Where unfinished transactions are in the logs. However many they are, the coordinators are asked
+once, and each broker once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.postgres.database import Database, Row
 
 
 class Place(NamedTuple):
-    """An entry of a log, as message ids name it."""
+    """An entry of a log, by the part of a message id that names it."""
 
     ledger_id: int
     entry_id: int
@@ -27,11 +27,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Transactions with their participants; archived and unknown ones are left out.
+    """Transactions with their participants, and where they are in the logs; archived and unknown
+    transactions are left out.
 
-    ``starts``: the first entry that each has open in a partition. ``cumulative``: the last entry
-    that each acknowledges in a subscription by a cumulative acknowledgement that is pending, in the
-    last partition where it does. ``unavailable``: brokers that do not answer, and why.
+    Attributes:
+        starts: the first entry that a transaction has open in a partition.
+        cumulative: the last entry of a pending cumulative acknowledgement, by transaction and
+            subscription; when there are several partitions, of the last of them.
+        unavailable: brokers that did not answer, and why.
     """
 
     transactions: tuple[Transaction, ...]
@@ -101,7 +104,8 @@ def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Place | 
 def _open_parts(
     transactions: Iterable[Transaction],
 ) -> dict[str, list[tuple[TxnID, PartitionParticipant | None]]]:
-    """The partitions in which transactions may be open, by broker; None: acknowledgements there."""
+    """The transactions that may be open on each broker, with the partition; None in its place
+    stands for acknowledgements."""
     found: dict[str, list[tuple[TxnID, PartitionParticipant | None]]] = defaultdict(list)
     for one in transactions:
         for part in one.partitions:

@@ -1,4 +1,4 @@
-"""Reading a partition for a question: everything of one answer from one snapshot of its broker."""
+"""Reading partitions for a question, so that all of one answer is from one snapshot of a broker."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engine.model.transaction import ParticipantState, PartitionParticipant
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row, Session
 
-#: Entries that one question counts at most; an answer that would take more says so.
+#: How many entries one question counts; an answer for which that is not enough is not exact.
 ENTRIES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many messages lie below a bound; when not ``exact`` only the first :data:`ENTRIES`
-    entries have been counted, and there are at least as many."""
+    """How many messages lie below a bound. When not ``exact``, only the first :data:`ENTRIES`
+    entries have been counted, and there are at least so many."""
 
     messages: int
     exact: bool
@@ -45,19 +45,22 @@ class View:
         return self.session.all(name, partition_id=self.partition_id, **params)
 
     def one(self, name: str, /, **params: object) -> Row | None:
+        """The first row of a statement about this partition."""
         return self.session.one(name, partition_id=self.partition_id, **params)
 
     @property
     def last_offset(self) -> int:
+        """The last offset of the log; -1 when it is empty."""
         return int(self.head.next_offset) - 1
 
     @property
     def stable_position(self) -> int:
+        """The last offset that a READ_COMMITTED reader may pass."""
         return int(self.head.stable_position)
 
     def sidecar(self) -> View | None:
-        """The log of its transactional messages in the same snapshot; None when there is none, or
-        it is recovering."""
+        """The partition's sidecar log in the same snapshot; None when there is none, or it is
+        recovering."""
         head = self.one("sidecar_head")
         if head is None:
             return None
@@ -66,19 +69,19 @@ class View:
         )
 
     def together(self, *statements: tuple[str, Params]) -> list[list[Row]]:
-        """The rows of several statements about this partition, asked at once."""
+        """The rows of several statements about this partition, in one round trip."""
         key = {"partition_id": self.partition_id}
         return self.session.batch(*((name, {**key, **params}) for name, params in statements))
 
     def count(self, bounds: Sequence[int]) -> tuple[Count, ...]:
-        """Count the messages in (stable position, bound) for each ascending bound that have not
-        aborted."""
+        """For each of the ascending ``bounds`` the number of messages above the stable position and
+        below the bound that were not aborted."""
         name, params = self.counting(bounds)
         return counted(self.session.all(name, **params), len(bounds))
 
     def counting(self, bounds: Sequence[int], *, but: TxnID | None = None) -> tuple[str, Params]:
-        """The statement of :meth:`count`, to be asked together with others; without the messages
-        of one transaction. :func:`counted` reads its rows."""
+        """The statement of :meth:`count`, to be asked together with others; :func:`counted` reads
+        its rows. ``but``: a transaction whose messages are not counted."""
         return "count_until", {
             "partition_id": self.partition_id,
             "from_offset": self.stable_position + 1,
@@ -90,7 +93,8 @@ class View:
 
 
 def counted(rows: Sequence[Row], bounds: int) -> tuple[Count, ...]:
-    """What the rows of :meth:`View.counting` say of each of so many bounds."""
+    """The counts in the rows of :meth:`View.counting`; ``bounds``: how many bounds were asked
+    for."""
     buckets = {row.bucket: row for row in rows}
     messages = accumulate(int(buckets[n].messages) if n in buckets else 0 for n in range(bounds))
     entries = accumulate(int(buckets[n].entries) if n in buckets else 0 for n in range(bounds))
@@ -101,7 +105,7 @@ def counted(rows: Sequence[Row], bounds: int) -> tuple[Count, ...]:
 
 
 class Reading:
-    """Finds partitions by name and reads them.
+    """Finds partitions by name, and reads each in one snapshot of its broker.
 
     Args:
         recover: rebuilds a partition that is found without its derived state.
@@ -128,8 +132,9 @@ class Reading:
         return self._log.locate(partition)
 
     def those_there(self, parts: Iterable[PartitionParticipant]) -> list[PartitionParticipant]:
-        """Those of a transaction's partitions whose topic has not been deleted since, whatever has
-        its name. Where an end is pending it is there: who deletes it ends that first, by force.
+        """Those of a transaction's partitions whose topic has not been deleted since, even if
+        another topic has its name. A partition whose end is pending is known to exist: a deletion
+        by force ends the transaction's part first.
 
         Raises:
             CoordinatorUnavailable: the catalog cannot be asked.
@@ -143,8 +148,8 @@ class Reading:
         return [part for part in parts if part.topic_id not in deleted]
 
     def deleted(self, topics: Iterable[tuple[TopicName, int]]) -> set[int]:
-        """The ids of those topics that have been deleted, whatever has their names; a broker may
-        have yet to hear of it.
+        """The ids of those topics that have been deleted, even if others have their names. Brokers
+        may still have them.
 
         Raises:
             CoordinatorUnavailable: the catalog cannot be asked.
@@ -152,7 +157,7 @@ class Reading:
         return {topic_id for name, topic_id in set(topics) if not self._topics.has(name, topic_id)}
 
     def has_subscription(self, name: SubscriptionName) -> bool | None:
-        """Whether a subscription exists, as its home alone decides; None when that cannot be asked.
+        """Whether a subscription exists, which its home decides; None when that cannot be asked.
 
         Raises:
             CoordinatorUnavailable: the catalog cannot be asked.
@@ -184,14 +189,14 @@ class Reading:
     def views(
         self, database: Database, partitions: Sequence[PartitionName]
     ) -> Iterator[tuple[Session, tuple[View, ...]]]:
-        """Partitions of one broker, none of them if need be, in one snapshot of it.
+        """Partitions of one broker (there may be none) in one snapshot of it, with its session.
 
         Raises:
             As :meth:`view`.
         """
         lost: list[int] = []
         for attempt in range(2):
-            # What was not found may be of a topic that has been made anew since.
+            # At the second attempt the catalog is asked: a topic may have been made anew.
             located = [self._log.locate(each, fresh=attempt > 0) for each in partitions]
             heads = [("head", {"partition_id": each.partition_id}) for each in located]
             with database.reading() as session:
@@ -215,7 +220,8 @@ class Reading:
     def on_each(
         self, name: str, /, **params: object
     ) -> tuple[dict[Database, list[Row]], dict[str, str]]:
-        """A statement's rows by broker, and what is wrong with the brokers that do not answer."""
+        """Ask every broker a statement: the rows by broker, and what is wrong with brokers that do
+        not answer, by name."""
         found: dict[Database, list[Row]] = {}
         unavailable: dict[str, str] = {}
         for database in self.brokers:
@@ -228,7 +234,7 @@ class Reading:
     def on_one(
         self, database: Database, name: str, /, **params: object
     ) -> tuple[list[Row], dict[str, str]]:
-        """As :meth:`on_each`, on one broker."""
+        """As :meth:`on_each`, for one broker."""
         try:
             with database.session() as session:
                 return session.all(name, **params), {}

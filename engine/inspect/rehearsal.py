@@ -1,7 +1,8 @@
-"""What a recovery would do if the database restarted now, without doing it (semantics §5).
+"""Rehearsal: what a recovery would do if the database restarted now, without doing it (semantics
+§5).
 
-The estimate goes by recoveries that were measured on the same broker; where there is none yet there
-is no estimate.
+The estimate is made from recoveries that were measured on the same broker. Before the first of them
+there is no estimate.
 """
 
 from __future__ import annotations
@@ -20,11 +21,18 @@ _COUNTED = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """``snapshot_position`` is that of the newest snapshot that can be read; None: recovery would
-    read the whole log. ``unreadable_snapshots`` are newer and would be passed over. When not
-    ``exact`` there is more to read than was counted, and no estimate. Entries, bytes and
-    transactions are those of both logs of a sidecar-buffered partition, positions its own log's; a
-    transaction that stands in both counts twice."""
+    """What a recovery of a partition would read.
+
+    For a sidecar-buffered partition, entries, bytes and transactions are those of both its logs
+    together, so that a transaction that is in both counts twice; positions are those of its own
+    log.
+
+    Attributes:
+        snapshot_position: of the newest snapshot that can be read; None: recovery would read the
+            whole log.
+        unreadable_snapshots: positions of newer snapshots, which would be passed over.
+        exact: False when there is more to read than was counted; then there is no estimate.
+    """
 
     partition: PartitionName
     snapshot_position: int | None
@@ -88,8 +96,9 @@ def _together(own: Rehearsal, log: Rehearsal) -> Rehearsal:
 
 
 def estimate(measured: Sequence[Row], entries: int) -> float | None:
-    """Least squares over (entries, duration): what every recovery takes, and what each entry adds.
-    Never below the shortest that was measured."""
+    """Estimate the duration of a recovery, in milliseconds, by least squares over (entries,
+    duration): a fixed time, and a time for each entry. Never below the shortest that was
+    measured."""
     if not measured:
         return None
     mean_entries = sum(row.entries for row in measured) / len(measured)

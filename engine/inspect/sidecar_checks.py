@@ -1,7 +1,8 @@
 """Invariants of a sidecar log (semantics §4.3), from the same snapshot as its partition's.
 
-Compaction rewrites and sweeps the log from its oldest end on, so it has holes, and little is in it
-that has ended. What is left over the budget comes to the next rounds as the oldest goes.
+Compaction takes entries out of the log, beginning with the transactions that ended first. So the
+log has holes, and contains little that has ended. Entries over the budget are checked in later
+rounds, when compaction has taken out those before them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from engine.postgres.database import Params, Row
 
 
 def check_sidecar(view: View, budget: int) -> list[Check]:
-    """Check the sidecar log itself: its head, markers, index rows, and what recovery would make
-    of it; none when no transaction has ever written here."""
+    """Check a partition's sidecar log: its head, markers and index rows, and that recovery would
+    rebuild its state. No checks when the partition has no sidecar log."""
     log = view.sidecar()
     if log is None:
         return []
@@ -25,7 +26,7 @@ def check_sidecar(view: View, budget: int) -> list[Check]:
 
 
 def check_sidecar_index(view: View, budget: int) -> list[Check]:
-    """As :func:`check_sidecar`, without what recovery would make of it."""
+    """As :func:`check_sidecar`, without rebuilding the state."""
     log = view.sidecar()
     return [] if log is None else _check_rows(view, log, budget)
 

@@ -1,5 +1,7 @@
-"""Signs of trouble that no other question asks for: how transactions end of late, which
-coordinators recover, and whose snapshot is late. What is read is bounded, whatever the history."""
+"""Signs of trouble that no other question asks about: how transactions have ended lately, which
+coordinators are recovering, and which snapshots are late. The work is bounded, whatever the
+history.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database
 
-#: So many of the newest ends are looked at.
+#: How many of the newest ends are looked at.
 ENDS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentEnds:
-    """How the newest transactions to end within a while have ended."""
+    """How many of the transactions that ended lately have committed, and aborted."""
 
     committed: int
     aborted: int
@@ -24,8 +26,8 @@ class RecentEnds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateSnapshot:
-    """A partition whose buffer has changed since its newest snapshot; the age counts from the
-    partition's creation when it never had one."""
+    """A partition whose buffer has changed since its newest snapshot. The age is that of the
+    snapshot or, when there is none, of the partition."""
 
     partition: PartitionName
     age_ms: int
@@ -34,14 +36,14 @@ class LateSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateSnapshots:
-    """The oldest first, and the brokers that did not answer."""
+    """Late snapshots, the oldest first, and brokers that did not answer, and why."""
 
     late: tuple[LateSnapshot, ...]
     unavailable: dict[str, str]
 
 
 def recent_ends(database: Database, *, seconds: int, limit: int) -> RecentEnds:
-    """Count the newest ``limit`` ends within so many seconds by how they ended.
+    """How the newest ``limit`` of the transactions that ended within the last ``seconds`` ended.
 
     Raises:
         CoordinatorUnavailable: the database cannot be reached.
@@ -57,8 +59,8 @@ def recent_ends(database: Database, *, seconds: int, limit: int) -> RecentEnds:
 
 
 def recovering(database: Database) -> dict[int, int]:
-    """The coordinators that a starting worker has not brought up to date yet, and for how many
-    milliseconds that has been going on.
+    """The coordinators whose recovery has begun and not ended, with the milliseconds since it
+    began.
 
     Raises:
         CoordinatorUnavailable: the database cannot be reached.

@@ -1,4 +1,5 @@
-"""Snapshots of buffers: what is kept of a partition's, and which partitions are far from theirs."""
+"""Snapshots of buffers: those that a partition has, and which partitions have gone far beyond
+theirs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from engine.postgres.database import Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptSnapshot:
-    """A snapshot that recovery could start from; ``fault`` tells why it could not."""
+    """A snapshot of a partition. ``fault``: why recovery could not start from it, None if it
+    could."""
 
     position: int
     taken_at: datetime
@@ -30,7 +32,7 @@ class KeptSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRecovery:
-    """``at`` it had ended."""
+    """A recovery that was measured; ``at``: when it had ended."""
 
     at: datetime
     snapshot_position: int
@@ -39,13 +41,19 @@ class MeasuredRecovery:
 
     @property
     def began_at(self) -> datetime:
+        """When it began."""
         return self.at - timedelta(milliseconds=self.duration_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotDistance:
-    """How far a partition, or its sidecar log, has gone from its newest snapshot; ``changes`` to
-    its buffer since. ``last_recovery`` None: none has been measured."""
+    """How far a partition, or its sidecar log, has gone beyond its newest snapshot.
+
+    Attributes:
+        distance: in offsets.
+        changes: of the buffer since the snapshot.
+        last_recovery: None when none has been measured.
+    """
 
     partition: PartitionName
     broker: str
@@ -90,7 +98,7 @@ def distances(
     found: list[tuple[tuple[int, str, int], SnapshotDistance]] = []
     unavailable: dict[str, str] = {}
     for database in reading.brokers:
-        # At the same distance brokers come by name, partitions by id.
+        # Those at the same distance are ordered by broker's name, then by partition's id.
         above = partition_id if database.name == broker else -1
         if database.name < broker:
             above = MAX_OFFSET

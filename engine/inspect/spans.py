@@ -1,4 +1,5 @@
-"""What a transaction has written and acknowledged so far where it has not ended yet."""
+"""Completing a transaction with what it has written and acknowledged so far, where it has not ended
+yet."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ from engine.subscription import backlog
 
 
 def with_spans(reading: Reading, log: PartitionLogs, transaction: Transaction) -> Transaction:
-    """The transaction with what its brokers know of its open partitions, one question to each.
+    """The transaction with what brokers know of its open partitions; each broker is asked once.
 
-    A partition that is recovering, or gone, is asked for by itself, which recovers it or says what
-    is wrong; a broker that does not answer is told as its partitions' last error.
+    A partition that is recovering or gone is then asked by itself, which rebuilds it or tells what
+    is wrong. When a broker does not answer, that is its partitions' ``last_error``.
     """
     open_ = [part for part in transaction.partitions if part.messages is None]
     told: dict[tuple[int, int], PartitionParticipant] = {}
@@ -40,8 +41,8 @@ def with_spans(reading: Reading, log: PartitionLogs, transaction: Transaction) -
 
 
 def with_acks(reading: Reading, transaction: Transaction) -> Transaction:
-    """The transaction with what it holds of its subscriptions; a broker that does not answer is
-    told as their last error."""
+    """The transaction with the number of messages that it holds of its subscriptions. When a broker
+    does not answer, that is its subscriptions' ``last_error``."""
     held: dict[str, Mapping[SubscriptionName, int] | EngineError] = {}
     for part in transaction.subscriptions:
         if part.state is ParticipantState.PENDING and part.broker not in held:
@@ -112,7 +113,8 @@ def _alone(log: PartitionLogs, part: PartitionParticipant, txn_id: TxnID) -> Par
 
 
 def _spanned(part: PartitionParticipant, span: Row) -> PartitionParticipant:
-    """``span``: a row of ``open_in_partitions``, or an ongoing transaction of the log."""
+    """A participant with what it has open; ``span``: a row of ``open_in_partitions``, or an
+    OngoingTxn."""
     return replace(
         part,
         first_offset=span.first_offset,

@@ -1,4 +1,4 @@
-"""How everything stands at the moment of asking, in a few figures (docs/monitoring.md)."""
+"""The state of everything at the moment of asking, in a few figures (docs/monitoring.md)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database, Row
 
-#: A partition is late when a transaction has been ongoing there for longer than any may be open,
-#: and this much more (Kafka's LATE_TRANSACTION_BUFFER_MS; reference/peers.md §0.9).
+#: A partition is late when a transaction has been ongoing there for longer than the longest timeout
+#: and this (Kafka's LATE_TRANSACTION_BUFFER_MS; reference/peers.md §0.9).
 LATE_AFTER_MS = 5 * 60_000
-#: Partitions, and subscriptions, of one broker that are told one by one.
+#: How many partitions, and how many subscriptions, of one broker are listed one by one.
 _LISTED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorsStanding:
-    """``live`` and ``issued``: transactions by coordinator; of ``live`` also by status. Ages in
-    seconds, 0 when there is none; ``broken`` counts checks with counter-examples."""
+    """The figures of the coordinators. Ages are in seconds, 0 when there is nothing of that kind.
+
+    Attributes:
+        live: transactions that have not ended, by coordinator and status.
+        issued: transactions that were ever opened, by coordinator.
+        broken: checks of invariants that have counter-examples.
+    """
 
     live: dict[tuple[int, TxnStatus], int]
     issued: dict[int, int]
@@ -32,7 +37,7 @@ class CoordinatorsStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStanding:
-    """Of one partition, as :class:`BrokerStanding`."""
+    """The figures of one partition, with the meaning that they have in :class:`BrokerStanding`."""
 
     partition: PartitionName
     lag_messages: int
@@ -43,10 +48,14 @@ class PartitionStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStanding:
-    """A broker over all its partitions. ``lag_messages``, ``blocked_seconds`` and
-    ``snapshot_seconds`` are those of the worst one: what readers may not pass yet, how long a
-    transaction has held it, how long changes have waited for a snapshot. ``partitions`` and
-    ``pending_acks_of`` are given only when asked for."""
+    """The figures of a broker, over all its partitions.
+
+    Attributes:
+        lag_messages: how many offsets readers may not pass yet, in the worst partition.
+        blocked_seconds: how long a transaction has held a partition back, in the worst one.
+        snapshot_seconds: how long changes have waited for a snapshot, in the worst partition.
+        partitions, pending_acks_of: one by one, only when asked for.
+    """
 
     held_back: int
     recovering: int
@@ -63,8 +72,7 @@ class BrokerStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """``coordinators`` is None when their database does not answer; of ``brokers``, by name, those
-    that do not."""
+    """The figures of all databases; None for a database that does not answer. Brokers by name."""
 
     coordinators: CoordinatorsStanding | None
     brokers: dict[str, BrokerStanding | None]
@@ -73,11 +81,11 @@ class Standing:
 def standing(
     database: Database, brokers: tuple[Database, ...], *, max_timeout_ms: int, one_by_one: bool
 ) -> Standing:
-    """Ask all databases at once, so that one that is gone costs its time limit once.
+    """Ask all databases in parallel, so that the answer takes no longer than the slowest of them.
 
     Args:
-        max_timeout_ms: the longest that a transaction may be open.
-        one_by_one: also tell each partition and subscription.
+        max_timeout_ms: the longest timeout that a transaction may have.
+        one_by_one: also give figures of each partition and subscription.
     """
     late_ms = max_timeout_ms + LATE_AFTER_MS
     with ThreadPoolExecutor(len(brokers) + 1, "standing") as pool:

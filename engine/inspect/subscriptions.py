@@ -1,4 +1,4 @@
-"""Many subscriptions at once, for a list, and what one of them holds back, for its page."""
+"""Subscriptions for operators: a list of many, one in detail, and those of one partition."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ from engine.subscription.state import pending_ack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSummary:
-    """A subscription over the brokers that answer.
+    """A subscription, summed up over the brokers that answer.
 
-    ``unacknowledged`` counts offsets up to the stable position, markers and aborted messages
-    included, ``blocked`` those above it and above its mark-delete position; ``delivering``
-    partitions with something in flight, ``overdue`` when the time of some of it has run out;
-    ``holders`` are the transactions with pending acknowledgements of ``held`` messages. ``offline``
-    partitions serve nothing; ``held_ms`` tells for how long one has been held back, the longest,
-    and ``starved_ms`` the longest of those where all that can be read is acknowledged; None: none
-    is.
+    Attributes:
+        unacknowledged: offsets up to the stable position that are not acknowledged, markers and
+            aborted messages included.
+        blocked: offsets above the stable and the mark-delete position.
+        delivering: partitions with something in flight.
+        overdue: whether something in flight has passed its acknowledgement timeout.
+        offline: partitions that are offline.
+        held_ms: how long a transaction has held back a partition, the longest such time; None when
+            none is held back.
+        starved_ms: the same, only for partitions in which everything readable is acknowledged.
+        holders: transactions with pending acknowledgements, of ``held`` messages together.
+        dead_letters: messages on their way to the dead-letter topic; ``parked`` of them are parked.
     """
 
     subscription: Subscription
@@ -50,9 +55,12 @@ class SubscriptionSummary:
 class CursorState:
     """A subscription in one partition: what has become of its offsets.
 
-    ``acked`` lies above ``mark_delete_offset``; ``delivered`` is in flight, by consumer; ``dead``
-    is on its way to the dead-letter topic. ``stable_position`` None: the partition is recovering.
-    ``held_ms``: for how long a transaction has held it back, None when none does.
+    Attributes:
+        acked: acknowledged, above ``mark_delete_offset``.
+        delivered: in flight, by consumer.
+        dead: on their way to the dead-letter topic.
+        stable_position: None while the partition is recovering.
+        held_ms: how long a transaction has held the partition back, None when none does.
     """
 
     partition: int
@@ -71,8 +79,13 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionView:
-    """A subscription in some partitions of its topic, and what transactions hold in all of them;
-    ``more_held`` when there is more than was read. ``unavailable``: brokers that do not answer."""
+    """A subscription in some partitions of its topic, and what transactions hold in all of them.
+
+    Attributes:
+        held: the partition's number and the pending acknowledgement.
+        more_held: whether there is more of that than was read.
+        unavailable: brokers that did not answer, and why.
+    """
 
     cursors: tuple[CursorState, ...]
     held: tuple[tuple[int, PendingAck], ...]
@@ -82,7 +95,7 @@ class SubscriptionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorSummary:
-    """A subscription in one partition, as :class:`SubscriptionSummary`."""
+    """A subscription in one partition, with the meaning of :class:`SubscriptionSummary`."""
 
     name: SubscriptionName
     type: SubscriptionType
@@ -97,8 +110,8 @@ class CursorSummary:
 def summaries(
     reading: Reading, *, limit: int, cursor: str | None
 ) -> tuple[Page[SubscriptionSummary], dict[str, str]]:
-    """Subscriptions of all topics by name, one statement to each broker, and what is wrong with the
-    brokers that do not answer.
+    """Subscriptions of all topics, by name, and what is wrong with brokers that do not answer. Each
+    broker is asked once.
 
     Raises:
         InvalidRequest: the cursor is not one of this list.
@@ -122,7 +135,8 @@ def summaries(
 
 
 def view(reading: Reading, topic: Topic, name: str, numbers: range, limit: int) -> SubscriptionView:
-    """A subscription of a topic in some of its partitions, each broker's part from one snapshot."""
+    """A subscription in some partitions of its topic; the part of each broker is one snapshot of
+    it."""
     found: list[CursorState] = []
     held: list[tuple[int, PendingAck]] = []
     unavailable: dict[str, str] = {}
@@ -168,7 +182,7 @@ def _cursor_state(row: Row) -> CursorState:
 def cursors(
     reading: Reading, partition: PartitionName, *, limit: int, after: str
 ) -> tuple[CursorSummary, ...]:
-    """The subscriptions with names above ``after`` that have read in a partition, by name.
+    """The subscriptions with names above ``after`` that have a cursor in a partition, by name.
 
     Raises:
         TopicNotFound, PartitionNotFound, PartitionUnavailable.

@@ -1,9 +1,9 @@
-"""Where a transaction's time went, by participant, as far as their records tell.
+"""The timeline of a transaction: what happened when at each participant, as far as records tell.
 
-The coordinator's log has when each took part and when the end was decided; the entries have when a
-partition was written to first, last, and when its marker came; the pending-ack log has when a
-subscription's messages were claimed and let go, until it is trimmed behind the mark-delete
-position.
+When each participant joined, and when the end was decided, is in the coordinator's log. When a
+partition was first and last written to, and when its marker came, is in the entries. When a
+subscription's messages were claimed and released is in the pending-ack log, until that is trimmed
+behind the mark-delete position.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from engine.model.transaction import (
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Params, Row
 
-#: Participants that one timeline shows.
+#: How many participants one timeline shows.
 PARTICIPANTS = 10
-#: The newest steps of a pending-ack log that are looked at, and those of one transaction.
+#: How many of the newest steps of a pending-ack log are looked at, and how many steps of the
+#: transaction are taken.
 LOOK, STEPS = 20_000, 200
-#: The ends after a transaction's last message among which its own is looked for.
+#: Among how many ends after a transaction's last message its own is looked for.
 ENDED = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTimes:
-    """None where the records do not tell: not yet, or not any more."""
+    """The times of a partition; None for what no record tells: not yet, or not any more."""
 
     partition: PartitionName
     joined_at: datetime | None
@@ -46,6 +47,9 @@ class PartitionTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionTimes:
+    """The times of a subscription: when messages were first and last claimed, and when the last
+    were released. None for what no record tells."""
+
     subscription: SubscriptionName
     joined_at: datetime | None
     first_at: datetime | None = None
@@ -55,8 +59,12 @@ class SubscriptionTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A transaction's life by participant; ``unavailable`` names brokers that did not answer.
-    ``left_out``: participants beyond :data:`PARTICIPANTS`."""
+    """A transaction's life by participant.
+
+    Attributes:
+        unavailable: brokers that did not answer, and why.
+        left_out: how many participants there are beyond :data:`PARTICIPANTS`.
+    """
 
     transaction: Transaction
     partitions: tuple[PartitionTimes, ...]
@@ -68,10 +76,12 @@ class Timeline:
 def timeline(
     reading: Reading, transaction: Transaction, log: Iterable[TransactionLogEntry]
 ) -> Timeline:
-    """Ask each broker once for its participants' times.
+    """Make a timeline; each broker is asked once for the times of its participants.
 
     Args:
-        transaction: with its participants and what brokers know of its open ones.
+        transaction: with its participants, completed with what brokers know
+            (:meth:`engine.inspect.inspector.Inspector.transaction`).
+        log: the transaction's records in the coordinator's log.
     """
     joined: dict[str, datetime] = {}
     for entry in log:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.model.timeout_advice import Advice, Durations, advise
 from engine.postgres.database import Database, Row
 
-#: Ended transactions that are looked at, however many there are.
+#: How many of the transactions that ended last are looked at, and how many owners are told.
 SAMPLE = 5_000
 OWNERS = 50
 

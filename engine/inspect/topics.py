@@ -1,5 +1,5 @@
-"""Many topics or partitions at once, for lists: one question to each broker, however many there
-are, and what is wrong with a broker that does not answer."""
+"""Topics and partitions for lists. Each broker is asked once or twice, however many there are; what
+is wrong with a broker that does not answer is part of the answer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 
-#: Growth is told in so many parts of so many seconds each, together the last hour, and of so many
-#: partitions of a topic: more would be too many look-ups for a list.
+#: Growth is told for so many parts of so many seconds each, together the last hour. It is that of
+#: the first so many partitions of a topic, because more would be too many look-ups for a list.
 PARTS, PART_SECONDS, GROWTH_PARTITIONS = 12, 300, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstPartition:
-    """The partition of a topic that hides most offsets from readers, and who holds it."""
+    """The partition of a topic that hides the most offsets from readers, and the transaction that
+    holds it back."""
 
     partition: PartitionName
     hidden: int
@@ -32,11 +33,15 @@ class WorstPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSummary:
-    """A topic over all brokers that answer; ``unavailable`` names those that do not.
+    """A topic, summed up over the brokers that answer.
 
-    ``growth``: offsets added in each of the last :data:`PARTS`, oldest first, by the samples of its
-    first :data:`GROWTH_PARTITIONS` partitions. ``oldest_snapshot_ms``: age of the oldest of its
-    partitions' newest snapshots; ``without_snapshot`` partitions should have one and have none.
+    Attributes:
+        held: how many partitions are held back.
+        growth: offsets added in each of the last :data:`PARTS` parts, oldest first, by the samples
+            of its first :data:`GROWTH_PARTITIONS` partitions.
+        oldest_snapshot_ms: the age of the oldest among its partitions' newest snapshots.
+        without_snapshot: how many partitions need a snapshot and have none.
+        unavailable: brokers that did not answer, and why.
     """
 
     topic: Topic
@@ -56,15 +61,15 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The subscriptions that have read in a partition, and those of them that have acknowledged
-    all that can be read there."""
+    """How many subscriptions have a cursor in a partition, and how many of them have acknowledged
+    everything that can be read there."""
 
     subscriptions: int
     caught_up: int
 
 
 def summaries(reading: Reading, topics: Sequence[Topic]) -> tuple[TopicSummary, ...]:
-    """Summarize topics, two statements to each broker."""
+    """Sum up topics, with two statements on each broker."""
     ids = [topic.topic_id for topic in topics]
     if not ids:
         return ()
@@ -94,8 +99,8 @@ def summaries(reading: Reading, topics: Sequence[Topic]) -> tuple[TopicSummary, 
 def partitions(
     reading: Reading, topic: Topic, lower: int, upper: int
 ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
-    """The partitions numbered from ``lower`` to ``upper - 1`` that can be read, in order, and why
-    others cannot."""
+    """The statuses of the partitions numbered from ``lower`` to ``upper - 1``, in order, and why
+    some cannot be read."""
     found: list[PartitionStatus] = []
     missing: dict[PartitionName, str] = {}
     for database in reading.brokers.of_topic(topic):
@@ -119,8 +124,8 @@ def partitions(
 
 
 def readers(reading: Reading, topic: Topic, numbers: Sequence[int]) -> dict[int, Readers]:
-    """Who reads in some partitions of a topic, one question to each of their brokers; those of a
-    broker that does not answer are left out."""
+    """The readers of some partitions of a topic, by number; each broker is asked once, and
+    partitions of one that does not answer are left out."""
     found: dict[int, Readers] = {}
     for database in reading.brokers.of_topic(topic):
         own = [number for number in numbers if topic.brokers[number] == database.name]

@@ -1,4 +1,4 @@
-"""Questions about transactions themselves: what they hold, did and took."""
+"""The questions of operators about transactions themselves, as one object."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from engine.postgres.database import Database
 
 
 class TransactionQuestions:
-    """Answers from the coordinators' and the brokers' databases, one exchange with each at most."""
+    """Answers from the coordinators' and the brokers' databases. Each question is answered in a
+    module of its own, and asks each database only once or a few times, however many transactions it
+    is about."""
 
     def __init__(
         self, reading: Reading, database: Database, coordinator: Coordinator, log: PartitionLogs
@@ -32,7 +34,7 @@ class TransactionQuestions:
         self._log = log
 
     def holdings(self, txn_ids: Iterable[TxnID]) -> dict[TxnID, Holding]:
-        """What each of a page of transactions takes part in and holds.
+        """What each of some transactions takes part in, and holds.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -40,8 +42,8 @@ class TransactionQuestions:
         return holdings.holdings(self._reading, self._database, txn_ids)
 
     def places(self, txn_ids: Iterable[TxnID]) -> Places:
-        """Transactions with their participants, and where each stands in the logs that it has not
-        ended in.
+        """Transactions with their participants, and where they are in the logs in which they have
+        not ended.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -58,7 +60,7 @@ class TransactionQuestions:
         return start(self._reading, partition, txn_id)
 
     def joint_effect(self, txn_ids: Iterable[TxnID]) -> JointEffect:
-        """What aborting many transactions at once would move.
+        """What aborting many transactions at once would change.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -66,7 +68,7 @@ class TransactionQuestions:
         return holdings.joint_effect(self._reading, self._database, txn_ids)
 
     def timeouts(self, *, max_timeout_ms: int) -> tuple[Advice, ...]:
-        """Which timeout suits each owner, from a bounded sample of what ended last.
+        """Advice on the timeout of each owner, from a bounded sample of what ended last.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -74,7 +76,7 @@ class TransactionQuestions:
         return timeouts.timeout_advice(self._database, max_timeout_ms=max_timeout_ms)
 
     def timeline(self, transaction: Transaction) -> Timeline:
-        """Where a transaction's time went, by participant.
+        """What happened when in a transaction, by participant.
 
         Raises:
             TransactionNotFound: there is none.
@@ -83,8 +85,8 @@ class TransactionQuestions:
         return timeline(self._reading, transaction, log)
 
     def lineage(self, transaction: Transaction) -> Lineage:
-        """What a transaction consumed and produced, and whose messages those were, as far as the
-        records tell. It comes with what brokers know of its open partitions
+        """What a transaction consumed and produced, and the transactions before and after it, as
+        far as records tell. ``transaction`` has to be completed with what brokers know
         (:meth:`engine.inspect.inspector.Inspector.transaction`)."""
         return lineage(self._reading, transaction)
 

@@ -1,4 +1,4 @@
-"""Why a reader gets a message, or does not: reasons with their evidence."""
+"""Why a reader gets a message or does not: reasons, with evidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from engine.postgres.database import Row
 
 
 class ReasonCode(StrEnum):
-    """Of the log: VISIBLE, or why not. Of a subscription: why it is or is not delivered (again)."""
+    """A reason. The first nine are about the log: VISIBLE, or why a message is not. The others are
+    about a subscription: why it delivers the message, or does not."""
 
     VISIBLE = "VISIBLE"
     OPEN = "OPEN"
@@ -49,7 +50,7 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """``evidence``: what it follows from; values are JSON types."""
+    """A reason in words. ``evidence``: the facts that it follows from, in JSON types."""
 
     code: ReasonCode
     text: str
@@ -58,9 +59,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """``readable``: a fetch at the isolation level gets the message now. ``deliverable``: the next
-    receive on the subscription, which reads committed messages whatever the level, may get it; None
-    when no subscription was asked about."""
+    """The reasons for one message.
+
+    Attributes:
+        readable: whether a fetch at the isolation level gets the message now.
+        deliverable: whether the next receive on the subscription may get it (a subscription reads
+            committed messages only, whatever the isolation level); None without a subscription.
+    """
 
     partition: PartitionName
     offset: int
@@ -111,7 +116,7 @@ class Explainer:
         is_committed = committed[0].code is ReasonCode.VISIBLE
         reasons = [*in_log]
         if readable and not is_committed:
-            reasons += committed  # what keeps it from consumers
+            reasons += committed  # they keep the message from consumers
         offered = bool(in_subscription) and in_subscription[-1].code in _DELIVERABLE
         return Explanation(
             partition=partition,
@@ -171,15 +176,15 @@ class Explainer:
         yield from _dispatched(offset, dispatch)
 
     def _active(self, topic: Topic, name: SubscriptionName, record: Row) -> Row | None:
-        """The subscription's record at its home, which knows the active consumer, where its type
-        has one."""
+        """The subscription's record at its home, which has the active consumer; None when its type
+        has no active consumer."""
         if not SubscriptionType(record.type).has_one_consumer:
             return None
         with self._reading.brokers.get(topic.brokers[0]).session() as session:
             return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
 
     def _with_header(self, reason: Reason) -> Reason:
-        """Add what the coordinator knows of the transaction that is named."""
+        """Add what the coordinator knows of the transaction that a reason names."""
         named = reason.evidence.get("txn_id")
         if named is None or reason.code is ReasonCode.MARKER:
             return reason
@@ -297,7 +302,8 @@ def _dead(letter: Row | None, record: Row) -> Reason | None:
 
 
 def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> Iterator[Reason]:
-    """To whom alone it may be given, where not to everybody (docs/decisions/0009)."""
+    """The consumer that alone may get the message, where not every consumer may
+    (docs/decisions/0009)."""
     if home is not None and home.consumer is not None:
         yield Reason(
             ReasonCode.ACTIVE_CONSUMER,
@@ -319,7 +325,7 @@ def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> I
 
 
 def _dispatched(offset: int, dispatch: Dispatch) -> Iterator[Reason]:
-    """What is neither deleted nor held: on its way, or to be given."""
+    """The reason for a message that is neither deleted nor held: it is in flight, or due."""
     sent = next((one for one in dispatch.deliveries if offset in one.ranges), None)
     if sent is not None:
         until = datetime.fromtimestamp(sent.deadline_ms / 1000, UTC)
