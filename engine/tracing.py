@@ -1,8 +1,8 @@
-"""Spans of what happens, for OpenTelemetry; nothing at all while traces are off.
+"""Spans for OpenTelemetry.
 
-Off is the default: then a span is one shared object that does nothing, and OpenTelemetry is not
-even imported (docs/decisions/0015 has the figures). Attributes are ids, names and counts; never a
-payload, a key, or a text that may repeat one, such as an error's message.
+Tracing is off by default. Then a span is one shared object that does nothing, and OpenTelemetry is
+not even imported (docs/decisions/0015 has the figures). Attributes are ids, names and counts. They
+are never payloads, keys, or texts that may contain these, such as an error's message.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ def turn_on(tracer: Tracer | None) -> None:
 
 
 def is_on() -> bool:
+    """Whether tracing is on."""
     return _State.tracer is not None
 
 
 def span(
     name: str, kind: Kind = Kind.INTERNAL, **attributes: object
 ) -> AbstractContextManager[Span | None]:
-    """A span for the length of a block, within the current one. An error is told by its code."""
+    """A span for the length of a block, within the current one. An error is recorded by its
+    code."""
     if _State.tracer is None:
         return _NOTHING
     return _spanned(_State.tracer, name, kind, None, attributes)
@@ -54,8 +56,8 @@ def span(
 def continued(
     traceparent: str | None, name: str, kind: Kind = Kind.INTERNAL, **attributes: object
 ) -> AbstractContextManager[Span | None]:
-    """As :func:`span`, within the span of another program that a ``traceparent`` names; what is
-    none begins a trace of its own."""
+    """As :func:`span`, but within the span of another program, which ``traceparent`` names. Without
+    a valid one it begins a trace of its own."""
     if _State.tracer is None:
         return _NOTHING
     return _spanned(_State.tracer, name, kind, _context(traceparent), attributes)
@@ -64,8 +66,9 @@ def continued(
 def begun(
     name: str, *, traceparent: str | None = None, within: Span | None = None, **attributes: object
 ) -> Span | None:
-    """Begin a span that stands on its own, within another one or what a ``traceparent`` names; the
-    caller ends it. None while traces are off, and where there is nothing to be within."""
+    """Begin a span that is not bound to a block: within another span, or the one that
+    ``traceparent`` names. The caller ends it. None while tracing is off, and when neither is
+    given."""
     if _State.tracer is None or (traceparent is None and within is None):
         return None
     if within is None:
@@ -80,7 +83,8 @@ def begun(
 
 
 def traceparent() -> str | None:
-    """The current span, as W3C's ``traceparent``: to send with a message, to keep with a record."""
+    """The current span as a W3C ``traceparent``, to send with a message or store with a record;
+    None while tracing is off, and without a span."""
     if _State.tracer is None:
         return None
     from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
@@ -130,7 +134,7 @@ def _spanned(
 
 
 def fail(span: Span | None, code: str) -> None:
-    """Say that what a span stands for has failed."""
+    """Mark a span as failed, with an error's code."""
     if span is not None:
         from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
 
@@ -149,7 +153,7 @@ def _context(traceparent: str | None) -> Context:
 
 
 def _plain(attributes: dict[str, object]) -> dict[str, str | int]:
-    """OpenTelemetry's attribute types; what is not known yet is left out."""
+    """Attributes in OpenTelemetry's types, without those that are None."""
     return {
         name: value if isinstance(value, int) else str(value)
         for name, value in attributes.items()

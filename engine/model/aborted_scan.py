@@ -1,7 +1,7 @@
-"""Kafka's look-up of aborted transactions for a fetch, step by step (semantics §4.2).
+"""Kafka's look-up of the aborted transactions for a fetch, step by step (semantics §4.2).
 
-The engine answers the same by one index range (``aborted_overlapping``); this follows the rule as
-it is written, so that people can watch it and tests can compare the two.
+The engine finds the same with one index range (``aborted_overlapping``). This follows the rule as
+it is written, so that people can watch it step by step and tests can compare the two.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from engine.model.partition import IndexedTxn
 
 
 class Step(StrEnum):
-    """What the scan makes of a row. RETURNED: the client must filter it. BEYOND: it began at or
-    after the end of the fetch. STOPPED_*: the same, and no later row can have begun before it."""
+    """What the scan decides on a row.
+
+    RETURNED: the client must filter this transaction. BEYOND: it began at or after the end of the
+    fetch. STOPPED_*: the same, and the scan stops, since no later row can have begun before the
+    end.
+    """
 
     RETURNED = "returned"
     BEYOND = "beyond"
@@ -24,20 +28,24 @@ class Step(StrEnum):
 
     @property
     def is_returned(self) -> bool:
+        """Whether the row is part of the answer."""
         return self in (Step.RETURNED, Step.STOPPED_RETURNED)
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedRow:
+    """A row of the index that the scan has looked at, and its decision."""
+
     row: IndexedTxn
     step: Step
 
 
 def scan(rows: Iterable[IndexedTxn], from_offset: int, upper: int) -> tuple[ScannedRow, ...]:
-    """Go over the index for a fetch of [from, upper).
+    """Scan the index for a fetch of the offsets [from, upper).
 
-    Begins at the first row whose marker is not before the fetch; stops after the first whose last
-    stable offset has reached its end: whoever aborts later began at or after that.
+    It begins at the first row whose marker is not before the fetch. It stops after the first row
+    whose last stable offset is at or after the end of the fetch: transactions that abort later
+    began at or after that offset.
 
     Args:
         rows: the index in the order of the markers.

@@ -1,7 +1,7 @@
-"""Whether what participants say of a transaction agrees with its coordinator (semantics §8, 2).
+"""Whether what a participant says of a transaction agrees with its coordinator (semantics §8, 2).
 
-Decisions only. For every ended transaction all participants carry the same outcome exactly once,
-and no data of it stands after its marker.
+The rule: all participants of an ended transaction have the same outcome exactly once, and no data
+of the transaction comes after its marker.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from engine.model.txn_status import Outcome, TxnStatus, outcome_of
 
 
 class Says(StrEnum):
-    """What a participant says of a transaction. NOTHING: it holds nothing and remembers no end.
-    GONE: it has been deleted. UNAVAILABLE: it could not be asked."""
+    """What a participant says of a transaction: the state it is in there. NOTHING: the participant
+    holds nothing of it and remembers no end. GONE: the participant has been deleted. UNAVAILABLE:
+    it could not be asked."""
 
     OPEN = "OPEN"
     COMMITTED = "COMMITTED"
@@ -27,13 +28,14 @@ class Says(StrEnum):
 
 
 class Discord(StrEnum):
-    """A way in which a participant does not agree.
+    """A way in which a participant and the coordinator disagree.
 
-    OPPOSITE: it carries the other outcome. TWICE: it carries an outcome more than once. EARLY: it
-    has ended what is not decided. MISSING: it has carried out nothing, and should have. STILL_OPEN:
-    it holds open what is recorded as carried out. DATA_AFTER_MARKER: messages joined after the end.
-    RECORDED_OTHERWISE: the coordinator recorded another outcome for it. UNREGISTERED: it holds
-    something, and the coordinator does not list it.
+    OPPOSITE: the participant has the other outcome. TWICE: it has an outcome more than once. EARLY:
+    it has ended a transaction that is not decided. MISSING: it is recorded as done and knows of no
+    end. STILL_OPEN: it is recorded as done and holds the transaction open. DATA_AFTER_MARKER: it
+    has messages of the transaction after the marker. RECORDED_OTHERWISE: the coordinator recorded
+    another outcome for this participant than for the transaction. UNREGISTERED: it holds something,
+    and the coordinator does not list it.
     """
 
     OPPOSITE = "OPPOSITE"
@@ -48,10 +50,15 @@ class Discord(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testimony:
-    """What one participant's records tell: how often it carries each outcome, whether it holds
-    something open, and, of a partition, where its first marker and its last message stand.
+    """What the records of one participant tell of a transaction.
 
-    ``must_remember`` when nothing (retention, the low water mark) can have let it forget an end.
+    Attributes:
+        exists: whether the participant exists.
+        holds_open: whether it holds something open.
+        commits, aborts: how often it has each outcome.
+        marker_offset, last_data: of a partition, the first marker and the last message.
+        must_remember: whether it would still know an end, because neither retention nor the low
+            water mark can have removed it.
     """
 
     exists: bool = True
@@ -64,6 +71,7 @@ class Testimony:
 
     @property
     def says(self) -> Says:
+        """The testimony in one word."""
         if not self.exists:
             return Says.GONE
         if self.holds_open:
@@ -82,10 +90,11 @@ _OUTCOME_OF_STATE = {
 def discords(
     status: TxnStatus, recorded: ParticipantState, testimony: Testimony
 ) -> tuple[Discord, ...]:
-    """How a participant does not agree with its coordinator; empty when it does.
+    """How a participant disagrees with the coordinator; empty when they agree.
 
-    A deleted participant counts as done. One that has not been told yet (COMMITTING, ABORTING and
-    ``recorded`` as pending) may still hold it open, or have carried it out unrecorded.
+    A deleted participant agrees with everything. While an end is under way (COMMITTING or ABORTING,
+    and ``recorded`` as pending), the participant may hold the transaction open, or have ended it
+    without being recorded yet.
     """
     if not testimony.exists:
         return ()
@@ -94,7 +103,7 @@ def discords(
 
 
 def _of_ends(outcome: Outcome, testimony: Testimony) -> Iterator[Discord]:
-    """What is wrong with the ends that a participant carries."""
+    """What is wrong with the ends that a participant has."""
     opposite = testimony.aborts if outcome is Outcome.COMMITTED else testimony.commits
     ends = testimony.commits + testimony.aborts
     if ends and outcome is Outcome.UNDECIDED:
@@ -110,7 +119,7 @@ def _of_ends(outcome: Outcome, testimony: Testimony) -> Iterator[Discord]:
 def _of_record(
     outcome: Outcome, recorded: ParticipantState, testimony: Testimony
 ) -> Iterator[Discord]:
-    """What is wrong with what the coordinator recorded of a participant."""
+    """What is wrong with what the coordinator has recorded of a participant."""
     done = _OUTCOME_OF_STATE.get(recorded)
     if done is None:
         return

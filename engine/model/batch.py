@@ -1,10 +1,11 @@
 """The stored form of a batch: zstd over MessagePack.
 
-An entry is one row whatever the size of its batch (design/architecture.md, "What was measured"),
-and its body is opaque to the database. The first byte is the version of the encoding: 1, or 2 for a
-reference to a batch that has been offloaded into a file (docs/decisions/0024): the file's id in 16
-bytes, the batch's length in 4, then the beginning of its zstd frame, which tells its opened size.
-``broker.offload_segment`` writes it.
+An entry is one row whatever the size of its batch, and its body is opaque to the database. The
+first byte of a body is the version of its encoding. 1: the compressed batch follows. 2: a reference
+to a batch that has been offloaded into a file (docs/decisions/0024), written by
+``broker.offload_segment``: the file's id in 16 bytes, the batch's length in 4, then the beginning
+    of
+its zstd frame, which contains the size of the opened batch.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _LEVEL = 1
 
 
 class Reference(NamedTuple):
-    """Where an offloaded batch stands: in the file of an id, under its entry's last offset."""
+    """Where an offloaded batch is: in the file with this id, in the row of its entry's last offset.
+    ``length``: of the stored batch, in bytes."""
 
     file: UUID
     length: int
@@ -41,7 +43,7 @@ _decoder = msgspec.msgpack.Decoder(list[NewMessage])
 
 
 class _Codec(threading.local):
-    """zstd contexts must not be shared between threads, and are costly to make anew."""
+    """zstd contexts for each thread: they must not be shared, and are costly to make."""
 
     def __init__(self) -> None:
         self.compress = zstandard.ZstdCompressor(level=_LEVEL).compress
@@ -52,7 +54,7 @@ _codec = _Codec()
 
 
 def pack(messages: Sequence[NewMessage]) -> bytes:
-    """A batch in MessagePack: longer than everything in it together."""
+    """A batch in MessagePack. It is longer than all payloads, keys and properties together."""
     return _encoder.encode(messages)
 
 
@@ -81,14 +83,14 @@ def decode(body: bytes) -> list[NewMessage]:
 
 
 def reference(body: bytes) -> Reference | None:
-    """Where the batch stands if not here."""
+    """The reference in a body; None when the body is the batch itself."""
     if not body.startswith(_OFFLOADED):
         return None
     return Reference(UUID(bytes=bytes(body[1:17])), int.from_bytes(body[17:21]))
 
 
 def size(body: bytes) -> int:
-    """How many bytes a stored batch has when it is opened, without opening it.
+    """How many bytes a stored batch has when it is opened; the batch is not opened for this.
 
     Raises:
         CorruptBatch: the bytes are not what :func:`encode` wrote.

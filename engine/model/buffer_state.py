@@ -1,4 +1,4 @@
-"""What a snapshot keeps of a transaction buffer, and how log entries move it on."""
+"""The state of a transaction buffer as a snapshot keeps it, and how the log's entries change it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class CorruptSnapshot(EngineError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OngoingSpan:
+    """What an ongoing transaction has written in a log."""
+
     first_offset: int
     last_offset: int
     messages: int
@@ -31,7 +33,7 @@ class OngoingSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTail:
-    """What the entries of one transaction after a position say."""
+    """What one transaction has after a position of the log: its data, and its marker."""
 
     txn_id: TxnID
     data: OngoingSpan | None
@@ -40,9 +42,9 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferState:
-    """A buffer at ``position``, the last offset that it covers.
+    """The state of a buffer at ``position``, the last offset that it covers.
 
-    The open segment's totals and the count of aborted transactions belong to it, so that recovery
+    It includes the open segment's totals and the count of aborted transactions, so that recovery
     need not count what lies before the position.
     """
 
@@ -60,17 +62,17 @@ class BufferState:
         return self.position if first is None else first - 1
 
 
-#: The buffer of an empty log, from which any state can be rebuilt.
+#: The state of an empty log. Any state can be rebuilt from it and the whole log.
 EMPTY = BufferState(position=-1, ledger_id=-1, segment_entries=0, segment_bytes=0, aborted_txns=0)
 
 
 def replay(
     ongoing: Mapping[TxnID, OngoingSpan], tails: Iterable[LogTail]
 ) -> dict[TxnID, OngoingSpan]:
-    """Move ongoing transactions over the entries after a snapshot (semantics §5).
+    """Apply the entries after a snapshot to its ongoing transactions (semantics §5).
 
-    A marker ends its transaction; data extends it or begins it. Data after a marker cannot be: the
-    fence refuses it.
+    A marker ends its transaction; data begins or extends it. There is no data after a marker,
+    because the fence refuses it.
     """
     state = dict(ongoing)
     for tail in tails:
@@ -103,7 +105,8 @@ class _Stored(msgspec.Struct, kw_only=True):
 
 
 def dump(state: BufferState) -> bytes:
-    """Encode a state as JSON that people can read, after the SHA-256 of that JSON."""
+    """Encode a state: the SHA-256 of its JSON on the first line, then the JSON, for people to
+    read."""
     body = msgspec.json.encode(
         _Stored(
             version=_VERSION,

@@ -1,6 +1,6 @@
-"""A subscription's record in one partition, and what acknowledgements do to it (semantics §6).
+"""A subscription's cursor in one partition, and what acknowledgements do to it (semantics §6).
 
-Pure algebra on ranges of offsets; engine.subscription stores the results.
+Everything here is algebra on ranges of offsets; engine.subscription stores the results.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def held(pending: Iterable[PendingAck]) -> Ranges:
-    """What transactions hold in PENDING_ACK."""
+    """The offsets that transactions hold in PENDING_ACK."""
     return Ranges.union(ack.ranges for ack in pending)
 
 
 def unconfirmed(
     tentative: Iterable[TentativeAck], txn_id: TxnID, confirmed: Collection[int]
 ) -> Ranges:
-    """What a transaction holds only by calls that are not known to be confirmed."""
+    """The offsets that a transaction holds only by calls that are not among the confirmed ones."""
     own = [ack for ack in tentative if ack.txn_id == txn_id]
     sure = Ranges.union(ack.ranges for ack in own if ack.call_id in confirmed)
     return Ranges.union(ack.ranges for ack in own if ack.call_id not in confirmed) - sure
@@ -62,14 +62,14 @@ def claim_individual(
     wanted: Ranges,
     unsure: Ranges = NOTHING,
 ) -> Ranges:
-    """Decide a transactional individual ack: all of it or none.
+    """Decide an individual acknowledgement in a transaction: all of it or nothing.
 
     Args:
-        unsure: what the transaction holds, but may lose again (:func:`unconfirmed`).
+        unsure: what the transaction holds by unconfirmed calls, and may lose again
+            (:func:`unconfirmed`). It is claimed anew.
 
     Returns:
-        The offsets that the transaction newly holds; those that it surely holds already are left
-        out.
+        The offsets to claim: those wanted, without those that the transaction holds for sure.
 
     Raises:
         TransactionConflict: a message is deleted, or in another transaction's PENDING_ACK.
@@ -88,14 +88,17 @@ def claim_cumulative(
     until: int,
     unsure: Ranges = NOTHING,
 ) -> Ranges:
-    """Decide a transactional cumulative ack up to and with ``until``: all of it or none.
+    """Decide a cumulative acknowledgement in a transaction up to and including ``until``: all of it
+    or nothing.
 
-    It claims every undeleted message up to there. The position where it stands already is success
-    without a change; another transaction's cumulative claim, wherever it stands, holds some of
-    these messages and so conflicts. ``unsure`` as in :func:`claim_individual`.
+    It claims every undeleted message up to there. Repeating it succeeds without a change. Another
+    transaction's cumulative claim always conflicts, because it holds some of these messages.
+
+    Args:
+        unsure: as in :func:`claim_individual`.
 
     Returns:
-        The offsets that the transaction newly holds.
+        The offsets to claim, as in :func:`claim_individual`.
 
     Raises:
         TransactionConflict: ``until`` is at or below the mark-delete position, below this
@@ -120,9 +123,9 @@ def claim_cumulative(
 
 
 def replay(steps: Iterable[AckStep], mark_delete: int) -> tuple[PendingAck, ...]:
-    """What transactions hold in one partition, from the pending-ack log alone.
+    """What transactions hold in one partition, computed from the pending-ack log alone.
 
-    What lies at or below the mark-delete position counts for nothing: the log is trimmed there.
+    Offsets at or below the mark-delete position are ignored, because the log is trimmed there.
     """
     found: dict[tuple[TxnID, AckType], Ranges] = {}
     for step in steps:

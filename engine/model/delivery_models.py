@@ -1,13 +1,13 @@
-"""One history under three ways of delivering it: what a reader would get, and after which entry.
+"""Three ways of delivering one history, compared: what a reader gets, and after which entry.
 
-- Marker with stable position (Kafka): messages stand in the log at once; a reader gets them in the
-  order of their offsets and never passes the first transaction that has not ended.
-- Committed order (the marker log, read by when things became readable): a transaction's messages
-  come together at its commit marker; no open transaction holds up another.
-- Sidecar (Pulsar's proposal): messages of a transaction wait beside the log and take the next
-  positions in it when it commits; an abort leaves nothing behind.
+- Marker with stable position (Kafka): messages are in the log at once. A reader gets them in the
+  order of their offsets, and never passes the first transaction that has not ended.
+- Committed order (the same log, read in the order in which messages became readable): the messages
+  of a transaction come together, at its commit marker. No open transaction holds up others.
+- Sidecar (Pulsar's proposal): messages of a transaction wait beside the log, and take the next
+  positions in it when it commits. An abort leaves nothing behind.
 
-Pure: computed from the entries alone, so that it can be compared with what the engine answers.
+All of it is computed from the entries alone, so it can be compared with what the engine answers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from engine.model.txn_id import TxnID
 
 
 class DeliveryModel(StrEnum):
+    """The three ways."""
+
     MARKER = "marker"
     COMMITTED_ORDER = "committed_order"
     SIDECAR = "sidecar"
@@ -29,7 +31,7 @@ class DeliveryModel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """A batch, which comes as a whole, or a marker, as it was appended."""
+    """A batch or a marker, as it was appended at ``at``."""
 
     first_offset: int
     last_offset: int
@@ -39,6 +41,7 @@ class HistoryEntry:
 
     @property
     def offsets(self) -> range:
+        """The offsets of the entry."""
         return range(self.first_offset, self.last_offset + 1)
 
 
@@ -46,12 +49,18 @@ class HistoryEntry:
 class Run:
     """A history under one model.
 
-    ``steps[n]``: the offsets of the messages that become readable with entry ``n``, in the order
-    in which a reader gets them. ``positions``: where a message stands in a log of that model,
-    counted from the first entry; the other models keep its offset. ``hidden``: committed or
-    outside transactions, and not readable at the end. ``undecided``: of transactions that have not
-    ended by then. ``waited_ms``: from its append until readable, summed up over ``delivered``
-    messages; ``buffered``: the most messages that were kept from readers at once.
+    Attributes:
+        steps: ``steps[n]`` has the offsets of the messages that become readable with entry ``n``,
+            in the order in which a reader gets them.
+        positions: of the sidecar model, where each message is in its log, counted from the first
+            entry. In the other models messages keep their offsets, and this is empty.
+        delivered: how many messages became readable.
+        hidden: how many were committed, or outside transactions, and are not readable at the end.
+        undecided: how many are of transactions that have not ended.
+        aborted: how many are of transactions that were aborted.
+        waited_ms: the time from append until readable, summed up over the delivered messages;
+            ``longest_ms``: the longest.
+        buffered: the highest number of messages that were kept from readers at the same time.
     """
 
     model: DeliveryModel
@@ -67,18 +76,19 @@ class Run:
 
     @property
     def mean_wait_ms(self) -> float | None:
-        """None when nothing was delivered."""
+        """The mean time from append until readable; None when nothing was delivered."""
         return self.waited_ms / self.delivered if self.delivered else None
 
 
 def compare(
     entries: Sequence[HistoryEntry], begun: Mapping[TxnID, int] | None = None
 ) -> tuple[Run, ...]:
-    """Run a history, in the order of its offsets, under each model.
+    """Run a history under each model.
 
     Args:
+        entries: the history, in the order of its offsets.
         begun: transactions that are open where the history begins, with their first offsets. What
-            they have written before it is no part of the comparison.
+            they wrote before that is not part of the comparison.
     """
     begun = begun or {}
     runs = {
@@ -170,7 +180,7 @@ def _measured(
 
 
 def _most_kept(entries: Sequence[HistoryEntry], steps: Sequence[tuple[int, ...]]) -> int:
-    """The most messages that neither were readable nor had been given up at one time."""
+    """The highest number of messages that were, at one time, neither readable nor aborted."""
     of_txn: dict[TxnID | None, set[int]] = {}
     kept: set[int] = set()
     most = 0

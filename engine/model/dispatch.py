@@ -1,7 +1,8 @@
-"""What a subscription has on its way to consumers in one partition (semantics §6).
+"""What a subscription has in flight to consumers in one partition (semantics §6).
 
-Derived state: lost in a crash, and then what was in flight is delivered again. Pure functions;
-engine.subscription stores the results. Times are milliseconds of the database's clock.
+This is derived state. A crash loses it, and then what was in flight is delivered again. Everything
+here is a pure function; engine.subscription stores the results. Times are milliseconds of the
+database's clock.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import msgspec
 
 from engine.model.ranges import Ranges
 
-#: Deliveries to one consumer within this share of the acknowledgement timeout are kept as one, so
-#: that their number does not grow with that of the calls. None is overdue early.
+#: Deliveries to one consumer within this fraction of the acknowledgement timeout are kept as one,
+#: so that their number does not grow with the number of calls. No message becomes overdue early by
+#: it.
 _BUCKETS = 10
 
 
@@ -26,20 +28,25 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Slot(msgspec.Struct, frozen=True, array_like=True):
-    """A hash slot of a KEY_SHARED subscription: the offsets known to be in it that are not yet
-    deleted, and the consumer that had the last of them ("" when none had)."""
+    """A hash slot of a KEY_SHARED subscription: the offsets in it, as far as they are known and not
+    deleted, and the consumer that got the last of them ("" when none did)."""
 
     consumer: str
     ranges: Ranges
 
 
 class Dispatch(msgspec.Struct, frozen=True, array_like=True):
-    """From where to read on, what to deliver again first, and who has what.
+    """The dispatch state of a subscription in a partition.
 
-    Everything below ``read_offset`` is deleted, in flight, held by a transaction, on its way to the
-    dead-letter topic, or in ``redeliver``. ``counts``: messages by how often they were given back.
-    ``epoch``: of the active consumer's lease (EXCLUSIVE, FAILOVER). ``present``: until when each
-    consumer of a KEY_SHARED subscription is taken to be there.
+    Attributes:
+        read_offset: where to read on. Everything below is deleted, in flight, held by a
+            transaction, on its way to the dead-letter topic, or in ``redeliver``.
+        redeliver: what to deliver again.
+        deliveries: what is in flight.
+        counts: messages by how often they were given back.
+        epoch: of the active consumer's lease (EXCLUSIVE, FAILOVER).
+        present: until when each consumer counts as present (KEY_SHARED).
+        slots: the hash slots (KEY_SHARED).
     """
 
     read_offset: int
@@ -58,10 +65,11 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def next_deadline_ms(self) -> int | None:
+        """When the next delivery is overdue; None when nothing is in flight."""
         return min((delivery.deadline_ms for delivery in self.deliveries), default=None)
 
     def in_flight(self, consumer: str | None = None) -> Ranges:
-        """What is on its way to a consumer, or to any."""
+        """What is in flight to a consumer, by default to any."""
         return Ranges.union(
             delivery.ranges
             for delivery in self.deliveries
@@ -69,7 +77,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def by_consumer(self) -> dict[str, Ranges]:
-        """What is on its way, by consumer in the order of their names."""
+        """What is in flight by consumer, in the order of their names."""
         consumers = sorted({delivery.consumer for delivery in self.deliveries})
         return {consumer: self.in_flight(consumer) for consumer in consumers}
 
@@ -86,7 +94,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
     def deliver(
         self, offsets: Ranges, consumer: str, *, now_ms: int, ack_timeout_ms: int
     ) -> Dispatch:
-        """Put messages on their way to a consumer."""
+        """Put messages in flight to a consumer."""
         if not offsets:
             return self
         earliest = now_ms + ack_timeout_ms
@@ -104,8 +112,8 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def withdraw(self, offsets: Ranges) -> Dispatch:
-        """Take messages out of flight: a transaction holds them, or the dead-letter topic gets
-        them."""
+        """Take messages out of flight without redelivery: a transaction holds them, or they go to
+        the dead-letter topic."""
         return msgspec.structs.replace(
             self,
             deliveries=_without(self.deliveries, offsets),
@@ -113,7 +121,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def forget(self, offsets: Ranges) -> Dispatch:
-        """Messages are deleted."""
+        """Remove messages, because they have been deleted."""
         withdrawn = self.withdraw(offsets)
         if not self.counts:
             return withdrawn
@@ -122,7 +130,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(withdrawn, counts=counts)
 
     def give_back(self, offsets: Ranges) -> Dispatch:
-        """Queue messages for redelivery, counting it."""
+        """Queue messages for redelivery, and count that they were given back."""
         return msgspec.structs.replace(
             self,
             deliveries=_without(self.deliveries, offsets),
@@ -165,6 +173,6 @@ def encode(dispatch: Dispatch) -> bytes:
 
 
 def decode(stored: bytes | None, mark_delete: int) -> Dispatch:
-    """Read the stored form. Without any (a new cursor, or after a crash) all that is undeleted is
-    due."""
+    """Read the stored form. When there is none (a new cursor, or after a crash), everything that is
+    not deleted is due."""
     return Dispatch(mark_delete + 1) if stored is None else _decoder.decode(stored)

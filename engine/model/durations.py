@@ -1,8 +1,9 @@
-"""How long transactions took, counted in steps that grow by a root of two.
+"""Histograms of how long transactions took, with steps that grow by the fourth root of two.
 
-Step ``n`` holds the durations from ``2 ** (n / STEPS_PER_DOUBLING)`` milliseconds up to the next
-step's, and step 0 also what took less than one. Counts of two spans add up, which percentiles do
-not; a percentile read from them is right to a step, which is a fifth.
+Step ``n`` counts the durations from ``2 ** (n / STEPS_PER_DOUBLING)`` milliseconds up to where the
+next step begins; step 0 also counts those below one millisecond. Unlike percentiles, the counts of
+several spans can be added. A percentile that is read from them is right to one step, which is a
+fifth.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ STEPS_PER_DOUBLING = 4
 
 @dataclass(frozen=True, slots=True)
 class EndsOfSpan:
-    """How many transactions ended with an outcome, after a step's duration, in the span that begins
+    """How many transactions ended with a status after a duration of a step, in the span that begins
     at ``since``."""
 
     since: datetime
@@ -29,8 +30,8 @@ class EndsOfSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndsOfCoordinator:
-    """What ended at one coordinator in the span that begins at ``since``; of the aborted,
-    ``timed_out`` ran into their deadline."""
+    """How many transactions ended at one coordinator in the span that begins at ``since``.
+    ``timed_out`` of the aborted ones had passed their deadline."""
 
     since: datetime
     tc_id: int
@@ -45,9 +46,10 @@ def lower_ms(step: float) -> float:
 
 
 def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
-    """The duration that ``share`` of all did not exceed, in milliseconds; None of none.
+    """The duration, in milliseconds, that ``share`` of all did not exceed; None when there are
+    none.
 
-    Within a step the durations count as spread evenly over its logarithm.
+    Within a step the durations are taken to be spread evenly over the logarithm.
     """
     total = sum(counts.values())
     if not total:
@@ -62,7 +64,7 @@ def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
 
 
 def added(*many: Mapping[int, int]) -> dict[int, int]:
-    """The counts of several spans in one."""
+    """The sum of several histograms."""
     total: dict[int, int] = {}
     for counts in many:
         for step, count in counts.items():

@@ -30,8 +30,13 @@ class InvalidRequest(EngineError):
     code = "InvalidRequest"
 
     def __init__(self, message: str, *, field: str | Mapping[str, str], **data: object) -> None:
-        """Name the field as the REST contract does; ``""`` is the body as a whole. A mapping names
-        several, or says less of one than ``message``: what is wrong with each."""
+        """Make an error about one field or several.
+
+        Args:
+            message: what is wrong with the request.
+            field: the name of the field in the REST contract; ``""`` for the body as a whole. Or a
+                mapping from several names to what is wrong with each.
+        """
         wrong = {field: message} if isinstance(field, str) else field
         errors = [{"field": name, "message": text} for name, text in wrong.items()]
         super().__init__(message, errors=errors, **data)

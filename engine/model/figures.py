@@ -1,4 +1,4 @@
-"""What is counted for monitoring: counts, and durations by bucket."""
+"""The counters for monitoring: counts of events, and histograms of durations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-#: Upper bounds of the buckets in seconds, inclusive; a last bucket has none. Stored counts follow
-#: them: another bound needs a migration.
+#: Upper bounds of the histograms' buckets, in seconds, inclusive; the last bucket has none. Counts
+#: are stored by these buckets, so another bound needs a migration.
 BOUNDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0),
@@ -16,7 +16,7 @@ BOUNDS = (
 
 
 class FigureName(StrEnum):
-    """What is counted; in brackets what the label tells."""
+    """The counters; in brackets the meaning of the label."""
 
     EXECUTION = "execution"
     """Seconds from opening to the decision, of transactions that ended (outcome/reason)."""
@@ -36,8 +36,8 @@ class FigureName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How often something was counted, and, of durations, their sum and how many were in each
-    bucket."""
+    """A counter: how often something was counted and, for durations, their sum and how many were in
+    each bucket."""
 
     name: FigureName
     label: str
@@ -57,7 +57,7 @@ class Figure:
         )
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Each bound with how many observations were at or below it; the last is infinity."""
+        """Each bound with the number of observations at or below it; the last bound is infinity."""
         total = 0
         found = []
         for bound, count in zip((*BOUNDS, float("inf")), self.buckets, strict=True):
@@ -67,7 +67,7 @@ class Figure:
 
 
 class Tally:
-    """Figures that add up. Not thread-safe."""
+    """A collection of counters that things are added to. Not thread-safe."""
 
     def __init__(self, figures: Iterable[Figure] = ()) -> None:
         self._figures: dict[tuple[FigureName, str], Figure] = {}
@@ -81,15 +81,18 @@ class Tally:
         return iter(sorted(self._figures.values(), key=lambda each: (each.name, each.label)))
 
     def count(self, name: FigureName, label: str = "", *, times: int = 1) -> None:
+        """Count an event."""
         self.add(Figure(name, label, times, 0.0, ()))
 
     def observe(self, name: FigureName, seconds: float, label: str = "") -> None:
-        """Count a duration; clocks of a database may step back, durations do not."""
+        """Count a duration. A negative one, which comes of a database's clock that was set back,
+        counts as 0."""
         seconds = max(0.0, seconds)
         buckets = [0] * (len(BOUNDS) + 1)
         buckets[bisect_left(BOUNDS, seconds)] = 1
         self.add(Figure(name, label, 1, seconds, tuple(buckets)))
 
     def add(self, figure: Figure) -> None:
+        """Add what a counter has counted."""
         known = self._figures.get((figure.name, figure.label))
         self._figures[figure.name, figure.label] = figure if known is None else known + figure

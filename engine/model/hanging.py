@@ -1,7 +1,7 @@
-"""When a transaction hangs, and what helps (reference/kafka.md §8). Decisions only.
+"""When a transaction hangs, and what helps (reference/kafka.md §8).
 
-Two things are looked at: what a participant (a partition or a subscription) holds open, beside what
-the coordinator knows of it; and what the coordinator has not ended, beside its own clock.
+Two things are judged: what a participant (a partition or a subscription) holds open, against what
+the coordinator knows of it; and what the coordinator has not ended, against its own clock.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from engine.model.txn_status import Outcome, TxnStatus
 
 
 class HangingClass(StrEnum):
-    """ORPHAN: no coordinator has ever issued it. UNREGISTERED: open, and this participant is not
-    one of its participants, so that its end would not come here. STALE: the participant itself has
-    recorded its end, and holds it open all the same (what an older epoch is elsewhere).
-    MISSED_COMMIT, MISSED_ABORT: decided, and its end has not been carried out here and will not be.
-    STUCK_FINALIZE: decided, and a participant keeps it waiting. OVERDUE: open past its own
-    deadline. LATE: open for long, within its deadline: nothing is wrong."""
+    """The kinds of hanging transactions.
+
+    ORPHAN: no coordinator has ever issued the id. UNREGISTERED: the transaction is open, and the
+    coordinator does not list this participant, so its end would not come here. STALE: the
+    participant has recorded the end itself, and holds the transaction open all the same.
+    MISSED_COMMIT, MISSED_ABORT: it is decided, and the end was not carried out here and will not
+        be.
+    STUCK_FINALIZE: it is decided, and waits for a participant. OVERDUE: it is open past its
+    deadline. LATE: it has been open for long but is within its deadline, so nothing is wrong.
+    """
 
     ORPHAN = "ORPHAN"
     UNREGISTERED = "UNREGISTERED"
@@ -32,11 +36,14 @@ class HangingClass(StrEnum):
 
 
 class RemedyAction(StrEnum):
-    """FORCE_ABORT: abort it at the participant. REGISTER: make the participant one of its own, so
-    that its end comes here. REPLAY: carry the recorded decision out here; never the opposite.
-    RETRY: try the participants that wait again, now. ABORT: end it with its coordinator.
-    BRING_ONLINE: the partition is offline; decisions are carried out when it comes back.
-    WAIT: it ends by itself."""
+    """What helps.
+
+    FORCE_ABORT: abort it at the participant. REGISTER: add the participant to the transaction, so
+    that its end comes here. REPLAY: carry out the recorded decision here, never the opposite.
+    RETRY: try the participants that it waits for again, now. ABORT: abort it at its coordinator.
+    BRING_ONLINE: the partition is offline; bringing it online carries out decisions. WAIT: it ends
+    by itself.
+    """
 
     FORCE_ABORT = "force_abort"
     REGISTER = "register"
@@ -49,20 +56,24 @@ class RemedyAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
+    """What helps, and why, in words for people."""
+
     action: RemedyAction
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """In which way a transaction hangs, and what helps."""
+
     kind: HangingClass
     remedy: Remedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long is too long, in milliseconds: for the expiry sweep after a deadline, for carrying
-    out a decision, and for an open transaction to be worth a look."""
+    """How long is too long, in milliseconds: until the sweep expires a transaction after its
+    deadline, until a decision is carried out, and until an open transaction is worth a look."""
 
     expiry_ms: int = 5_000
     finalize_ms: int = 10_000
@@ -99,13 +110,14 @@ def judge_holder(
     fenced: bool,
     offline: bool = False,
 ) -> Verdict | None:
-    """Judge what a participant holds open; None: it is as it should be.
+    """Judge what a participant holds open; None when nothing is wrong.
 
     Args:
-        status: the header's, None when there is no header (any more).
-        outcome: what is known of the id for ever; None when it has never been issued.
-        membership: None when the coordinator does not list the participant.
-        fenced: the participant has recorded the end itself.
+        status: in the header; None when there is no header (any more).
+        outcome: of the id, which is known for ever; None when the id was never issued.
+        membership: the participant's state at the coordinator; None when it is not listed there.
+        fenced: whether the participant has recorded the end itself.
+        offline: whether the participant is a partition that is offline.
     """
     if outcome is None:
         verdict: Verdict | None = Verdict(HangingClass.ORPHAN, _UNKNOWN)
@@ -140,7 +152,8 @@ def _decided(
 
 
 def judge_header(transaction: Transaction, patience: Patience) -> Verdict | None:
-    """Judge a transaction that has not ended by its coordinator's clock; None: nothing to say."""
+    """Judge a transaction that has not ended, by its coordinator's clock; None when nothing is
+    wrong."""
     if transaction.status is TxnStatus.OPEN:
         if transaction.overdue_ms > patience.expiry_ms:
             return Verdict(

@@ -1,8 +1,9 @@
-"""KEY_SHARED: whose turn a key is (semantics §6, docs/decisions/0009).
+"""KEY_SHARED: which consumer gets the messages of a key (semantics §6, docs/decisions/0009).
 
-Keys fall into hash slots. A slot that has messages outstanding (in flight, or held by a
-transaction) stays with the consumer that has them; one that has none belongs to whichever of the
-consumers that are there weighs most for it, so that one who comes or goes moves only its own slots.
+Keys are hashed into slots. A slot with outstanding messages (in flight, or held by a transaction)
+stays with the consumer that has them. A slot without any is assigned by rendezvous hashing: it goes
+to the present consumer with the highest weight for it. So a consumer that comes or goes moves only
+its own slots.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from engine.model.dispatch import Slot
 from engine.model.ranges import Ranges
 
 SLOTS = 1024
-#: How many messages of others' keys are looked past before a consumer waits for them to be taken.
+#: How many messages of other consumers' keys are passed over; then a consumer has to wait until
+#: those have taken some.
 LOOKAHEAD = 10_000
 
 
 def slot_of(key: str | None, offset: int) -> int:
-    """A key's slot. Messages without a key keep no order among themselves."""
+    """The slot of a message. Messages without a key need no order, and are spread by their
+    offset."""
     return offset % SLOTS if key is None else zlib.crc32(key.encode()) % SLOTS
 
 
 @lru_cache(maxsize=64)
 def assignment(consumers: frozenset[str]) -> tuple[str, ...]:
-    """Each slot's consumer among those that are there: the one that weighs most for it."""
+    """The consumer of each slot among those that are present: the one with the highest weight."""
     return tuple(max(consumers, key=partial(_weight, slot)) for slot in range(SLOTS))
 
 
@@ -38,7 +41,7 @@ def _weight(slot: int, consumer: str) -> bytes:
 def owner(
     slots: Mapping[int, Slot], slot: int, outstanding: Ranges, assigned: tuple[str, ...]
 ) -> str:
-    """Who may take a slot's messages now."""
+    """The consumer that may take a slot's messages now."""
     known = slots.get(slot)
     if known is not None and known.consumer and known.ranges & outstanding:
         return known.consumer

@@ -1,8 +1,8 @@
 """Messages, their ids, and what a reader gets.
 
-Structs of msgspec, because one is made for every message that is read, and making a frozen
-dataclass takes several times as long. The garbage collector need not look at them: they hold values
-alone, and nothing that could lead back to them.
+These are msgspec structs, because one is made for every message that is read, and making a frozen
+dataclass takes several times as long. The garbage collector does not track them (``gc=False``):
+they hold only plain values, so they cannot be part of a cycle.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _MESSAGE_ID = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,6}):(\d{1,6})", re.ASCII)
 
 
 class Isolation(StrEnum):
+    """Whether a reader gets only messages that are committed or outside transactions, or all."""
+
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
 
@@ -37,10 +39,10 @@ class EntryKind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """What a READ_COMMITTED reader makes of an entry.
+    """What an entry is for a READ_COMMITTED reader.
 
-    visible: delivered. open: its own transaction is undecided here. blocked: decided or plain,
-    but past the stable position. aborted: never delivered. marker: a control record.
+    visible: delivered. open: its transaction is undecided here. blocked: committed or outside
+    transactions, but above the stable position. aborted: never delivered. marker: a control record.
     """
 
     VISIBLE = "visible"
@@ -89,7 +91,7 @@ class MessageID(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """A message as its producer gives it, and, as an array, as batches store it."""
+    """A message as its producer gives it. In MessagePack it is an array, as batches store it."""
 
     payload: bytes
     key: str | None = None
@@ -98,8 +100,9 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=
 
 
 class StoredMessage(msgspec.Struct, frozen=True, gc=False):
-    """A message, or a transaction's marker, as it stands in a partition. ``readable_at``, told in
-    committed order: where it became readable, its own offset or that of its commit marker."""
+    """A message, or a transaction's marker, in a partition. ``readable_at`` is set in committed
+    order
+    only: the offset at which the message became readable, its own or that of its commit marker."""
 
     message_id: MessageID
     offset: int

@@ -15,15 +15,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[_T]):
-    """Some items of a list. A page may be short, even empty, and still have a ``next_cursor``:
-    each looks at a bounded number of rows, whatever its filter."""
+    """Some items of a list. A page may be short, even empty, and still have a ``next_cursor``,
+    because each page looks at a bounded number of rows, whatever the filter."""
 
     items: tuple[_T, ...]
     next_cursor: str | None
 
 
 def encode_cursor(*key: str | int) -> str:
-    """Make an opaque cursor of the last row's key."""
+    """Make an opaque cursor from the key of a page's last row."""
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
 
@@ -31,7 +31,7 @@ def decode_cursor(cursor: str, length: int) -> list[str | int]:
     """Read a cursor back.
 
     Raises:
-        InvalidRequest: it was not made by :func:`encode_cursor` with as many parts.
+        InvalidRequest: it was not made by :func:`encode_cursor` with ``length`` parts.
     """
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
@@ -55,12 +55,12 @@ def decode_number(cursor: str, *, least: int = 0) -> int:
 
 
 def _is_part(value: object) -> bool:
-    """Whether it can be a part of a key: a text or a number that PostgreSQL can keep."""
+    """Whether a value can be part of a key: a text or a number that PostgreSQL can store."""
     if type(value) is str:
         return re.search("[\0\ud800-\udfff]", value) is None
     return type(value) is int and -(2**63) <= value < 2**63
 
 
 def foreign_cursor() -> InvalidRequest:
-    """What to raise for a cursor that is none of the list's own."""
+    """The error for a cursor that this list has not made."""
     return InvalidRequest("The cursor is not one that this list has given.", field="cursor")

@@ -16,6 +16,9 @@ from engine.model.txn_status import Outcome
 
 
 class PartitionState(StrEnum):
+    """Whether a partition serves. RECOVERING: its derived state has to be rebuilt first. OFFLINE:
+    an operator has stopped it."""
+
     ONLINE = "online"
     RECOVERING = "recovering"
     OFFLINE = "offline"
@@ -23,7 +26,7 @@ class PartitionState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """Where a batch stands; ``duplicate`` when it had been appended before."""
+    """Where a batch was appended. ``duplicate``: it had been appended before."""
 
     ledger_id: int
     first_offset: int
@@ -32,7 +35,8 @@ class Appended:
 
 
 class AbortedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A transaction that a fetching client must filter, from its first offset on."""
+    """An aborted transaction in a fetch; a client that filters must leave out its messages from its
+    first offset on."""
 
     txn_id: TxnID
     first_offset: int
@@ -48,13 +52,16 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """One fetch: messages, list and positions come from one snapshot of the database.
+    """The answer to a fetch; messages, list and positions come from one snapshot of the database.
 
-    ``aborted_transactions`` is None for READ_UNCOMMITTED and never None for READ_COMMITTED.
-    ``markers`` are given to a client that filters by itself, else None.
-    ``next_offset`` is where the next fetch goes on; it passes markers and aborted messages. In
-    committed order ``next_cursor`` is, and ``next_offset`` tells how far in the log that is.
-    A fetch from below ``log_start_offset`` begins there: what was below is gone (semantics §7).
+    Attributes:
+        aborted_transactions: None for READ_UNCOMMITTED, never None for READ_COMMITTED.
+        next_offset: where the next fetch goes on, beyond markers and aborted messages.
+        log_start_offset: a fetch from below it begins there, since what was below has been dropped
+            (semantics §7).
+        markers: for a client that filters by itself, else None.
+        next_cursor: in committed order, where the next fetch goes on; ``next_offset`` then tells
+            how far in the log that is. None in the order of offsets.
     """
 
     messages: tuple[StoredMessage, ...]
@@ -69,10 +76,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedTxn:
-    """A row of the aborted-transaction index; ``last_stable_offset`` as stored, exclusive.
-
-    ``last_offset`` is the marker's. Semantics §4.2; seeds/004.
-    """
+    """A row of the aborted-transaction index. ``last_offset`` is the marker's;
+    ``last_stable_offset`` is exclusive, as it is stored. Source: semantics §4.2; seeds/004."""
 
     txn_id: TxnID
     outcome: Outcome
@@ -85,8 +90,8 @@ class IndexedTxn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """A producer that has named itself, by its newest batch outside transactions; ``is_dropped``:
-    retention has dropped that batch, and what it leaves tells of it."""
+    """A producer that has given a name, with its newest batch outside transactions. ``is_dropped``:
+    retention has dropped that batch, and these are the data that were kept of it."""
 
     name: str
     sequence_id: int
@@ -108,8 +113,8 @@ class OngoingTxn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A run of the log that is dropped as one ("ledger"). ``offloaded_at``: since when its messages
-    stand in a file; None: they are in the database."""
+    """A run of the log that is dropped as a whole ("ledger"). ``offloaded_at``: when its messages
+    were moved into a file; None while they are in the database."""
 
     ledger_id: int
     first_offset: int
@@ -165,10 +170,8 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncated:
-    """A truncation: the log ends before ``next_offset`` now, ``entries`` have been cut.
-
-    ``reopened`` are transactions whose marker was cut and whose data was not.
-    """
+    """What a truncation did: the log ends before ``next_offset`` now, and ``entries`` were cut.
+    ``reopened``: transactions whose marker was cut and whose data was not."""
 
     next_offset: int
     entries: int
@@ -177,6 +180,8 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionSample:
+    """The positions of a partition, as a worker has found them."""
+
     at: datetime
     stable_position: int
     last_offset: int

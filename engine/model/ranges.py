@@ -1,8 +1,8 @@
 """Sets of offsets as ranges: what a subscription has acknowledged, holds or must redeliver.
 
-The cost of every operation is that of the ranges, not of the offsets in them (semantics §6); of a
-set of many ranges with another, that of those which lie where the other does; of what is left of a
-few among many, that of the few.
+The cost of every operation depends on the number of ranges, not on the number of offsets in them
+(semantics §6). When one of two sets has many ranges, only those that lie where the other set lies
+count; and to subtract many ranges from a few costs as much as the few.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 #: One contiguous run of offsets, half open: ``(lower, upper)`` holds ``lower … upper - 1``.
 Run = tuple[int, int]
 
-#: Up to so many runs are compared one by one sooner than searched.
+#: Up to so many runs it is faster to compare them one by one than to search.
 _FEW = 32
 _lower, _upper = itemgetter(0), itemgetter(1)
 
@@ -45,7 +45,7 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def union(cls, sets: Iterable[Ranges]) -> Ranges:
-        """What is in any of some sets."""
+        """The union of some sets."""
         found = [each for each in sets if each.runs]
         return found[0] if len(found) == 1 else cls.of(chain.from_iterable(e.runs for e in found))
 
@@ -74,7 +74,7 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def run(cls, lower: int, upper: int) -> Self:
-        """The offsets from ``lower`` to ``upper - 1``; none when there are none between."""
+        """The offsets from ``lower`` to ``upper - 1``; the empty set when ``lower >= upper``."""
         return cls(((lower, upper),) if lower < upper else ())
 
     def __bool__(self) -> bool:
@@ -142,8 +142,8 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         return Ranges((*self.runs[:start], *kept, *self.runs[end:]))
 
     def _near(self, other: Ranges) -> tuple[int, int]:
-        """Which runs count beside another set that is not empty: those from the first index up to
-        the second. All others lie before all of its runs or behind them, and touch none."""
+        """The slice of this set's runs that can touch another, non-empty set: from the first index
+        up to the second. All other runs lie before all of the other's or after them."""
         count = len(self.runs)
         if count <= _FEW:
             return 0, count
@@ -151,16 +151,18 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         return start, bisect_right(self.runs, other.runs[-1][1], start, key=_lower)
 
     def _is_apart(self, other: Ranges) -> bool:
-        """Whether one is empty, or ends before the other begins: then nothing need be compared."""
+        """Whether one of the sets is empty or ends before the other begins."""
         mine, others = self.runs, other.runs
         return not mine or not others or mine[-1][1] <= others[0][0] or others[-1][1] <= mine[0][0]
 
     @property
     def first(self) -> int | None:
+        """The lowest offset; None of an empty set."""
         return self.runs[0][0] if self.runs else None
 
     @property
     def last(self) -> int | None:
+        """The highest offset; None of an empty set."""
         return self.runs[-1][1] - 1 if self.runs else None
 
 

@@ -1,4 +1,4 @@
-"""Where a reader in committed order goes on: the cursor that it is given and gives back."""
+"""The position of a reader in committed order: the cursor that it is given, and gives back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ReadPosition:
         within: when ``offset`` is the marker of a transaction that has been handed out in part, the
             offset of its next message.
         ledger_id: the newest ledger of the log when the cursor was made. Truncation begins a new
-            one, so a cursor from before can be told from what took its place.
+            one, which shows that a cursor is older than what is in the log now.
     """
 
     offset: int

@@ -1,4 +1,4 @@
-"""What somebody asks of a thing that exists with other settings."""
+"""Comparing the settings that somebody asks for with those of a thing that exists already."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _TEXTS = {None: "none", True: "true", False: "false"}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting of what exists, and the value that was asked for instead."""
+    """A setting that differs: its value in the thing that exists, and the one that was asked
+    for."""
 
     setting: str
     has: object
@@ -25,13 +26,14 @@ class Difference:
 
 
 def differences(has: object, wanted: object, settings: Iterable[str]) -> tuple[Difference, ...]:
-    """Where two records of settings differ in those that are named, in their order."""
+    """The differences of two records of settings, in those settings that are named."""
     pairs = ((name, getattr(has, name), getattr(wanted, name)) for name in settings)
     return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
 
 
 def conflict(what: object, found: Iterable[Difference]) -> tuple[str, list[dict[str, object]]]:
-    """The message of an error about settings that differ, and its ``differences``."""
+    """The message of an error about differing settings, and its ``differences`` for the REST
+    contract."""
     found = tuple(found)
     told = "; ".join(map(str, found))
     return f"{what} exists with other settings: {told}.", [each.as_data() for each in found]

@@ -13,6 +13,8 @@ from engine.model.txn_id import TxnID
 
 
 class SubscriptionType(StrEnum):
+    """How messages are shared among consumers (Pulsar's types)."""
+
     EXCLUSIVE = "EXCLUSIVE"
     FAILOVER = "FAILOVER"
     SHARED = "SHARED"
@@ -20,26 +22,31 @@ class SubscriptionType(StrEnum):
 
     @property
     def has_one_consumer(self) -> bool:
-        """One consumer is active at a time; only then a cumulative ack has a meaning."""
+        """Whether one consumer is active at a time. Only then has a cumulative ack a meaning."""
         return self in ONE_CONSUMER
 
 
-#: The types of which one consumer is active at a time; looked up by their texts as well.
+#: The types with one active consumer at a time. Plain texts can be looked up in it as well.
 ONE_CONSUMER = frozenset[str]({SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER})
 
 
 class InitialPosition(StrEnum):
+    """Where a new subscription begins to read: at the start or the end of the log."""
+
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class AckType(StrEnum):
+    """Whether an acknowledgement is about the messages that it names, or about all up to one."""
+
     INDIVIDUAL = "INDIVIDUAL"
     CUMULATIVE = "CUMULATIVE"
 
 
 class AckOp(StrEnum):
-    """What a step of the pending-ack log does with its ranges."""
+    """What a step of the pending-ack log does: ACK claims its ranges for the transaction, COMMIT
+    makes them final, ABORT gives them back."""
 
     ACK = "ACK"
     COMMIT = "COMMIT"
@@ -50,9 +57,11 @@ class AckOp(StrEnum):
 class SubscriptionSettings:
     """How a subscription delivers.
 
-    ``consumer_lease_ms``: how long a consumer is taken to be there after its last call.
-    ``max_redeliveries`` and ``dead_letter_topic`` go together: a message that was given back more
-    often goes there instead of to a consumer.
+    Attributes:
+        ack_timeout_ms: after so long without an acknowledgement a message is delivered again.
+        consumer_lease_ms: so long a consumer counts as present after its last call.
+        max_redeliveries, dead_letter_topic: set together or not at all. A message that was given
+            back more often than allowed goes to the dead-letter topic.
     """
 
     type: SubscriptionType = SubscriptionType.SHARED
@@ -65,6 +74,8 @@ class SubscriptionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
+    """A subscription with its settings."""
+
     name: SubscriptionName
     settings: SubscriptionSettings
 
@@ -80,9 +91,9 @@ class PendingAck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TentativeAck:
-    """What one call over several brokers holds in one partition. The messages are in PENDING_ACK; a
-    commit makes them final when the coordinator has confirmed the call, and gives them back
-    when it has not (docs/decisions/0022)."""
+    """What one call over several brokers holds in one partition. The messages are in PENDING_ACK. A
+    commit makes them final if the coordinator has confirmed the call, else it gives them back
+    (docs/decisions/0022)."""
 
     txn_id: TxnID
     call_id: int
@@ -91,7 +102,8 @@ class TentativeAck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckStep:
-    """One record of the pending-ack log, of one partition. ``call_id`` 0: it hangs on no call."""
+    """One record of the pending-ack log, about one partition. ``call_id``: the call over several
+    brokers that it belongs to, 0 for none."""
 
     txn_id: TxnID
     op: AckOp
@@ -104,9 +116,11 @@ class AckStep:
 class CursorStatus:
     """A subscription's state in one partition.
 
-    ``acked`` lies above ``mark_delete_offset``; ``delivered`` is in flight, by consumer;
-    ``backlog`` counts visible, unacknowledged messages up to the stable position, ``blocked``
-    the offsets above that and above ``mark_delete_offset``.
+    Attributes:
+        acked: acknowledged offsets above ``mark_delete_offset``.
+        delivered: in flight, by consumer.
+        backlog: how many visible messages up to the stable position are not acknowledged.
+        blocked: how many offsets lie above the stable position and ``mark_delete_offset``.
     """
 
     partition: int
@@ -120,7 +134,7 @@ class CursorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatus:
-    """``unavailable``: the partitions that cannot be asked, and why."""
+    """A subscription's state. ``unavailable``: the partitions that could not be asked, and why."""
 
     name: SubscriptionName
     settings: SubscriptionSettings
@@ -130,10 +144,9 @@ class SubscriptionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckAnswer:
-    """What became of each message of an ack: final, pending its transaction, or dropped.
-
-    A plain ack of a message that a transaction holds is dropped (PIP-31).
-    """
+    """What became of each message of an acknowledgement: deleted, pending its transaction's end, or
+    dropped. An acknowledgement outside transactions is dropped for a message that a transaction
+    holds (PIP-31)."""
 
     acked: tuple[MessageID, ...] = ()
     pending: tuple[MessageID, ...] = ()

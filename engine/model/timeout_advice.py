@@ -1,8 +1,8 @@
-"""Which timeout suits an owner, from how long its transactions took. Decisions only.
+"""Which timeout suits an owner, judged by how long its transactions took.
 
-A timeout that is too short ends work that would have come to its end; one that is too long lets a
-dead program hold readers back for all of it. Between the two: a few times what all but the slowest
-hundredth take.
+A timeout that is too short aborts work that would have been finished. One that is too long lets a
+program that has died hold readers back all that time. The advice is a few times the 99th
+percentile.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-#: Fewer transactions than these tell nothing of a hundredth.
+#: With fewer transactions there is no meaningful 99th percentile.
 MIN_TRANSACTIONS = 100
-#: What a recommended timeout leaves above the slowest hundredth.
+#: The recommended timeout is so many times the 99th percentile.
 HEADROOM = 3
-#: A timeout so many times the recommended one holds readers back for nothing.
+#: A timeout of so many times the recommended one is too long.
 _LAVISH = 4
-#: More than this share of transactions ending by their timeout is no accident.
+#: When more than this fraction of transactions ended by their timeout, that was no accident.
 _TIMED_OUT = 0.01
 
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
@@ -42,8 +42,9 @@ class Fit(StrEnum):
 class Durations:
     """How long an owner's transactions took until their end was decided, in milliseconds.
 
-    Those that ended by their timeout are counted, and are in none of the percentiles: how long
-    they would have taken is not known. ``wasted_ms`` is how long they stood open in all.
+    Transactions that ended by their timeout are counted, but are not part of the percentiles,
+    because it is not known how long they would have taken. ``wasted_ms``: how long these were open,
+    summed up.
     """
 
     owner: str
@@ -61,7 +62,8 @@ class Durations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """``recommended_ms`` is None when too few have been measured."""
+    """The advice for one owner. ``recommended_ms`` is None when too few transactions were
+    measured."""
 
     durations: Durations
     fit: Fit
@@ -69,7 +71,8 @@ class Advice:
 
 
 def advise(durations: Durations, *, max_timeout_ms: int) -> Advice:
-    """Recommend a timeout: :data:`HEADROOM` times the 99th percentile, on the next round step."""
+    """Recommend a timeout: :data:`HEADROOM` times the 99th percentile, rounded up to a round
+    number, at most ``max_timeout_ms``."""
     measured = durations.transactions - durations.timed_out
     if durations.p99_ms is None or measured < MIN_TRANSACTIONS:
         return Advice(durations=durations, fit=Fit.TOO_FEW, recommended_ms=None)
@@ -84,7 +87,7 @@ def advise(durations: Durations, *, max_timeout_ms: int) -> Advice:
 
 
 def round_up(milliseconds: int) -> int:
-    """The next step that a person would choose; whole days above the last."""
+    """Round up to a number that a person would choose; above a day to whole days."""
     at = bisect_left(_STEPS, milliseconds)
     if at < len(_STEPS):
         return _STEPS[at]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from engine.model.topic_name import TopicName
 from engine.model.txn_id import TxnID
 
-#: A century. What is much longer ago than that, PostgreSQL has no moment for.
+#: A century. PostgreSQL has no timestamp for moments that are much longer ago.
 MAX_RETENTION_MS = 100 * 365 * 86_400_000
 
 
@@ -22,7 +22,7 @@ class BufferKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """What a topic's creator decides; None means without a limit."""
+    """The settings of a topic. None means no limit."""
 
     partitions: int = 1
     buffer: BufferKind = BufferKind.MARKER
@@ -35,8 +35,8 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedParticipation:
-    """What a transaction had in a topic that was deleted by force; ``participant`` names the
-    partition (``topic:n``) or the subscription (``topic/name``)."""
+    """A participant that was deleted by force while the transaction had not ended. ``participant``:
+    the partition (``topic:n``) or the subscription (``topic/name``)."""
 
     txn_id: TxnID
     participant: str

@@ -1,7 +1,7 @@
 """Names of topics, partitions and subscriptions.
 
-Structs for the same reason as messages (:mod:`engine.model.message`): every call looks for what the
-process knows by them, and to hash and compare a dataclass takes several times as long.
+These are msgspec structs for the same reason as messages (:mod:`engine.model.message`): every call
+looks things up by them, and hashing and comparing a dataclass takes several times as long.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class TopicName(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class PartitionName(msgspec.Struct, frozen=True, order=True, gc=False):
-    """A topic's partition, written ``{topic}:{number}``; or, written ``{topic}:{number}/_txnlog``,
-    its sidecar log, which only the engine itself names."""
+    """A partition of a topic, written ``{topic}:{number}``; or its sidecar log, written
+    ``{topic}:{number}/_txnlog``, a name that only the engine uses."""
 
     topic: TopicName
     number: int
@@ -90,10 +90,10 @@ class PartitionName(msgspec.Struct, frozen=True, order=True, gc=False):
         return cls(TopicName.parse(found[1]), int(found[2]))
 
     def require_writable(self) -> None:
-        """Refuse what the engine alone writes.
+        """Refuse partitions that only the engine writes to.
 
         Raises:
-            InvalidRequest: it is a system topic's.
+            InvalidRequest: it belongs to a system topic.
         """
         if self.topic.is_system:
             raise InvalidRequest(f"{self.topic} is written by the engine alone.", field="topic")

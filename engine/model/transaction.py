@@ -35,8 +35,8 @@ class MetadataOp(StrEnum):
 class PartitionParticipant:
     """A partition that the transaction may have written to.
 
-    ``first_offset``, ``last_offset`` and ``messages`` are None until the partition has carried
-    out the end; before that they are the broker's to tell. ``topic_id`` tells a topic from one
+    ``first_offset``, ``last_offset`` and ``messages`` are None until the partition has carried out
+    the end; before that only the broker knows them. ``topic_id`` distinguishes the topic from one
     that was created under the same name later.
     """
 
@@ -66,11 +66,12 @@ class SubscriptionParticipant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """A transaction's header; times by the coordinator database's clock.
+    """A transaction's header, and its participants where they were read. Times are by the clock of
+    the coordinators' database.
 
-    ``now`` is that clock when the header was read, so that ages need no other clock. Of an
-    archived transaction only id, status and owner are known; the rest is None or empty.
-    ``client_host`` is the address from which it was opened, None where that is not known.
+    ``now`` is that clock when the header was read, so that ages need no other clock. Of an archived
+    transaction only id, status and owner are known; the rest is None or empty. ``client_host``: the
+    address from which it was opened, None when that is not known.
     """
 
     txn_id: TxnID
@@ -92,12 +93,12 @@ class Transaction:
 
     @property
     def archived(self) -> bool:
-        """Whether only its outcome is left (engine/coordinator/archive.py)."""
+        """Whether only id, status and owner are left (engine/coordinator/archive.py)."""
         return self.opened_at is None
 
     @property
     def age_ms(self) -> int | None:
-        """From opening to the end, or to now while it has not ended; None once archived."""
+        """How long it has been open, or was until its end; None once archived."""
         if self.opened_at is None:
             return None
         return ((self.ended_at or self.now) - self.opened_at) // _MILLISECOND
@@ -111,7 +112,7 @@ class Transaction:
 
     @property
     def finalizing_ms(self) -> int | None:
-        """For how long the decision has been waiting to be carried out; None when it does not."""
+        """How long the decision has been waiting to be carried out; None when it is not waiting."""
         if self.decided_at is None or self.ended_at is not None:
             return None
         return (self.now - self.decided_at) // _MILLISECOND
@@ -154,6 +155,8 @@ class TransactionFilter:
 
 
 class TransactionOrder(StrEnum):
+    """The order of a list: by opening, the newest or the oldest first; or OPEN ones by deadline."""
+
     NEWEST = "newest"
     OLDEST = "oldest"
     OVERDUE = "overdue"
@@ -161,7 +164,8 @@ class TransactionOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedGroup:
-    """The answer to a group end: the statuses after it, and whether it had been done before."""
+    """The answer to a group end: the statuses after it. ``duplicate``: the group was decided
+    before."""
 
     statuses: Mapping[TxnID, TxnStatus]
     duplicate: bool
@@ -171,9 +175,9 @@ class EndedGroup:
 class CoordinatorStats:
     """One coordinator's counters.
 
-    ``owner`` is the worker that last carried out its decisions, None while there were none.
-    ``recover_started_at`` and ``recover_ended_at`` tell when a starting worker last found live
-    transactions there and had driven on what was decided and overdue.
+    ``owner``: the worker that last carried out its decisions, None before the first.
+    ``recover_started_at``, ``recover_ended_at``: when a starting worker last recovered it
+    (engine/coordinator/recovery.py).
     """
 
     tc_id: int
@@ -190,7 +194,7 @@ class CoordinatorStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCommand:
-    """PIP-31's EndTxnOnPartition or EndTxnOnSubscription for one transaction. ``confirmed``: the
+    """PIP-31's EndTxnOnPartition or EndTxnOnSubscription for one transaction. ``confirmed``: those
     acknowledgement calls over several brokers that a commit makes final."""
 
     txn_id: TxnID
@@ -200,7 +204,7 @@ class EndCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndResult:
-    """What a participant did with an end command; ``error`` is None when it is done."""
+    """What a participant did with an end command; ``error`` is None when it has carried it out."""
 
     txn_id: TxnID
     error: str | None = None

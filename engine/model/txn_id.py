@@ -1,7 +1,7 @@
 """The identity of a transaction.
 
-A Struct for the same reason as a message (:mod:`engine.model.message`): one is made for every entry
-and every aborted transaction that is read.
+A msgspec struct for the same reason as a message (:mod:`engine.model.message`): one is made for
+every entry and every aborted transaction that is read.
 """
 
 from __future__ import annotations
@@ -60,10 +60,12 @@ class TxnID(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @property
     def most_bits(self) -> int:
+        """The upper 64 of PIP-31's 128 bits."""
         return self.tc_id << 48 | self.sequence >> 64
 
     @property
     def least_bits(self) -> int:
+        """The lower 64 bits."""
         return self.sequence & (2**64 - 1)
 
     def __str__(self) -> str:

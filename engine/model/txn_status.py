@@ -18,18 +18,23 @@ class TxnStatus(StrEnum):
 
 
 class TxnAction(StrEnum):
+    """How a transaction can be ended."""
+
     COMMIT = "COMMIT"
     ABORT = "ABORT"
 
 
 class Outcome(StrEnum):
+    """What was decided; it is known for ever of every id that was issued."""
+
     COMMITTED = "COMMITTED"
     ABORTED = "ABORTED"
     UNDECIDED = "UNDECIDED"
 
 
 class EndReason(StrEnum):
-    """Who or what decided the end."""
+    """Who or what decided the end. The contract also names low_water_mark and conflict; this engine
+    decides no end for these reasons."""
 
     CLIENT = "client"
     TIMEOUT = "timeout"
@@ -47,10 +52,10 @@ TRANSITIONS: frozenset[tuple[TxnStatus, TxnStatus]] = frozenset(
     }
 )
 
-#: The status that records an action's decision, and the one that ends it.
+#: For each action the status that records the decision, and the final one.
 DECISION = {TxnAction.COMMIT: TxnStatus.COMMITTING, TxnAction.ABORT: TxnStatus.ABORTING}
 END = {TxnAction.COMMIT: TxnStatus.COMMITTED, TxnAction.ABORT: TxnStatus.ABORTED}
-#: Nothing is left to do for a transaction in these.
+#: The final statuses.
 ENDED = frozenset(END.values())
 
 _OUTCOME = {
@@ -68,7 +73,7 @@ _WHY = {
 
 
 def outcome_of(status: TxnStatus) -> Outcome:
-    """What a status has decided; a decision is final before it is carried out."""
+    """The outcome that a status stands for. A decision has its outcome before it is carried out."""
     return _OUTCOME.get(status, Outcome.UNDECIDED)
 
 
@@ -83,8 +88,8 @@ def action_of(status: TxnStatus) -> TxnAction | None:
 def not_allowed(
     txn_id: object, status: TxnStatus, what: str, reason: EndReason | None
 ) -> InvalidTxnStatus:
-    """The error for what a transaction's status does not allow; ``reason``: who has ended it, as
-    far as that is known."""
+    """The error when a transaction's status does not allow something. ``what``: the consequence, in
+    words; ``reason``: who ended the transaction, if that is known."""
     data = {"end_reason": str(reason)} if reason else {}
     return InvalidTxnStatus(
         f"{txn_id} is {status}{_WHY.get(reason, '') if reason else ''}; {what}.",
@@ -97,10 +102,10 @@ def not_allowed(
 def is_repeated_end(
     status: TxnStatus, action: TxnAction, *, txn_id: object, reason: EndReason | None = None
 ) -> bool:
-    """Tell a repetition of the same end (True) from a first end (False).
+    """Whether an end repeats the one that was decided (True), or is the first (False).
 
     Raises:
-        InvalidTxnStatus: the transaction has been ended the opposite way; names it, and who did.
+        InvalidTxnStatus: the transaction has been ended the opposite way.
     """
     if status is TxnStatus.OPEN:
         return False
