@@ -13,7 +13,7 @@ handler500 = "txnconsole.error_handlers.server_error"
 urlpatterns: list[URLPattern | URLResolver] = [
     # First: addresses are tried in order.
     RememberingResolver("api/v1/", "txnconsole.api.urls"),
-    path("", include("txnconsole.api.operations")),
+    path("", include("txnconsole.api.probes")),
     path("admin/v3/transactions/", include("txnconsole.pulsar.urls")),
     path("", include("txnconsole.console.urls")),
 ]

@@ -27,9 +27,9 @@ from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import JSON, MSGPACK, BodyDecoder, QueryDecoder
 from txnconsole.api.errors import PROBLEM_JSON
 from txnconsole.api.examples import ANSWERS, BODIES
+from txnconsole.api.idempotency_key import HEADER, KEY, answered_once, nothing
 from txnconsole.api.json_lines import JSON_LINES, Lines, stream
 from txnconsole.api.limits import BODY_BYTES
-from txnconsole.api.repeats import HEADER, KEY, answered_once, nothing
 from txnconsole.api.structs.fields import Body, Query
 from txnconsole.api.structs.problem import Problem
 

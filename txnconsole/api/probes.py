@@ -22,7 +22,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.alerts.metrics import AlertsCollector
 from txnconsole.api.decoding import JSON
 from txnconsole.api.endpoint import Endpoint
-from txnconsole.api.structs.operations import Health, PartState, Readiness
+from txnconsole.api.structs.probes import Health, PartState, Readiness
 from txnconsole.enginedb.wiring import engine
 from txnconsole.monitoring.exposition import CONTENT_TYPE, exposition
 from txnconsole.queue import connection, heartbeat

@@ -14,7 +14,7 @@ from engine import Engine
 from engine.model.errors import CoordinatorUnavailable
 from tests.api.conftest import Answer, Caller
 from txnconsole.access.models import Token
-from txnconsole.api import repeats
+from txnconsole.api import idempotency_key
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
 from txnconsole.audit.models import AuditEntry
@@ -295,7 +295,7 @@ def test_calls_at_the_same_time_under_one_key_open_one_transaction(
 def test_a_call_whose_first_is_still_under_way_is_told_to_come_back(
     engine: Engine, as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeats, "PATIENCE_MS", 20)
+    monkeypatch.setattr(idempotency_key, "PATIENCE_MS", 20)
     program = as_role("producer", user="program")
     inside, go_on = threading.Event(), threading.Event()
     open_really = engine.coordinator.open
