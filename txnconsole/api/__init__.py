@@ -5,8 +5,8 @@ and query strings into typed structs and encodes the answers; the engine does th
 passes through these modules: ``urls`` → ``endpoint`` (rights, names in the path) → ``operation``
 (decode, call, encode) → ``views`` → the engine, and back through ``errors`` when it fails.
 
-The package holds no state but caches of its process, so a crash leaves nothing behind: what was
-answered is durable in the engine, and a call whose answer was lost may be repeated as it was.
+The package keeps no state except caches in its process, so a crash leaves nothing behind. What was
+answered is durable in the engine, and a call whose answer was lost may be repeated unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values may stand at a place of a body or a query string."""
+"""Which values are possible at a place of a body or a query string, for error messages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(?:\d+|\.\.\.)\]")
 
 
 def choices(kind: object, path: str) -> tuple[str, ...]:
-    """The values that ``kind`` takes at a path such as ``messages[0].payload_encoding``; none
-    where it does not take certain ones only."""
+    """The values that ``kind`` accepts at a path such as ``messages[0].payload_encoding``. None of
+    them when the place is not limited to certain values."""
     places = _parts(inspect.type_info(kind))
     for step in _STEP.finditer(path):
         places = [part for place in places for part in _within(place, step[1])]
@@ -36,7 +36,7 @@ def _within(place: inspect.Type, name: str | None) -> list[inspect.Type]:
 
 
 def _parts(place: inspect.Type) -> list[inspect.Type]:
-    """A type's alternatives, without what only describes them."""
+    """The alternatives of a type, without msgspec's metadata around them."""
     if isinstance(place, inspect.Metadata):
         return _parts(place.type)
     if isinstance(place, inspect.UnionType):

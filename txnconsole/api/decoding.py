@@ -1,8 +1,8 @@
-"""Bodies and query strings into typed structs, strictly.
+"""Decoding bodies and query strings into typed structs, strictly.
 
-Refused with ``InvalidRequest`` and the field's path: a field that the struct does not know, a
-missing one, another type, a number out of range, a lone surrogate, NaN, a JSON member that occurs
-twice (parsers disagree on which one counts), nesting without end.
+These are refused with ``InvalidRequest`` and the path of the field: an unknown field, a missing
+one, a wrong type, a number out of range, a lone surrogate, NaN, a JSON member that occurs twice
+(parsers disagree on which one counts), and nesting that is too deep.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 _ANYTHING = msgspec.json.Decoder()
 _WRITTEN = msgspec.json.Encoder()
-#: The one way to write a quotation mark in JSON without writing one.
+#: The only way to write a quotation mark in JSON without the character itself.
 _MARK_IN_DIGITS = b"\\u0022"
-#: Of years in which a zone, or the hours before, lead to no other that Python does not know.
+#: A time in a year from 2 to 9998: in any zone it is still in a year that Python has.
 _TIME = re.compile(r"(?!000[01]|9999)\d{4}-\d\d-\d\d")
 _OFFSET = re.compile(r"[0-9]+")
 _NO_QUERY = QueryDict()
@@ -41,9 +41,12 @@ _NO_TIME = "is not a time as RFC 3339 writes it, of the years 2 to 9998"
 
 
 class BodyDecoder(Generic[T]):
-    """Reads the bodies of one call.
+    """Decodes the bodies of one operation.
 
-    ``packed`` is the struct of a MessagePack body; without one the call takes JSON only.
+    Args:
+        kind: the struct of a JSON body.
+        packed: the struct of a MessagePack body; None when the operation takes JSON only.
+        limit: the largest body, in bytes.
     """
 
     def __init__(self, kind: type[T], *, packed: type[Any] | None, limit: int) -> None:
@@ -53,7 +56,7 @@ class BodyDecoder(Generic[T]):
         self._limit = limit
 
     def decode(self, request: HttpRequest) -> T:
-        """Read the request's body; an absent one counts as ``{}``.
+        """Decode the request's body; an empty one counts as ``{}``.
 
         Raises:
             InvalidRequest: the body is malformed.
@@ -102,7 +105,7 @@ class BodyDecoder(Generic[T]):
 
 
 class QueryDecoder(Generic[S]):
-    """Reads the query strings of one call; only list fields may be repeated."""
+    """Decodes the query strings of one operation. Only list fields may be given more than once."""
 
     def __init__(self, kind: type[S]) -> None:
         self._kind = kind
@@ -112,11 +115,11 @@ class QueryDecoder(Generic[S]):
         self._times_or_offsets = frozenset(
             name for name in self._times if "int" in str(types[name])
         )
-        #: Of a call that has no parameters; the same for all, since there is nothing in it.
+        #: For an operation without parameters, its empty struct, which all requests share.
         self._nothing = None if types else kind()
 
     def decode(self, request: HttpRequest) -> S:
-        """Read the request's query string.
+        """Decode the request's query string.
 
         Raises:
             InvalidRequest: a parameter is unknown, missing, malformed or given twice.
@@ -131,7 +134,7 @@ class QueryDecoder(Generic[S]):
             elif len(given) > 1:
                 raise invalid(name, "is given more than once")
             elif name in self._times and not self._is_time(name, given[0]):
-                raise invalid(name, _NO_TIME)  # Seconds would pass.
+                raise invalid(name, _NO_TIME)  # msgspec would accept a number of seconds.
             else:
                 values[name] = given[0]
         return _checked(
@@ -148,17 +151,17 @@ class QueryDecoder(Generic[S]):
 
 
 def invalid(field: str, message: str) -> InvalidRequest:
-    """An InvalidRequest that names its one field; none: it is the body as a whole."""
+    """An InvalidRequest about one field; ``""`` stands for the body as a whole."""
     detail = f"{field}: {message}." if field else f"{message}."
     return InvalidRequest(detail, field={field: message})
 
 
 def checked_time(field: str, moment: datetime) -> datetime:
-    """A body's moment, which can be reckoned with in any zone; taken as it is given, it is taken
-    again as it is answered, in UTC.
+    """A moment in a body, if it is in the years 2 to 9998, in its own zone and in UTC. So it can be
+    converted to any zone, and a client may send back the UTC time that it was answered.
 
     Raises:
-        InvalidRequest: it is of the first or the last year that there is, here or in UTC.
+        InvalidRequest: it is not.
     """
     if moment.year not in _YEARS or moment.astimezone(UTC).year not in _YEARS:
         raise invalid(field, _NO_TIME)
@@ -166,7 +169,7 @@ def checked_time(field: str, moment: datetime) -> datetime:
 
 
 def named(field: str, parse: Callable[[str], R], text: str) -> R:
-    """Parse a name or an id; the error says which field it stood in.
+    """Parse a name or an id; the error names the field.
 
     Raises:
         InvalidRequest: the text has another form.
@@ -185,7 +188,7 @@ def all_named(field: str, parse: Callable[[str], R], texts: Iterable[str]) -> li
 def _checked(
     decode: Callable[[], R], kind: object, again: Callable[[], object], *, strict: bool = True
 ) -> R:
-    """What ``decode`` gives; a refusal names each field that is wrong."""
+    """Run ``decode``; its error names every field that is wrong (txnconsole.api.field_errors)."""
     try:
         return _readable(decode)
     except msgspec.ValidationError as error:
@@ -208,10 +211,12 @@ def _readable(decode: Callable[[], R]) -> R:
 def _refuse_duplicates(body: bytes, decoded: object) -> None:
     """Refuse a JSON member that occurs twice in one object.
 
-    Of such a member only the last is read. So what is written anew from what has been read lacks
-    a name, and with it two quotation marks, which nothing else makes up for: texts have the same
-    marks however they are written, unless in digits. A body with as many marks as that has each
-    member once. Others are looked through member by member, which takes several times as long.
+    The fast check counts quotation marks. The decoder keeps only the last of two members of the
+    same name. So when the decoded value is encoded again, a name is missing, and with it two
+    quotation marks. Nothing can make up for these, since a text has the same number of marks
+    however it is written, except as digits (``\\u0022``). A body with as many marks as its encoding
+    therefore has every member once. Other bodies are parsed member by member, which takes several
+    times as long.
     """
     if b"\\" not in body or _MARK_IN_DIGITS not in body:
         marks = body.count(b'"')
@@ -223,7 +228,7 @@ def _refuse_duplicates(body: bytes, decoded: object) -> None:
 
 
 def _is_lean(decoded: object) -> bool:
-    """Whether its members are written as they were read: none but those that were there."""
+    """Whether encoding a decoded struct writes only members that were in the body, no defaults."""
     return isinstance(decoded, msgspec.Struct) and decoded.__struct_config__.omit_defaults
 
 

@@ -1,7 +1,7 @@
-"""The contract, published: OpenAPI 3.1 at ``schema`` and a page to browse it at ``docs``.
+"""The published contract: OpenAPI 3.1 at ``schema``, and a page to browse it at ``docs``.
 
-Both are open to everybody, as the contract is. The page brings its assets along, so it works
-without a network and under the same content security policy as the console.
+Both are open to everybody. The page's assets are served from here, so it works without a network
+and under the same content security policy as the console.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Docs(Endpoint):
 
 @lru_cache(maxsize=1)
 def _document() -> bytes:
-    """The same for everybody, and it changes with the code only."""
+    """The document, made once: it depends on nothing but the code."""
     generator = SchemaGenerator()  # type: ignore[no-untyped-call]
     schema = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return msgspec.json.encode(schema)

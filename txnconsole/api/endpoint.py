@@ -1,4 +1,4 @@
-"""What every endpoint does before its operation: rights, and the names in its path."""
+"""What every endpoint does before its operation: check rights, and parse the names in its path."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from txnconsole.request_log import about
 
 T = TypeVar("T")
 
-#: Programs call the same addresses again and again.
+#: How many parsed names are kept, because programs call the same addresses again and again.
 _NAMES = 4096
 _NEGOTIATION = Negotiation()
-#: What all answers of an address say of it.
+#: The headers that all answers of an address have.
 _headers_of: dict[type[APIView], dict[str, str]] = {}
 
 
 class HasPermission(BasePermission):
-    """The caller's roles grant what the method's operation needs."""
+    """Checks that the caller's roles grant the permission that the method's operation needs."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         needed = operation_of(view, django_request(request).method or "")
@@ -55,8 +55,8 @@ class HasPermission(BasePermission):
 
 
 class Endpoint(APIView):
-    """An address of the API; its methods carry ``@operation``. What keeps nothing of a request is
-    shared by all (docs/decisions/0046)."""
+    """An address of the API. Its methods are decorated with ``@operation``. Objects of the
+    framework that keep nothing of a request are made once and shared (docs/decisions/0046)."""
 
     authentication_classes: Sequence[type[BaseAuthentication]] = (
         TokenAuthentication,
@@ -66,7 +66,7 @@ class Endpoint(APIView):
     throttle_classes: Sequence[type[BaseThrottle]] = (PrincipalThrottle,)
     renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
     format_kwarg = None
-    #: Without OPTIONS: the schema tells more, and ``Allow`` names what there is.
+    #: Without OPTIONS, because the schema tells more and ``Allow`` names the methods.
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]  # noqa: RUF012 - its base says so
 
     @property
@@ -88,19 +88,20 @@ class Endpoint(APIView):
     def initialize_request(self, request: HttpRequest, *args: Any, **path: Any) -> Request:
         return Request(
             request,
-            parsers=_made(tuple(self.parser_classes)),  # A form may hold a session's CSRF token.
+            parsers=_made(tuple(self.parser_classes)),  # A form may have a session's CSRF token.
             authenticators=self.get_authenticators(),
             negotiator=_NEGOTIATION,
         )
 
     def initial(self, request: Request, *args: Any, **path: Any) -> None:
-        """Let a request pass that asks for an answer that there is, and may ask for it."""
+        """Check that the answer can be given in the form asked for, who the caller is, what it may
+        do, and its rate."""
         chosen = self.perform_content_negotiation(request)
         request.accepted_renderer, request.accepted_media_type = chosen
         try:
             self.perform_authentication(request)
         except AuthenticationFailed:
-            self.check_throttles(request)  # Guessing tokens has its address's rate.
+            self.check_throttles(request)  # Guessing tokens is limited by the address's rate.
             raise
         self.check_permissions(request)
         self.check_throttles(request)
@@ -113,18 +114,19 @@ class Endpoint(APIView):
                     principal, _ = found
                     break
         finally:
-            request.user = request.auth = principal  # None too: so that nobody asks once more.
+            request.user = request.auth = principal  # Even None, or the framework asks once more.
 
     def permission_denied(
         self, request: Request, message: str | None = None, code: str | None = None
     ) -> NoReturn:
-        self.check_throttles(request)  # What is refused has its rate as well.
+        self.check_throttles(request)  # Refused requests count as well.
         if principal_behind(request) is None:
             raise NotAuthenticated
         self.refuse(message or "This is not allowed to the caller.")
 
     def refuse(self, why: str) -> NoReturn:
-        """Refuse a call for want of a right; one that would change something is recorded.
+        """Refuse a call because the caller lacks a right; a call that would change something is
+        recorded in the audit log.
 
         Raises:
             PermissionDenied: always.
@@ -136,8 +138,8 @@ class Endpoint(APIView):
         raise PermissionDenied(why)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **path: Any) -> Any:
-        """Add what is said of the address and of the caller's rate. The framework's own way looks
-        for a ``Vary`` to add to; no operation's answer brings one."""
+        """Add the headers of the address and of the caller's rate. The framework's own method also
+        merges ``Vary``, which no operation's answer has."""
         for name, text in self.headers.items():
             response.headers[name] = text
         if response.status_code != HTTPStatus.UNAUTHORIZED:
@@ -145,9 +147,11 @@ class Endpoint(APIView):
         return response
 
     def allow_topic(self, topic: TopicName) -> None:
-        """Let the request go on if the caller may touch the topic.
+        """Check that the caller may use a topic. A topic outside its patterns is refused whether it
+        exists or not, so that the answer does not tell.
 
-        A topic outside its patterns is refused whether it exists or not, so nothing is told.
+        Raises:
+            PermissionDenied: it may not.
         """
         principal = principal_of_request(self.request)
         if not principal.may_use(topic):
@@ -161,8 +165,8 @@ class Endpoint(APIView):
 
 
 class AccessEndpoint(Endpoint):
-    """An address of users, tokens and masking rules. A token that is limited to topics would pass
-    its limits by making another, and rules are of any topic, so it is refused here."""
+    """An address of users, tokens and masking rules. Tokens that are limited to topics are refused
+    here: with them one could make a token without that limit, and rules may concern any topic."""
 
     def initial(self, request: Request, *args: object, **path: str) -> None:
         super().initial(request, *args, **path)
@@ -183,7 +187,7 @@ class TransactionEndpoint(Endpoint):
         about(self.txn_id)
 
     def visible(self) -> Transaction:
-        """The transaction; another's does not exist for a program (semantics §2).
+        """The transaction. For a program, transactions of others do not exist (semantics §2).
 
         Raises:
             TransactionNotFound: there is none that the caller may see.
@@ -191,7 +195,7 @@ class TransactionEndpoint(Endpoint):
         return engine().coordinator.get(self.txn_id, owner=self._owner())
 
     def inspected(self) -> Transaction:
-        """As :meth:`visible`, with what brokers know of partitions that have not ended it.
+        """As :meth:`visible`, with what brokers know where it has not ended.
 
         Raises:
             TransactionNotFound: there is none that the caller may see.
@@ -203,7 +207,7 @@ class TransactionEndpoint(Endpoint):
 
 
 class TopicEndpoint(Endpoint):
-    """An address with a topic in its path, which one of the caller's patterns matches."""
+    """An address with a topic in its path; the caller has to be allowed to use the topic."""
 
     topic: TopicName
 
@@ -234,14 +238,14 @@ class SubscriptionEndpoint(TopicEndpoint):
 
 
 class PackingEndpoint(Endpoint):
-    """Mixed in where answers may be MessagePack."""
+    """Mixed in where answers can be MessagePack."""
 
     renderer_classes = (JSONRenderer, MessagePackRenderer)
 
 
 @cache
 def _made(kinds: tuple[type[T], ...]) -> tuple[T, ...]:
-    """One of each, shared by all requests: they keep nothing of any."""
+    """One object of each class, shared by all requests, since they keep nothing of a request."""
     return tuple(kind() for kind in kinds)
 
 
@@ -261,6 +265,7 @@ def _subscription(topic: TopicName, name: str) -> SubscriptionName:
 
 
 def operation_of(view: APIView | type[APIView], method: str) -> Operation | None:
-    """The operation behind a method of an endpoint; HEAD is answered by GET's."""
+    """The operation behind a method of an endpoint, None when there is none. HEAD is answered by
+    GET."""
     name = "get" if method == "HEAD" else method.lower()
     return getattr(getattr(view, name, None), "operation", None)

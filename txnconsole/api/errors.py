@@ -1,7 +1,7 @@
 """Every error as an RFC 9457 answer with a stable code (design/api.md, Error codes).
 
-Four kinds of errors meet here: the engine's, the framework's, Django's own before or after any
-view, and those that nobody expected. All of them leave as ``application/problem+json``.
+There are four kinds: errors of the engine, of the framework, of Django outside any view, and those
+that nobody expected. All of them are answered as ``application/problem+json``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RETRY_AFTER_SECONDS = 1
 
 _log = structlog.get_logger(__name__)
 
-#: HTTP statuses of the engine's codes. A code that is missing here answers 500.
+#: The HTTP status of each code; 500 for a code that is not listed.
 STATUS_OF_CODE: Mapping[str, int] = {
     "InvalidRequest": 400,
     "NotAuthenticated": 401,
@@ -84,7 +84,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "TimeLimitExceeded": 504,
 }
 
-#: Codes of the framework's errors, the first that matches.
+#: The codes of the framework's errors; the first class that matches counts.
 _CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.NotAuthenticated, "NotAuthenticated"),
     (exceptions.AuthenticationFailed, "NotAuthenticated"),
@@ -103,20 +103,20 @@ _CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
     (SuspiciousOperation, "InvalidRequest"),
 )
 
-#: What Django raises when it cannot reach its tables, which stand in the coordinators' database:
-#: a token cannot be looked up, an audit entry not be written. The same call may succeed later.
+#: Django's errors when it cannot reach its tables, which are in the coordinators' database: then a
+#: token cannot be looked up, or an audit entry not written. The same call may succeed later.
 _DATABASE_AWAY = (OperationalError, InterfaceError)
-#: What it raises when PostgreSQL gave a statement up.
+#: Their causes when PostgreSQL has cancelled a statement.
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
-#: Which answers say when to try again.
+#: Statuses of answers that say when to try again.
 _PASSING = frozenset({429, 503, 504})
-#: What to do about a call that was given up, and may have done something before.
+#: What to do after a call that was given up and may have had an effect before.
 _GIVEN_UP = (
     "It may have done what it was to do, or not: make the same call again, which does it once"
     " (docs: Repeating a call), or look."
 )
 
-#: What Django refuses before any view: the field, and what is wrong with it.
+#: What Django refuses before any view, with the field and what is wrong with it.
 _REFUSED_BY_DJANGO = (
     (DisallowedHost, "Host", "is none of this server's names (ALLOWED_HOSTS)"),
     (TooManyFieldsSent, "", "The query string has too many parameters"),
@@ -204,7 +204,8 @@ def problem(
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """What Django refused before any view saw it, e.g. a host that is not ours."""
+    """The answer to a request that Django refused before any view, e.g. for a host that is not
+    ours."""
     for kind, field, message in _REFUSED_BY_DJANGO:
         if isinstance(exception, kind):
             errors = [{"field": field, "message": message}]
@@ -214,12 +215,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """An address that no view serves."""
+    """The answer for an address that no view serves."""
     return problem(request, "NotFound", "There is nothing at this address.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """A failure outside any view; Django has logged it."""
+    """The answer after a failure outside any view, which Django has logged."""
     return problem(request, "InternalError", "The server failed; its log tells more.")
 
 

@@ -1,5 +1,5 @@
-"""An example of each call's body and of each answer, for the contract; tests decode every one of
-them, and hold answers to a server's (tests/api/test_answers.py records them)."""
+"""Examples of bodies and answers for the contract. Tests decode every one of them, and compare the
+answers with those of a server (tests/api/test_answers.py, which also records them)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 ANSWERS_FILE = Path(__file__).with_name("answers.json")
-#: Of JSON answers, by the operation's name.
+#: Examples of JSON answers, by the operation's name.
 ANSWERS: Mapping[str, Any] = msgspec.json.decode(ANSWERS_FILE.read_bytes(), type=dict[str, Any])
 
 _REASON = "INC-2041: the importer is gone"
 _MESSAGE_IDS = ["0:17:0:0", "0:17:0:1"]
 _SUBSCRIPTION = {"topic": "public/default/flights", "subscription": "delays"}
 
-#: By the operation's name.
+#: Examples of JSON bodies, by the operation's name.
 BODIES: Mapping[str, Mapping[str, object]] = {
     "openTransaction": {"timeout_ms": 60_000, "client": "billing-7"},
     "addPartitions": {"partitions": ["public/default/flights:0"]},

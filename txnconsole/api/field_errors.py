@@ -1,7 +1,7 @@
 """What is wrong with each field of a body or a query string.
 
-msgspec stops at the first field that it refuses. The contract names each, so what was refused is
-gone through again, field by field; within a field the first place that is wrong is named.
+msgspec stops at the first field that it refuses, but the contract names all of them. So a refused
+body is converted again, field by field; within a field the first wrong place is named.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from txnconsole.api.choices import choices
 from txnconsole.api.structs.fields import IN_WORDS
 
 _WORDS = {repr(pattern): words for pattern, words in IN_WORDS.items()}
-#: How msgspec ends a message: where in the body it went wrong, or whose name of something did.
+#: The end of msgspec's messages: the place in the body, or the name of a member, that is wrong.
 _WHERE = re.compile(r" - at (`key` in )?`\$\.?(.*?)`$")
 _NAME = "a name in it: "
 _PATTERN = re.compile(rf"({_NAME})?Expected `str` matching regex (.*)")
@@ -31,17 +31,17 @@ Errors = dict[str, str]
 def errors_of(
     error: msgspec.ValidationError, kind: Any, again: Callable[[], object], *, strict: bool
 ) -> Errors:
-    """What is wrong, by field; ``""`` is the whole.
+    """What is wrong, by field; ``""`` stands for the body as a whole.
 
     Args:
-        again: reads what was refused into plain maps, lists and scalars.
-        strict: False where numbers stand as text.
+        again: decodes what was refused into plain maps, lists and scalars.
+        strict: False where numbers are given as text, as in a query string.
     """
     first = dict([_located(str(error), kind)])
     try:
         values = again()
     except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError):
-        return first  # What comes after the first wrong place cannot be read.
+        return first  # Nothing after the first wrong place can be read.
     if not isinstance(values, Mapping) or not isinstance(kind, type(msgspec.Struct)):
         return first
     found = first | dict(_each_field(kind, values, strict=strict))
@@ -64,7 +64,7 @@ def _each_field(
             path = f"{name}{'.' if place and not place.startswith('[') else ''}{place}"
             yield _told(path, problem, kind)
     for name in values:
-        known = name in fields or not isinstance(name, str)  # MessagePack has names of any type.
+        known = name in fields or not isinstance(name, str)  # MessagePack's may be of any type.
         if not known and kind.__struct_config__.forbid_unknown_fields:
             yield name, "is unknown"
 
@@ -74,7 +74,7 @@ def _located(text: str, kind: object) -> tuple[str, str]:
 
 
 def _place(text: str) -> tuple[str, str]:
-    """Take msgspec's message apart: the place it is about, and what is wrong there."""
+    """Split one of msgspec's messages into the place and what is wrong there."""
     found = _WHERE.search(text)
     path = "" if found is None else found[2]
     message = text if found is None else text[: found.start()]
@@ -88,7 +88,8 @@ def _place(text: str) -> tuple[str, str]:
 
 
 def _told(path: str, problem: str, kind: object) -> tuple[str, str]:
-    """A field that takes certain values only is told them, a text's form in words."""
+    """A field with what is wrong, made readable: patterns in words, and the possible values of a
+    field that accepts only certain ones."""
     pattern = _PATTERN.fullmatch(problem)
     if pattern is not None and pattern[2] in _WORDS:
         return path, f"{pattern[1] or ''}{_WORDS[pattern[2]]}"

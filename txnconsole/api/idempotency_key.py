@@ -1,7 +1,8 @@
-"""``Idempotency-Key``: a call that is sent again under its key is answered again, not made again.
+"""``Idempotency-Key``: a call that is sent again with the same key gets the first answer again, and
+is not carried out again.
 
-Calls take the header when repeating them would do something more. Others have a natural key (a
-batch with its producer's sequence id, a group's name, the end state that they ask for) and ignore
+A call takes the header when repeating it would have another effect. Other calls have a natural key
+(a batch with its producer's sequence id, a group's name, the state that is asked for) and ignore
 it.
 """
 
@@ -33,9 +34,9 @@ from txnconsole.idempotency.answers import (
 
 HEADER = "Idempotency-Key"
 KEY = r"^[!-~]{1,255}$"
-#: How long a call waits for another one under its key.
+#: How long a call waits for another one with the same key that is being carried out.
 PATIENCE_MS = 5_000
-#: Refusals that the same call may escape later, with other rights or at another time.
+#: Refusals that are not kept, because the call may succeed later, with other rights for example.
 _PASSING = frozenset({401, 403, 429})
 
 _log = structlog.get_logger(__name__)
@@ -44,15 +45,16 @@ _log = structlog.get_logger(__name__)
 def answered_once(
     request: Request, operation: str, run: Callable[[], HttpResponse], *, unkept: tuple[str, ...]
 ) -> HttpResponse:
-    """Run a call, unless its key has an answer already.
+    """Run a call, unless there is an answer for its key already.
 
     Args:
-        unkept: fields of the answer that are secret: a repeated answer has null for them.
+        unkept: secret fields of the answer, which are null when it is repeated.
 
     Raises:
-        InvalidRequest: the key has another form.
-        IdempotencyKeyReused, IdempotencyKeyInUse: the key is another call's.
-        Otherwise what ``run`` raises, when that is no final answer.
+        InvalidRequest: the key is malformed.
+        IdempotencyKeyReused: another request was made with the key.
+        IdempotencyKeyInUse: the first call with the key is still being carried out.
+        Otherwise what ``run`` raises, when the call may be made again.
     """
     http = django_request(request)
     key = http.META.get("HTTP_IDEMPOTENCY_KEY")
@@ -86,13 +88,13 @@ def _carried_out(
     try:
         kind = response.get("Content-Type", "")
         keep(claimed, Answer(response.status_code, kind, body))
-    except DatabaseError as error:  # What was done stands; only a repeated call cannot know.
+    except DatabaseError as error:  # The call has been carried out; only its answer is not kept.
         _log.warning("answer not kept", error=type(error).__name__)
     return response
 
 
 def nothing() -> HttpResponse:
-    """204: neither a body nor what it would be."""
+    """204: without a body, hence without a Content-Type."""
     response = HttpResponse(status=204)
     del response["Content-Type"]
     return response
@@ -116,7 +118,7 @@ def _without(body: bytes, fields: tuple[str, ...]) -> bytes:
 
 
 def _digest(http: HttpRequest) -> bytes:
-    """Of everything that says what is asked; the headers only say how."""
+    """A digest of what is asked: method, path, query and body. Headers only tell how to answer."""
     digest = hashlib.sha256()
     for part in (http.method or "", http.get_full_path(), http.content_type or ""):
         digest.update(b"%d:%b" % (len(part.encode()), part.encode()))

@@ -1,4 +1,4 @@
-"""Answers as long as they come: JSON lines, some at a time."""
+"""Answers of any length: JSON lines, which are sent while they are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JSON_LINES = "application/x-ndjson"
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """An answer of one line for each struct."""
+    """An answer with one line for each struct of some pages."""
 
     pages: Iterable[Sequence[msgspec.Struct]]
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""What a request may ask for; bytes, milliseconds, items. An answer to one above names it."""
+"""The limits of requests, in bytes, milliseconds or items. The answer to a request above a limit
+names the limit."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ FETCH_BYTES = 16 * MEBIBYTE
 RECEIVE_MESSAGES = 10_000
 ACK_MESSAGES = 10_000
 GROUP_TRANSACTIONS = 10_000
-#: Entries of the audit log that one call verifies.
+#: How many entries of the audit log one call verifies.
 AUDIT_ENTRIES = 20_000
 
 #: How long a call may wait for something to happen.

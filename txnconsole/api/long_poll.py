@@ -1,10 +1,10 @@
-"""Waiting for something to happen, without a database connection in hand.
+"""Waiting for something to happen, without holding a database connection.
 
 A waiting call sleeps until the engine says that something may have happened
-(engine/postgres/watching.py), and reads again. One that is woken again and again for nothing pauses
-between, ever longer up to 50 ms. What a waiting call does hold is a thread, none of those that work
-(txnconsole/wsgi_on_threads.py), so no more than ``TXNCONSOLE_WAITING_CALLS`` may wait in a process:
-a call that finds no place answers at once, which the contract allows ("waits at most").
+(engine/postgres/watching.py), and reads again. A call that is woken again and again for nothing
+pauses before each read, longer each time up to 50 ms. A waiting call holds a thread, but not one of
+those that work (txnconsole/wsgi_on_threads.py). So only ``TXNCONSOLE_WAITING_CALLS`` may wait in a
+process; a further call answers at once, which the contract allows ("waits at most").
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ _places = BoundedSemaphore(settings.TXNCONSOLE_WAITING_CALLS)
 
 @contextmanager
 def place_to_wait(wait_ms: int) -> Generator[int]:
-    """Take a place for the length of the block; yields how long it may wait, 0 without a place. The
-    request's own time (txnconsole.api.time_limit) goes on as if it had not waited."""
+    """Take one of the places for waiting calls, for the length of the block; yields how long the
+    call may wait, 0 when no place is free. The time spent waiting does not count against the
+    request's time limit (txnconsole.api.time_limit)."""
     if wait_ms == 0 or not _places.acquire(blocking=False):
         yield 0
         return
@@ -48,7 +49,7 @@ def place_to_wait(wait_ms: int) -> Generator[int]:
 
 
 def still_wanted(request: Request) -> bool:
-    """Whether the caller of a request that waits is there, and still who it was.
+    """Whether the caller of a waiting request is still connected, and still authenticated.
 
     Raises:
         AuthenticationFailed: its token has expired or been revoked since, or its user disabled.
@@ -61,7 +62,7 @@ def still_wanted(request: Request) -> bool:
 
 
 def _let_go() -> None:
-    """Give Django's connection back; the caller's token was looked up on it, for one."""
+    """Close Django's connection, which was opened to look up the caller's token, for example."""
     if not connection.in_atomic_block:
         connection.close()
 
@@ -76,9 +77,11 @@ def wait_until(
 ) -> T:
     """Read until the answer is ready or ``wait_ms`` have passed; return the last answer.
 
-    ``stirred`` waits until there may be another answer than the last, at most so many seconds;
-    without it the answer is read again and again. ``still_wanted`` tells whether anybody is there
-    to be given what has come meanwhile, and raises when that may not have it any more.
+    Args:
+        stirred: waits until the answer may be another than the last one, at most so many seconds.
+            Without it the answer is read again after each pause.
+        still_wanted: whether the caller still waits for the answer; raises when the caller may not
+            have it any more.
     """
     answer = read()
     if wait_ms == 0 or ready(answer):
@@ -86,7 +89,7 @@ def wait_until(
     with place_to_wait(wait_ms) as granted_ms:
         deadline = monotonic() + granted_ms / 1000
         pause = _FIRST_PAUSE
-        still_wanted()  # From now on somebody looks.
+        still_wanted()  # The first question; later ones come after each pause.
         _let_go()
         while not ready(answer) and (left := deadline - monotonic()) > 0:
             began = monotonic()

@@ -1,4 +1,4 @@
-"""Counts requests, and keeps what programs are answered out of caches."""
+"""Counts requests, and keeps answers to programs out of caches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One operation of the API: what it needs, what it takes, what it answers.
+"""An operation of the API: the permission that it needs, what it takes and what it answers.
 
-``@operation`` stands on an endpoint's method and says all of it in one place: the permission that
-the endpoint checks, the structs that the request is decoded into, the structs that it answers,
-and with them the operation's part of the OpenAPI schema.
+The decorator ``@operation`` of an endpoint's method declares all of it in one place: the permission
+that the endpoint checks, the structs that the request is decoded into, and the structs of the
+answer. The operation's part of the OpenAPI schema is made from these.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ QueryT = TypeVar("QueryT")
 
 
 class NoBody(Body):
-    """A call whose body, if any, must be empty."""
+    """The body of a call that takes none."""
 
 
 class NoQuery(Query):
-    """A call without parameters in its query string."""
+    """The query string of a call that takes none."""
 
 
 class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True):
@@ -60,11 +60,12 @@ class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True):
 
     @property
     def request_id(self) -> str:
+        """The id of the request, which log lines and audit entries have too."""
         return str(self.request.META.get("REQUEST_ID", ""))
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer with another status than 200."""
+    """An answer with a status of its own; without it the status is 200."""
 
     body: msgspec.Struct
     status: int
@@ -74,12 +75,17 @@ class Reply(msgspec.Struct, frozen=True):
 class Shape:
     """What an operation takes and answers.
 
-    ``packed_body`` is the MessagePack form of ``body``; a call that has one, or whose
-    ``packed_answer`` is set, negotiates. ``statuses`` are those of success, all of one shape but
-    204, which has none. A ``body`` that is no struct is for Pulsar's paths alone.
-    With ``lines`` the answer is JSON lines, each an ``answer``. A ``keyed`` call takes an
-    ``Idempotency-Key``, or does so for some of its bodies; ``unkept`` are secret fields of its
-    answer, which a repeated one lacks.
+    Attributes:
+        body: the struct of its JSON body; only Pulsar's paths have other types.
+        packed_body: the struct of its MessagePack body, if it takes one.
+        body_limit: the largest body, in bytes.
+        query: the struct of its query string.
+        answer: the struct of its answer; None for an empty one.
+        packed_answer: the struct of a MessagePack answer, if it gives one.
+        statuses: of success; all have the same answer, except 204, which has none.
+        lines: whether the answer is JSON lines, each of them an ``answer``.
+        keyed: whether it takes an ``Idempotency-Key``, or for which of its bodies it does.
+        unkept: secret fields of the answer, which are null when the answer is repeated.
     """
 
     body: type[Any] = NoBody
@@ -94,7 +100,7 @@ class Shape:
     unkept: tuple[str, ...] = ()
 
 
-#: What an operation may return; maps and lists of structs are for Pulsar's paths alone.
+#: What an operation may return; only Pulsar's paths return maps and lists of structs.
 Result = (
     msgspec.Struct | Reply | Lines | Mapping[str, msgspec.Struct] | Sequence[msgspec.Struct] | None
 )
@@ -103,7 +109,7 @@ Handler = Callable[[Any, Call[Any, Any]], Result]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What the endpoint and the tests read off a decorated method."""
+    """What the endpoint, and tests, can learn of a decorated method."""
 
     name: str
     needs: Permission
@@ -113,7 +119,8 @@ class Operation:
 def operation(
     name: str, needs: Permission, shape: Shape, *, summary: str
 ) -> Callable[[Handler], Callable[..., HttpResponseBase]]:
-    """Make an endpoint's method an operation; its docstring becomes the description."""
+    """Make an endpoint's method an operation. Its docstring becomes the description in the
+    schema."""
     read_body = BodyDecoder(shape.body, packed=shape.packed_body, limit=shape.body_limit).decode
     read_query = QueryDecoder(shape.query).decode
 
@@ -144,8 +151,9 @@ def operation(
 
 
 def _absences_of(call: Call[Any, Any]) -> AbstractContextManager[None]:
-    """A request waits for a database that is away once, whatever parts its answer has; one that
-    waits on purpose asks again, and does not wait for it then."""
+    """How a call meets a database that is away. Usually it waits for it once, however many parts
+    its answer has. A call that waits on purpose asks again and again, so it does not wait for it at
+    all."""
     waits = getattr(call.query, "wait_ms", 0) or getattr(call.body, "wait_ms", 0)
     return hurried() if waits else absences.remembered()
 
@@ -161,7 +169,7 @@ def _answer(result: Result, *, packed: bool) -> HttpResponseBase:
 
 
 def _whole(result: Result, call: Call[Any, Any]) -> HttpResponse:
-    """The answer of a keyed call, which is kept."""
+    """The answer of a keyed call, which has to be kept, so it cannot be a stream."""
     response = _answer(result, packed=call.packed)
     if not isinstance(response, HttpResponse):
         raise TypeError("a keyed call answers no lines")

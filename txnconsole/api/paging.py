@@ -13,11 +13,11 @@ T = TypeVar("T")
 def page_of(
     rows: Iterable[T], limit: int, place: Callable[[T], int | str]
 ) -> tuple[list[T], str | None]:
-    """The first ``limit`` rows, and the cursor of what follows them: None at the end.
+    """The first ``limit`` rows, and the cursor for the next page, None at the end.
 
     Args:
-        rows: one more than the limit, if there is one.
-        place: what the list goes on after: a part of the row by which it is in order.
+        rows: the rows of the page and one more, if there are more.
+        place: the key of a row by which the list is ordered; the next page begins after it.
     """
     found = list(rows)
     page = found[:limit]

@@ -1,8 +1,8 @@
-"""Probes and figures; they stand at the root (design/api.md, Coordinators, operations).
+"""Probes and metrics, at the root of the server (design/api.md, Coordinators, operations).
 
-Readiness and figures are for this machine without authentication; for others they need a token
-or a session that may read them, unless ``TXNCONSOLE_OPERATIONS_OPEN`` is set. A request that a
-proxy passed on comes from another machine, wherever the proxy runs.
+From this machine readiness and metrics can be read without authentication. From others they need a
+token or a session that may read them, unless ``TXNCONSOLE_OPERATIONS_OPEN`` is set. A request that
+comes through a proxy counts as one from another machine, wherever the proxy runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_VIA")
 
 
 class FromThisMachineOrGranted(BasePermission):
-    """Loopback, a caller who may read operations, or anybody where that is configured."""
+    """Lets through requests from this machine, callers that may read operations, and everybody
+    where that is configured."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         principal = principal_behind(request)
@@ -53,7 +54,7 @@ class Healthz(Endpoint):
 
 
 class Readyz(Endpoint):
-    """Whether every part that serving takes is up; 503 names those that are not."""
+    """Whether all parts that the server needs are up; 503 names those that are not."""
 
     permission_classes = (FromThisMachineOrGranted,)
     throttle_classes = ()
@@ -65,7 +66,7 @@ class Readyz(Endpoint):
 
 
 class Metrics(Endpoint):
-    """Figures for Prometheus."""
+    """Metrics for Prometheus."""
 
     permission_classes = (FromThisMachineOrGranted,)
     throttle_classes = ()
@@ -105,7 +106,7 @@ def _from_this_machine(request: Request) -> bool:
         return False
     try:
         return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
-    except ValueError:  # A Unix socket has no address: a proxy's, or nobody knows whose.
+    except ValueError:  # A Unix socket has no address; behind it is a proxy, or somebody unknown.
         return False
 
 

@@ -1,4 +1,5 @@
-"""The media types that can be asked for; ``operation`` does the encoding itself."""
+"""The media types of answers, and how a request chooses one. ``operation`` encodes its answers
+itself; the renderers encode what the framework answers."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _WEIGHT = re.compile(r";\s*q=([01](?:\.\d{0,3})?)\s*(?:;|$)", re.IGNORECASE)
 
 
 class Negotiation(DefaultContentNegotiation):
-    """By weight, behind what nearly all requests say: nothing, or one media type and no more. DRF's
-    own knows no weights; Django's refuses who names a charset."""
+    """Content negotiation with weights (``q=``), which the framework's own ignores; Django's
+    refuses requests that name a charset. What nearly all requests ask for, nothing or a single
+    media type, is decided first."""
 
     def select_renderer(
         self,
@@ -41,7 +43,8 @@ class Negotiation(DefaultContentNegotiation):
 
 
 def _weights(accepted: str) -> Mapping[str, float]:
-    """What an ``Accept`` header says of media types and ranges; of parameters the weight counts."""
+    """The weights of media types and ranges in an ``Accept`` header; other parameters are
+    ignored."""
     weights = {}
     for each in accepted.split(","):
         form, separator, parameters = each.partition(";")
@@ -51,7 +54,7 @@ def _weights(accepted: str) -> Mapping[str, float]:
 
 
 def _weight(media_type: str, weights: Mapping[str, float]) -> tuple[float, int]:
-    """How much a media type is wanted, and how closely it is named: by itself, its kind or any."""
+    """The weight of a media type, and how specifically it is named: itself, its kind, or any."""
     ranges = ("*/*", f"{media_type.partition('/')[0]}/*", media_type)
     named = [(weights[each], place) for place, each in enumerate(ranges) if each in weights]
     return named[-1] if named else (0.0, 0)

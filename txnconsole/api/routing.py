@@ -1,4 +1,5 @@
-"""Finding the view of an address, which programs ask for again and again."""
+"""Finding the view of an address; results are remembered, because programs call the same addresses
+again and again."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from django.urls import ResolverMatch, URLResolver, include
 from django.urls.resolvers import RoutePattern
 
 _PATHS = 1024
-#: Longer ones are looked for each time: what is remembered of strangers' paths takes little memory.
+#: Longer paths are not remembered, so that strangers' paths take little memory.
 _LONGEST = 512
 
 
 class RememberingResolver(URLResolver):
-    """The addresses of a module under a prefix; where the latest paths have led is remembered.
+    """The addresses of a module under a prefix. It remembers the results for the latest paths.
 
-    Whoever includes it makes a match of its own of what is found here, so requests share nothing.
+    The resolver that includes this one makes a match of its own from each result, so requests do
+    not share one.
     """
 
     def __init__(self, prefix: str, module: str) -> None:

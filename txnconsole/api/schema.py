@@ -15,7 +15,7 @@ from txnconsole.access.users import USER_NAME
 _REFERENCE = "#/components/schemas/{name}"
 
 
-#: What stands in a path. The engine takes all of it; of numbers it takes some that are longer.
+#: What the names in paths look like. The engine accepts all of these, and some longer numbers.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 _PATH: Mapping[str, Mapping[str, Any]] = {
     "tenant": {"pattern": _NAME, "examples": ["public"]},
@@ -38,7 +38,7 @@ _PATH: Mapping[str, Mapping[str, Any]] = {
 
 
 class ContractSchema(AutoSchema):
-    """Adds to drf-spectacular's description what names in a path look like."""
+    """Adds the patterns of names in paths to drf-spectacular's description."""
 
     def _resolve_path_parameters(self, variables: Sequence[str]) -> list[dict[str, Any]]:
         parameters: list[dict[str, Any]] = super()._resolve_path_parameters(  # type: ignore[no-untyped-call]
@@ -50,7 +50,7 @@ class ContractSchema(AutoSchema):
 
 
 class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """A struct is described by msgspec itself; the structs that it uses become components."""
+    """Lets msgspec describe its structs; the structs that one uses become components."""
 
     target_class = "msgspec.Struct"
     match_subclasses = True
@@ -79,7 +79,7 @@ class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
 
 
 def _structs(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    """Every struct of this API; drf-spectacular tells components apart by class."""
+    """Every struct of this API, since drf-spectacular tells components apart by their class."""
     for each in base.__subclasses__():
         if each.__module__.startswith("txnconsole.api."):
             yield each

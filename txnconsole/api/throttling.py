@@ -1,10 +1,10 @@
-"""How many requests a token may make; a session has its user's rate.
+"""Throttling: how many requests a token may make. Sessions have their user's rate.
 
-A bucket in each process's memory, which is asked on every call, and a count over all processes in
-Redis, of which each process takes shares (:mod:`txnconsole.queue.rates`). With Redis away the
-buckets alone hold (docs/decisions/0030). It protects the server from a program in a loop; it is no
-quota. Answers to callers with the right to ask tell the rate and what is left of the burst
-(``RateLimit-Limit``, ``RateLimit-Remaining``).
+There are two limits. Each process has token buckets in its memory, which every call asks. And there
+is a count over all processes in Redis, of which each process takes shares
+(:mod:`txnconsole.queue.rates`); while Redis is away only the buckets count (docs/decisions/0030).
+Throttling protects the server from a program in a loop; it is not a quota. Answers to authenticated
+callers have the rate and what is left of the burst (``RateLimit-Limit``, ``RateLimit-Remaining``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from txnconsole.access.requests import django_request, principal_behind
 from txnconsole.queue.rates import SharedRate, Taken
 
 _BUCKETS = 10_000
-#: Where a request keeps what was taken for it.
+#: The key in a request's META for what was taken for it.
 _TAKEN = "txnconsole.taken"
 
 
@@ -36,7 +36,8 @@ class _Bucket:
 
 
 class RequestRate:
-    """Allows ``per_second`` requests a second for each name, and ``burst`` of them at once."""
+    """Token buckets: for each name ``per_second`` requests a second, and ``burst`` of them at
+    once."""
 
     def __init__(self, per_second: float, burst: float) -> None:
         self.per_second = per_second
@@ -45,7 +46,7 @@ class RequestRate:
         self._lock = threading.Lock()
 
     def take(self, name: str) -> Taken:
-        """Take one request, if there is one to take."""
+        """Take one request out of the bucket of a name, if there is one."""
         now = monotonic()
         with self._lock:
             bucket = self._buckets.get(name)
@@ -70,7 +71,7 @@ _shared = SharedRate(
 
 
 class PrincipalThrottle(BaseThrottle):
-    """DRF's view of :class:`RequestRate`: by token, by user of a session, else by address."""
+    """Throttles by token, for sessions by user, and otherwise by address."""
 
     def __init__(self) -> None:
         self._taken = Taken(0.0, 0)
@@ -85,7 +86,7 @@ class PrincipalThrottle(BaseThrottle):
 
 
 def _take(name: str) -> Taken:
-    """One request of this process's bucket, and of what all processes have."""
+    """Take one request out of this process's bucket, and out of the count of all processes."""
     own = _rate.take(name)
     shared = _shared.take(name) if own.wait == 0.0 else None
     if shared is None:
@@ -94,7 +95,7 @@ def _take(name: str) -> Taken:
 
 
 def tell_rate(request: Request, response: HttpResponseBase) -> None:
-    """Say in the answer's headers how many requests are allowed a second, and left at once."""
+    """Set the headers with the requests allowed per second, and left at the moment."""
     taken = django_request(request).META.get(_TAKEN)
     if taken is not None:
         response.headers["RateLimit-Limit"] = str(int(_rate.per_second))

@@ -1,4 +1,4 @@
-"""The time that a request has (docs/operations.md, Time limits)."""
+"""The time limit of requests (docs/operations.md, Time limits)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _Answering = Callable[[HttpRequest], Answer]
 
 @sync_and_async_middleware
 def time_limit(get_response: _Answering) -> _Answering:
-    """Give every request a deadline, for the engine's statements and Django's: a third of its time,
-    since the last statement may take another, and writing down what was done the rest. The live
-    channel (the only asynchronous one) has none, and lives as long as its page is open."""
+    """Give every request a deadline, for statements of the engine and of Django. The deadline is a
+    third of the request's time: the last statement may take another third, and recording what was
+    done the rest. The live channel, the only asynchronous one, has no deadline."""
     if iscoroutinefunction(get_response):
         return get_response
 
