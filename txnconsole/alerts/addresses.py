@@ -1,8 +1,10 @@
 """Where a webhook may go: HTTP or HTTPS, to an address of the public internet.
 
-A name is looked up once, and the connection goes to an address that was checked: a name that
-answers otherwise a moment later leads nowhere else. Private, loopback, link-local and other special
-addresses are allowed only where ``TXNCONSOLE_ALERTS_PRIVATE_ADDRESSES`` says so.
+This keeps whoever may set a webhook from reaching servers inside the network (server-side request
+forgery). A name is looked up once, and the connection goes to the address that was checked, so a
+name that resolves to something else a moment later (DNS rebinding) gains nothing. Private,
+loopback, link-local and other special addresses are allowed only where
+``TXNCONSOLE_ALERTS_PRIVATE_ADDRESSES`` says so.
 """
 
 from __future__ import annotations
@@ -17,21 +19,21 @@ from txnconsole.alerts.errors import invalid
 
 MAX_URL = 2000
 _PORTS = {"http": 80, "https": 443}
-#: Of IPv6 all addresses of the public internet.
+#: All IPv6 addresses of the public internet are in here.
 _UNICAST = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
-#: The addresses of a host and port.
+#: Resolves a host and port to addresses.
 Lookup = Callable[[str, int], Sequence[str]]
 
 
 class Refused(Exception):
-    """A webhook may not go there; the message says why, without the path of the address."""
+    """A webhook may not go there; the text says why, without the URL's path (it may be secret)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A webhook's address, taken apart. ``path`` has the query too; it may be a secret."""
+    """A webhook's URL, taken apart. ``path`` includes the query; it may be a secret."""
 
     scheme: str
     host: str
@@ -40,10 +42,10 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Target:
-        """Take an address apart.
+        """Take a URL apart.
 
         Raises:
-            InvalidRequest: it is none that a webhook can have.
+            InvalidRequest: a webhook cannot have this URL.
         """
         try:
             parts = urlsplit(url)
@@ -71,17 +73,17 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """What may be shown of it: the path of many webhooks is their password."""
+        """The URL without its path, which for many webhooks is the password."""
         return f"{self.scheme}://{self.authority}/…"
 
     def at(self, address: str) -> str:
-        """The URL that goes to one address of the host."""
+        """The URL with one address of the host in the host's place."""
         host = f"[{address}]" if ":" in address else address
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
 
 def lookup(host: str, port: int) -> Sequence[str]:
-    """The system's answer, each address once."""
+    """Resolve a host with the system's resolver; each address once."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -95,7 +97,7 @@ def checked_address(target: Target, *, private: bool, look_up: Lookup = lookup) 
     """
     try:
         addresses = look_up(target.host, target.port)
-    except (OSError, UnicodeError) as error:  # The latter: it cannot be a name at all.
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a possible name.
         raise Refused(f"The host {target.host} cannot be found.") from error
     if not addresses:
         raise Refused(f"The host {target.host} has no address.")

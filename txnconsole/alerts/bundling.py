@@ -1,4 +1,5 @@
-"""Notices of a channel become one message: an outage that breaks a hundred rules sends one mail."""
+"""Bundling the notices of a channel into one message: an outage that makes a hundred alerts fire
+sends one mail."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.composing import compose
 from txnconsole.alerts.models import Channel, Message, Notice
 
-#: A notice waits so long for others.
+#: How long the first notice waits for others.
 GROUP_WAIT = timedelta(seconds=10)
-#: Notices of one message; more do not wait.
+#: The most notices in one message; when there are so many, they do not wait any longer.
 MAX_NOTICES = 200
 
 

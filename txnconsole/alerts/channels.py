@@ -29,13 +29,19 @@ from txnconsole.audit.chain import Actor, Change, recorded, recorded_atomically
 
 MAX_RECIPIENTS = 50
 MAX_CHANNELS = 100
-#: Nobody but who made it sends a test: a worker would have to wait for so long.
+#: A test message is sent at once by whoever asks for it. It becomes due for workers only so much
+#: later, so that none of them sends it first.
 _TEST_LATER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSettings:
-    """What a channel is to be. ``url`` None leaves a webhook's as it is."""
+    """What a channel is to be.
+
+    A channel has ``recipients`` (e-mail addresses) or a ``url``, as its ``kind`` says. When a
+    webhook is changed, ``url`` None leaves its URL as it is. Alerts below ``min_severity`` are not
+    told to the channel.
+    """
 
     name: str
     kind: ChannelKind
@@ -46,7 +52,7 @@ class ChannelSettings:
 
 
 def find_channel(channel_id: int) -> Channel:
-    """A channel.
+    """The channel of a number.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
@@ -58,7 +64,7 @@ def find_channel(channel_id: int) -> Channel:
 
 
 def create_channel(actor: Actor, settings: ChannelSettings) -> Channel:
-    """Make a channel. A webhook gets a secret, which is the answer's alone: it is not told again.
+    """Make a channel. A webhook gets a secret; only this answer has it, it is never shown again.
 
     Raises:
         InvalidRequest: a field has a value that it cannot have.
@@ -80,7 +86,7 @@ def create_channel(actor: Actor, settings: ChannelSettings) -> Channel:
 
 
 def change_channel(actor: Actor, channel_id: int, settings: ChannelSettings) -> Channel:
-    """Change a channel; messages that wait go where it leads then.
+    """Change a channel. Messages that are still queued go to its new address.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
@@ -104,11 +110,11 @@ def change_channel(actor: Actor, channel_id: int, settings: ChannelSettings) -> 
 
 
 def renew_secret(actor: Actor, channel_id: int) -> Channel:
-    """Give a webhook another secret, from the next message on; the answer's alone.
+    """Give a webhook a new secret, which signs from the next message on. Only this answer has it.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
-        AlertConflict: it is no webhook.
+        AlertConflict: it is not a webhook.
     """
     change = Change(actor, "alert_channel.renew_secret", f"alert_channel:{channel_id}")
     with recorded_atomically(change):
@@ -121,7 +127,7 @@ def renew_secret(actor: Actor, channel_id: int) -> Channel:
 
 
 def delete_channel(actor: Actor, channel_id: int) -> None:
-    """Delete a channel with its messages; those that wait are not sent.
+    """Delete a channel with its messages; those that are still queued are not sent.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
@@ -134,7 +140,8 @@ def delete_channel(actor: Actor, channel_id: int) -> None:
 
 
 def send_test(actor: Actor, channel_id: int) -> Message:
-    """Send a test message now, once; the message tells what came of it. Takes ten seconds at most.
+    """Send a test message now, in one attempt of at most ten seconds; the message that is returned
+    tells whether it arrived.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
@@ -148,7 +155,7 @@ def send_test(actor: Actor, channel_id: int) -> Message:
             next_attempt_at=Now() + _TEST_LATER,
         )
         claimed = claim(message.pk)
-        with deadlines.lifted():  # A slow receiver takes all the time in which statements begin.
+        with deadlines.lifted():  # A slow receiver may use up the request's deadline.
             if claimed is not None:
                 attempt(claimed, once=True)
             message.refresh_from_db()
@@ -157,11 +164,11 @@ def send_test(actor: Actor, channel_id: int) -> Message:
 
 
 def resend(actor: Actor, channel_id: int, message_id: int) -> Message:
-    """Have a message that was given up sent again, with as many attempts as a new one.
+    """Queue a message that was given up once more, with as many attempts as a new one.
 
     Raises:
         AlertChannelNotFound, AlertMessageNotFound: there is none of that number.
-        AlertConflict: it is not dead.
+        AlertConflict: the message is not dead.
     """
     change = Change(actor, "alert_message.resend", f"alert_message:{message_id}")
     with recorded_atomically(change):
@@ -175,7 +182,7 @@ def resend(actor: Actor, channel_id: int, message_id: int) -> Message:
 
 
 def shown_target(channel: Channel) -> str:
-    """Where a channel leads, without what may be secret of it."""
+    """Where a channel leads, without the part that may be secret."""
     if channel.kind == ChannelKind.EMAIL:
         return ", ".join(channel.recipients)
     return Target.parse(channel.url).shown
@@ -187,7 +194,7 @@ def _locked(channel_id: int) -> Channel:
 
 
 def _checked(settings: ChannelSettings) -> dict[str, object]:
-    """The fields of a channel, if all of them make sense."""
+    """The columns of a channel with these settings; raises InvalidRequest for a bad value."""
     if not settings.name.strip() or not settings.name.isprintable() or len(settings.name) > 120:
         raise invalid("name", "must have 1 to 120 printable characters")
     fields: dict[str, object] = {

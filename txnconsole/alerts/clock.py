@@ -1,4 +1,4 @@
-"""The clock of the database that alerts stand in."""
+"""The clock of the database that holds the alerts: the one clock that all workers share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import connection
 
 
 def database_now() -> datetime:
-    """What it is there, also within an SQL transaction that began earlier."""
+    """The time now, even within an SQL transaction that began earlier (where ``now()`` is not)."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         now: datetime = cursor.fetchone()[0]

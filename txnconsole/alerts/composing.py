@@ -1,4 +1,4 @@
-"""What a message says: JSON for programs, and the same as a text for people."""
+"""What a message says: JSON for programs, which holds the same as text for people."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from txnconsole.alerts.models import Alert, Notice
 from txnconsole.alerts.states import NoticeKind
 from txnconsole.alerts.units import written
 
-#: The form of what is sent; another number when a receiver would have to be changed.
+#: The version of the JSON format; it grows when receivers would have to be changed.
 VERSION = 1
-#: A text names so many alerts; the JSON has all of them.
+#: The most alerts that the text lists for each state; the JSON has all of them.
 _NAMED = 50
 
 
@@ -22,8 +22,9 @@ def compose(notices: Sequence[Notice], console: str) -> dict[str, Any]:
     """The content of one message about several alerts, the worst first.
 
     Args:
-        notices: with their alerts; of one alert the newest counts.
-        console: the address of the console, without a path; empty when nobody has told it.
+        notices: in the order in which they were made, with their alerts; when an alert has
+            several, only the newest counts.
+        console: the URL of the console, without a path; empty when it is not configured.
     """
     newest = {notice.alert_id: notice for notice in notices}
     told = sorted(newest.values(), key=_rank)
@@ -39,7 +40,7 @@ def compose(notices: Sequence[Notice], console: str) -> dict[str, Any]:
 
 
 def compose_test(channel: str, who: str, console: str) -> dict[str, Any]:
-    """The content of a message that only shows that a channel works."""
+    """The content of a message that only shows that a channel works; ``console`` as above."""
     text = f"This is a test of the channel {channel}, sent by {who}. Nothing is wrong."
     return {
         "version": VERSION,

@@ -1,4 +1,4 @@
-"""What follows from a measurement; no IO. A worker does what this says (``evaluating``)."""
+"""What follows from a measurement for one alert: a pure function, carried out by ``evaluating``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from txnconsole.alerts.states import AlertState, NoticeKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """A rule's numbers. ``remind`` None: once is enough."""
+    """A rule's numbers.
+
+    ``hold``: how long a value must be above the threshold until its alert fires; ``clear``: how
+    long it must not be above until the alert is resolved; ``remind``: how often people are told
+    again (None: they are told once).
+    """
 
     threshold: float
     hold: timedelta
@@ -21,7 +26,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """An alert that is pending or firing, as it stands."""
+    """What a decision needs to know of an alert that is pending or firing.
+
+    ``clear_since``: since when the value has not been above the threshold; None while it is above.
+    ``notified_at``: when people were last told that it fires; None when never.
+    """
 
     state: AlertState
     pending_since: datetime
@@ -32,21 +41,24 @@ class Known:
 
 
 class Step(StrEnum):
-    #: Begin an alert: pending, so that it fires by the next measurement at the earliest.
+    """What becomes of an alert."""
+
+    #: A new one begins. It is pending, so it fires at the next measurement at the earliest.
     BEGIN = "begin"
-    #: Stay as it is; ``clear_since`` tells whether it is on its way out.
+    #: Its state stays; ``Decision.clear_since`` may change.
     STAY = "stay"
     FIRE = "fire"
-    #: Forget a pending alert: it never fired.
+    #: A pending alert is deleted: it never fired.
     DROP = "drop"
     RESOLVE = "resolve"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
+    """What becomes of an alert, its new ``clear_since``, and what people are to be told."""
+
     step: Step
     clear_since: datetime | None = None
-    #: What people are to be told.
     tell: NoticeKind | None = None
 
 
@@ -55,8 +67,9 @@ def decide(limits: Limits, known: Known | None, *, above: bool | None, now: date
 
     Args:
         known: None when the object has no alert yet.
-        above: whether the object was measured above the threshold; None when nobody could tell,
-            which leaves everything as it is.
+        above: whether the object was measured above the threshold; None when it could not be
+            measured, which leaves the alert's state as it is.
+        now: when it was measured, by the database's clock.
     """
     if known is None:
         return Decision(step=Step.BEGIN if above else Step.STAY)
@@ -70,7 +83,8 @@ def _pending(limits: Limits, known: Known, *, above: bool | None, now: datetime)
         return Decision(step=Step.STAY)
     if not above:
         return Decision(step=Step.DROP)
-    # Before it began: the clock has gone back, and nobody knows for how long it has been.
+    # A negative span means that the clock was set back: how long it has been pending is unknown, so
+    # it fires rather than waits.
     if timedelta() <= now - known.pending_since < limits.hold:
         return Decision(step=Step.STAY)
     return Decision(step=Step.FIRE, tell=_telling(limits, known, now))
@@ -90,7 +104,8 @@ def _firing(limits: Limits, known: Known, *, above: bool | None, now: datetime) 
 
 
 def _telling(limits: Limits, known: Known, now: datetime) -> NoticeKind | None:
-    """A firing alert is told once nobody has silenced it, and again until somebody sees to it."""
+    """What to tell of a firing alert: the first time when no silence covers it, then a reminder
+    whenever one is due, until somebody acknowledges it."""
     if known.silenced or known.acknowledged:
         return None
     if known.notified_at is None:

@@ -1,7 +1,7 @@
 """Sending messages until they arrive or are given up (invariants: the package).
 
-Workers send one message at a time, all of them together: a receiver that is slow to answer keeps
-one worker from its other work and never all.
+All workers together send one message at a time, so a receiver that is slow to answer keeps one
+worker from its other work, never all of them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.models import Evaluation, Message
 from txnconsole.alerts.states import ChannelKind, MessageState
 
-#: Attempts until a message is given up: half an hour to an hour, as the jitter is.
+#: Attempts until a message is given up; with their pauses, half an hour to an hour.
 MAX_ATTEMPTS = 12
-#: How long who sends a message has it to itself; longer than any attempt takes.
+#: For how long a message belongs to the worker that claimed it; longer than any attempt takes.
 LEASE = timedelta(seconds=60)
 _FIRST_PAUSE_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 900.0
-#: One task goes on for so long, so that others get their turn.
+#: After so long a task takes no further message, so that other tasks get their turn.
 _SLICE_SECONDS = 10.0
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ _SEND: Mapping[str, Callable[[Message], None]] = {
 
 
 def deliver() -> int:
-    """Send what is due, one message after the other.
+    """Send the messages that are due, one after the other, for about ten seconds.
 
     Returns:
         How many have arrived.
@@ -51,10 +51,13 @@ def deliver() -> int:
 
 
 def attempt(message: Message, *, once: bool = False) -> bool:
-    """Send a message that was claimed, and write down what came of it; whether it has arrived.
+    """Send a message that was claimed, and store the outcome.
 
     Args:
-        once: give it up when it fails.
+        once: give the message up when this attempt fails.
+
+    Returns:
+        Whether it has arrived.
     """
     try:
         _SEND[message.channel.kind](message)
@@ -65,20 +68,25 @@ def attempt(message: Message, *, once: bool = False) -> bool:
         _log.exception("alert message not sent", message=message.pk, channel=message.channel_id)
         _failed(message, type(error).__name__, once=once)
         return False
-    _mine(message, state=MessageState.SENT, ended_at=Now(), last_error="", leased_until=None)
+    _store_outcome(
+        message, state=MessageState.SENT, ended_at=Now(), last_error="", leased_until=None
+    )
     _log.info("alert message sent", message=message.pk, channel=message.channel_id)
     return True
 
 
 def claim(message_id: int) -> Message | None:
-    """Claim one message now, whatever its time and whether its channel is on; None when somebody
-    has it or it is not queued."""
+    """Claim one message now, even if it is not due or its channel is disabled; None when another
+    has claimed it or it is not queued."""
     return _claim(Q(pk=message_id))
 
 
 def pause_seconds(attempts: int, jitter: float) -> float:
-    """How long to wait after so many attempts: doubling, within half to the whole of it by a
-    ``jitter`` from 0 to 1, so that a receiver that comes back does not get all at once."""
+    """How long to wait after so many attempts: twice as long after each, up to a limit.
+
+    A ``jitter`` from 0 to 1 takes up to half of it away, so that a receiver that comes back does
+    not get all messages at once.
+    """
     longest: float = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, 20))
     return longest * (0.5 + jitter / 2)
 
@@ -107,16 +115,17 @@ def _claim(which: Q | None = None) -> Message | None:
 
 
 def _is_somebody_sending() -> bool:
-    """Whether a message is on its way; claims queue on the evaluation's row, to be sure."""
+    """Whether a worker is sending a message now. Locks the evaluation's row, so that of two workers
+    that look at once the second sees the first one's claim."""
     Evaluation.objects.select_for_update().first()
     return Message.objects.filter(state=MessageState.QUEUED, leased_until__gt=Now()).exists()
 
 
 def _failed(message: Message, cause: str, *, once: bool) -> None:
     dead = once or message.attempts >= MAX_ATTEMPTS
-    # Not for secrets: receivers must not be asked again at one moment, that is all.
+    # Not for secrets: the jitter only spreads the attempts.
     pause = pause_seconds(message.attempts, random.random())  # noqa: S311
-    _mine(
+    _store_outcome(
         message,
         state=MessageState.DEAD if dead else MessageState.QUEUED,
         ended_at=Now() if dead else None,
@@ -134,15 +143,19 @@ def _failed(message: Message, cause: str, *, once: bool) -> None:
     )
 
 
-def _mine(message: Message, **changes: object) -> None:
-    """Write down what came of an attempt, unless another has taken the message over."""
+def _store_outcome(message: Message, **changes: object) -> None:
+    """Store the outcome of an attempt, unless another worker has claimed the message since."""
     Message.objects.filter(pk=message.pk, lease=message.lease, state=MessageState.QUEUED).update(
         **changes
     )
 
 
 def send_again(message: Message) -> bool:
-    """Queue a message that was given up, with all its attempts before it; whether it was dead."""
+    """Queue a message that was given up, with all its attempts again.
+
+    Returns:
+        Whether it was dead; any other message is left as it is.
+    """
     dead = Message.objects.filter(pk=message.pk, state=MessageState.DEAD)
     return bool(
         dead.update(

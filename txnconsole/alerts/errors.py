@@ -47,20 +47,21 @@ class AlertConflict(EngineError):
 
 
 class DeliveryFailed(Exception):
-    """A message could not be sent; the text says why, and holds no secret."""
+    """A message could not be sent. The text says why and holds no secret: it is shown."""
 
 
 def invalid(field: str, problem: str) -> InvalidRequest:
-    """A request whose one field has a value that it cannot have."""
+    """The error for one field with a value that it cannot have."""
     return InvalidRequest(f"{field}: {problem}.", field={field: problem})
 
 
 @contextmanager
 def unique_name(name: str) -> Generator[None]:
-    """Within the block a row gets the name; the surrounding SQL transaction survives a refusal.
+    """Give a row its name within the block, in a savepoint: the surrounding SQL transaction goes on
+    when the name is refused.
 
     Raises:
-        AlertConflict: another row has it.
+        AlertConflict: another row has the name.
     """
     try:
         with transaction.atomic():

@@ -1,8 +1,9 @@
-"""Going through all rules: measure, decide, write down (invariants: the package).
+"""Evaluating all rules: measure, decide, store (invariants: the package).
 
-May run at any time and on two workers at once. What one rule's evaluation changes is one SQL
-transaction, whose first statement moves the rule's ``measured_at`` on from where it was before the
-measuring: of two that meet, the second finds nothing to change, whatever the clock says.
+It may run at any time, on several workers at once. Each rule's evaluation is one SQL transaction.
+Its first statement is a compare-and-set: it moves the rule's ``measured_at`` forward only if it is
+still what it was before the measuring. When two workers meet, the second therefore changes nothing,
+whatever their clocks say.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from txnconsole.alerts.silencing import open_silences, silenced_until
 from txnconsole.alerts.silent_workers import note_gap
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 
-#: Values of an alert that are kept: five minutes of them, with an evaluation every five seconds.
+#: How many values an alert keeps: five minutes of them, with an evaluation every five seconds.
 SAMPLES = 60
 _NOTE_SAMPLES = (Path(__file__).parent / "sql" / "note_samples.sql").read_text()
 _log = structlog.get_logger(__name__)
 
 
 def evaluate(engine: Engine) -> int:
-    """Go through all rules once; a rule whose evaluation fails does not hold up the others.
+    """Evaluate all rules once; one whose evaluation fails does not hold up the others.
 
     Returns:
-        How many alerts have begun to fire or have been resolved.
+        How many alerts began to fire or were resolved.
     """
     seen, _ = Evaluation.objects.get_or_create(pk=1)
     rules = list(Rule.objects.order_by("id"))
@@ -48,7 +49,7 @@ def evaluate(engine: Engine) -> int:
             measured = measurements.of(Kind(rule.kind)) if rule.enabled else Measured()
             changed += _apply(rule, measured, at)
         except Exception:
-            # Another worker, or the next evaluation, may do better; nothing is half done.
+            # Nothing is half done; another worker or the next evaluation may succeed.
             _log.exception("rule not evaluated", rule=rule.pk)
             whole = False
     if whole:
@@ -65,21 +66,21 @@ def _known_objects() -> Mapping[Kind, set[str]]:
 
 
 def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
-    """Decide on one rule and write it down; how many alerts began to fire or were resolved."""
+    """Decide on one rule's alerts and store it; how many began to fire or were resolved."""
     with transaction.atomic():
         mine = Rule.objects.filter(
             pk=rule.pk, changed_at=rule.changed_at, measured_at=rule.measured_at
         )
         if not mine.update(measured_at=at):
-            return 0  # Somebody has evaluated or changed the rule meanwhile.
+            return 0  # Another worker has evaluated the rule meanwhile, or somebody changed it.
         alerts = {
             alert.object: alert
             for alert in Alert.objects.select_for_update()
             .filter(rule=rule, state__in=ACTIVE)
             .order_by("id")
         }
-        # Only now: a silence is committed together with what it notes on the alerts it covers, so
-        # under their locks none is missed, and none that was missed is overwritten.
+        # Only now, with the alerts locked: a silence is committed together with what it notes on
+        # the alerts that it covers, so none that covers one of these is missed or overwritten.
         silences = open_silences() if alerts else []
         samples = _worst(_of_topics(rule, measured.samples), alerts, rule.threshold)
         _begin(rule, [name for name in samples if name not in alerts], samples, at)
@@ -104,7 +105,7 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
 
 
 def limits_of(rule: Rule) -> Limits:
-    """A rule's numbers, as the decisions take them."""
+    """A rule's numbers, in the form that decisions take."""
     return Limits(
         threshold=rule.threshold,
         hold=timedelta(milliseconds=rule.for_ms),
@@ -126,7 +127,8 @@ def _of_topics(rule: Rule, samples: Mapping[str, Sample]) -> dict[str, Sample]:
 def _worst(
     samples: Mapping[str, Sample], alerts: Iterable[str], threshold: float
 ) -> dict[str, Sample]:
-    """The objects that have an alert, and the worst of those above the threshold."""
+    """The objects that have an alert already, and the worst of the others above the threshold; at
+    most :data:`MAX_OBJECTS` together, unless more have an alert."""
     known = {name: samples[name] for name in alerts if name in samples}
     new = [
         name for name, sample in samples.items() if sample.value > threshold and name not in known
@@ -170,7 +172,7 @@ def _known(alert: Alert, *, silenced: bool) -> Known:
     )
 
 
-#: What an evaluation may change of an alert, beside its values.
+#: The columns of an alert that an evaluation may change, besides its values.
 _FIELDS = (
     *("state", "fired_at", "clear_since", "resolved_at", "resolution", "notified_at"),
     *("silenced_until", "rule_name", "severity", "threshold"),
@@ -180,7 +182,7 @@ _FIELDS = (
 def _carry_out(
     rule: Rule, alert: Alert, decision: Decision, until: datetime | None, at: datetime
 ) -> bool:
-    """Write a decision down; whether the alert has begun to fire or been resolved."""
+    """Store a decision; whether the alert began to fire or was resolved."""
     if decision.step is Step.DROP:
         alert.delete()
         return False

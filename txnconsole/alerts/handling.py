@@ -21,12 +21,12 @@ from txnconsole.audit.chain import Actor, Change, recorded_atomically
 
 MIN_SILENCE_MS = 60_000
 MAX_SILENCE_MS = 30 * 86_400_000
-#: Silences that may be open at once: each alert is compared with all of them.
+#: How many silences may be open at once: each alert is compared with all of them.
 MAX_SILENCES = 500
 
 
 def find_alert(alert_id: int) -> Alert:
-    """An alert.
+    """The alert of a number.
 
     Raises:
         AlertNotFound: there is none of that number, or not any more.
@@ -38,20 +38,20 @@ def find_alert(alert_id: int) -> Alert:
 
 
 def acknowledge(actor: Actor, alert_id: int, note: str) -> Alert:
-    """Say that somebody sees to a firing alert: nobody is reminded of it any more. The first who
-    says so stays; saying it again changes nothing.
+    """Say that somebody takes care of a firing alert: nobody is reminded of it any more. The first
+    who acknowledges it is kept; acknowledging it again changes nothing.
 
     Raises:
         AlertNotFound: there is none of that number, or not any more.
-        AlertConflict: it does not fire.
+        AlertConflict: it is not firing.
     """
     change = Change(actor, "alert.acknowledge", f"alert:{alert_id}", reason=note)
     with recorded_atomically(change) as recording:
-        mine = Alert.objects.filter(
+        acknowledged = Alert.objects.filter(
             pk=alert_id, state=AlertState.FIRING, acknowledged_at=None
         ).update(acknowledged_at=Now(), acknowledged_by=actor.name, acknowledgement=note)
         alert = find_alert(alert_id)
-        if not mine and alert.state != AlertState.FIRING:
+        if not acknowledged and alert.state != AlertState.FIRING:
             raise AlertConflict(f"Alert {alert_id} is {alert.state}; only a firing one can be.")
         recording.after = {
             "rule": alert.rule_name,
@@ -62,7 +62,7 @@ def acknowledge(actor: Actor, alert_id: int, note: str) -> Alert:
 
 
 def find_silence(silence_id: int) -> Silence:
-    """A silence.
+    """The silence of a number.
 
     Raises:
         AlertSilenceNotFound: there is none of that number, or not any more.
@@ -76,7 +76,8 @@ def find_silence(silence_id: int) -> Silence:
 def silence(
     actor: Actor, *, rule_id: int | None, objects_matching: str, duration_ms: int, reason: str
 ) -> Silence:
-    """Tell nobody of alerts of a rule (None: of any) whose object matches a pattern, for a while.
+    """Tell nobody, for a while, of the alerts of a rule (None: of any rule) whose object matches a
+    pattern (``*``, ``?``, ``[…]``). It also covers alerts that fire already.
 
     Raises:
         AlertRuleNotFound: there is no such rule.
@@ -101,7 +102,7 @@ def silence(
             reason=reason.strip(),
             created_by=actor.name,
         )
-        _cover_anew()
+        _update_silenced_until()
         recording.after = {
             "silence": made.pk,
             "rule": rule_id,
@@ -112,8 +113,8 @@ def silence(
 
 
 def end_silence(actor: Actor, silence_id: int) -> Silence:
-    """End a silence now; what still fires is told at the next evaluation. Ending it again, or when
-    its time is over, changes nothing.
+    """End a silence now; people are told of what still fires at the next evaluation. Ending it
+    again, or when its time is over, changes nothing.
 
     Raises:
         AlertSilenceNotFound: there is none of that number, or not any more.
@@ -124,13 +125,13 @@ def end_silence(actor: Actor, silence_id: int) -> Silence:
             ended_at=Now(), ended_by=actor.name
         )
         found = find_silence(silence_id)
-        _cover_anew()
+        _update_silenced_until()
         recording.after = {"ended": bool(ended), "objects_matching": found.objects_matching}
     return found
 
 
-def _cover_anew() -> None:
-    """Note on each alert until when it is silenced, as the next evaluation would."""
+def _update_silenced_until() -> None:
+    """Note on each active alert until when it is silenced, as the next evaluation would."""
     silences = open_silences()
     active = Alert.objects.select_for_update().filter(Q(state__in=ACTIVE) & ~Q(rule=None))
     for alert in active.order_by("id"):

@@ -1,4 +1,4 @@
-"""What a rule can measure: one table, with what is sensible for each."""
+"""What a rule can measure: one table, with the unit and the default rule of each kind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
+    """What a rule measures; :data:`KINDS` describes each."""
+
     OVERDUE = "overdue"
     HELD_BACK = "held_back"
     BLOCKER_TIMEOUT = "blocker_timeout"
@@ -22,7 +24,7 @@ class Kind(StrEnum):
 
 
 class Unit(StrEnum):
-    """What a threshold and a value are in."""
+    """The unit of a threshold and of a value."""
 
     MILLISECONDS = "ms"
     PERCENT = "percent"
@@ -31,12 +33,15 @@ class Unit(StrEnum):
 
 
 class Severity(StrEnum):
+    """How bad an alert is, from the least to the worst."""
+
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
 
     @property
     def rank(self) -> int:
+        """Greater is worse."""
         return list(Severity).index(self)
 
 

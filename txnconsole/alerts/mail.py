@@ -1,4 +1,4 @@
-"""Sending a message by e-mail, through the mail server of Django's settings."""
+"""Sending a message by e-mail, through the mail server that Django's settings name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def send(message: Message) -> None:
     Its Message-ID is the same in every attempt, so that mail programs show a repetition once.
 
     Raises:
-        DeliveryFailed: the mail server is not configured, not reached, or refuses.
+        DeliveryFailed: the mail server is not configured, cannot be reached, or refuses the mail.
     """
     if settings.EMAIL_BACKEND == _SMTP and not settings.EMAIL_HOST:
         raise DeliveryFailed("No mail server is configured; set EMAIL_HOST.")

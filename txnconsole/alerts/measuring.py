@@ -1,5 +1,8 @@
-"""What each kind of rule reads from the engine. Every read is bounded, and one that fails makes
-its kind incomplete: what was not measured is not judged."""
+"""What each kind of rule reads from the engine.
+
+Every read is bounded. One that fails, or whose bound may hide an object that has an alert, makes
+its kind incomplete: what was not measured is not judged.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,13 @@ from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.units import milliseconds
 from txnconsole.queue.conflicts import conflicts_per_minute
 
-#: Objects of one kind that are looked at; the worst of more.
+#: How many objects of one kind are looked at: the worst, when there are more.
 MAX_OBJECTS = 100
-#: Partitions of a broker that are looked at.
+#: How many held-back partitions are looked at.
 _MAX_PARTITIONS = 500
+#: The ends of the last so many seconds make the abort ratio.
 _ENDS_SECONDS = 300
-#: With fewer ends the ratio says nothing.
+#: With fewer ends there is no abort ratio: it would say nothing.
 MIN_ENDS = 20
 _TRANSACTION = "transaction:"
 _log = structlog.get_logger(__name__)
@@ -33,7 +37,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An object's value; ``detail`` tells people what is behind it, ``topic`` is for patterns."""
+    """An object's value, in its kind's unit.
+
+    ``detail`` tells people what is behind it; ``topic`` is what a rule's pattern is matched with,
+    empty when the object belongs to no topic.
+    """
 
     value: float
     detail: str = ""
@@ -42,7 +50,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Samples by object. When not ``complete``, of an object that is missing nothing is known."""
+    """Samples by object. When they are ``complete``, an object without a sample is fine; otherwise
+    nothing is known of it."""
 
     samples: Mapping[str, Sample] = field(default_factory=dict)
     complete: bool = True
@@ -52,7 +61,8 @@ class Measurements:
     """One look at the engine, shared by all rules of one evaluation.
 
     Args:
-        known: objects that have an alert already, by kind; they are looked at whatever else is.
+        known: objects that have an alert already, by kind; they are measured even when others are
+            worse.
     """
 
     def __init__(self, engine: Engine, known: Mapping[Kind, Collection[str]]) -> None:
@@ -61,7 +71,7 @@ class Measurements:
         self._measured: dict[Kind, Measured] = {}
 
     def of(self, kind: Kind) -> Measured:
-        """Measure a kind, once; what cannot be read now is incomplete."""
+        """Measure a kind, once; when the engine cannot be read now, it is incomplete."""
         if kind not in self._measured:
             try:
                 self._measured[kind] = self._by_kind[kind](self)
@@ -92,7 +102,7 @@ class Measurements:
     def _transactions(
         self, kind: Kind, wanted: TransactionFilter, order: TransactionOrder
     ) -> dict[str, Transaction]:
-        """The first that match, and those with an alert, as they are now."""
+        """The first that match, and those that have an alert of this kind, as they are now."""
         page = self._engine.coordinator.list(wanted, order=order, limit=MAX_OBJECTS)
         listed = {one.txn_id: one for one in page.items}
         missing = {_txn_id(name) for name in self._known.get(kind, ())} - listed.keys()
@@ -183,7 +193,7 @@ class Measurements:
         return Measured({f"database:{name}": Sample(1, error) for name, error in away.items()})
 
     def _workers(self) -> Measured:
-        return Measured()  # Whoever measures is a worker that speaks; see ``reading``.
+        return Measured()  # A worker that measures is not silent; see ``reading``.
 
     _by_kind: ClassVar[Mapping[Kind, Callable[[Measurements], Measured]]] = {
         Kind.OVERDUE: _overdue,

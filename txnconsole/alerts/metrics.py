@@ -1,4 +1,4 @@
-"""What fires, for Prometheus: also that workers are silent, because the web side looks."""
+"""What fires, for Prometheus. The web process tells it, so it also tells of silent workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AlertsCollector(Collector):
-    """Alerts at the moment of asking; absent when their database does not answer."""
+    """Counts the alerts at each scrape; tells nothing when the database does not answer."""
 
     def collect(self) -> Iterable[Metric]:
         firing = GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""Rules, alerts, silences, channels and what is sent; see the package for what they promise."""
+"""Rules, alerts, silences, channels, notices and messages (invariants: the package)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ _SEVERITIES = [(severity.value, severity.value.capitalize()) for severity in Sev
 
 
 class Rule(models.Model):
-    """When an object is above ``threshold`` for ``for_ms`` it fires, until it has been at or below
-    it for ``clear_ms``; people are reminded every ``remind_ms`` (0: never)."""
+    """An alert fires when an object's value has been above ``threshold`` for ``for_ms``, and is
+    resolved when it has not been above for ``clear_ms``. While it fires, people are reminded every
+    ``remind_ms`` (0: never). The threshold is in the kind's unit.
+    """
 
     name = models.CharField(max_length=120, unique=True)
     kind = models.CharField(max_length=32, choices=_KINDS)
-    #: A pattern of topics (``*``, ``?``, ``[…]``), for kinds that are about one.
+    #: Only topics that match this pattern (``*``, ``?``, ``[…]``); for kinds that are about topics.
     topics = models.CharField(max_length=400, default="*")
     threshold = models.FloatField()
     for_ms = models.BigIntegerField(default=0)
@@ -33,7 +35,7 @@ class Rule(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())
     changed_by = models.TextField(default="")
-    #: When what was last decided on had been measured.
+    #: The time of the measurement that was last decided on (see ``evaluating``).
     measured_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -44,14 +46,18 @@ class Rule(models.Model):
 
 
 class Alert(models.Model):
-    """One object that a rule is about. What the rule was when it fired is kept with it."""
+    """An object whose value is, or was, above a rule's threshold.
+
+    It keeps a copy of the rule's name, kind, severity and threshold, so that the history can be
+    read after the rule has been changed or deleted.
+    """
 
     rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="alerts")
     rule_name = models.CharField(max_length=120)
     kind = models.CharField(max_length=32, choices=_KINDS)
     severity = models.CharField(max_length=16, choices=_SEVERITIES)
     threshold = models.FloatField()
-    #: As the audit log names objects: ``partition:public/default/flights:0``.
+    #: Named as in the audit log: ``partition:public/default/flights:0``.
     object = models.TextField()
     detail = models.TextField(default="")
     state = models.CharField(max_length=16, choices=AlertState, default=AlertState.PENDING)
@@ -95,7 +101,7 @@ class Alert(models.Model):
 
 
 class Silence(models.Model):
-    """Alerts of a rule (or of any) whose object matches a pattern are told nobody until then."""
+    """Alerts of a rule (or of any) whose object matches a pattern are not told until a time."""
 
     rule = models.ForeignKey(Rule, null=True, on_delete=models.CASCADE, related_name="silences")
     objects_matching = models.TextField(default="*")
@@ -117,7 +123,7 @@ class Silence(models.Model):
 
 
 class Channel(models.Model):
-    """Where messages go. ``url`` and ``secret`` are nobody's to read again."""
+    """Where messages go. ``url`` and ``secret`` are never shown again."""
 
     name = models.CharField(max_length=120, unique=True)
     kind = models.CharField(max_length=16, choices=ChannelKind)
@@ -138,7 +144,7 @@ class Channel(models.Model):
 
 
 class Message(models.Model):
-    """Something to be sent to a channel; ``content`` never changes."""
+    """What is to be sent to a channel. ``content`` never changes; ``lease`` counts its claims."""
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="messages")
     content = models.JSONField()
@@ -166,7 +172,7 @@ class Message(models.Model):
 
 
 class Notice(models.Model):
-    """That a channel is to hear of an alert; bundled into a message a little later."""
+    """A channel is to be told of an alert; a little later, notices are bundled into a message."""
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="notices")
     alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="notices")
@@ -188,7 +194,7 @@ class Notice(models.Model):
 
 
 class Evaluation(models.Model):
-    """One row: when a worker last went through all rules."""
+    """The time when a worker last evaluated all rules; a single row."""
 
     at = models.DateTimeField(db_default=Now())
 

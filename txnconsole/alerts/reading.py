@@ -1,7 +1,7 @@
 """What fires now, for whoever shows it: the pages, the REST interface, the metrics.
 
-The alert that no worker lives cannot be a worker's to raise; it is made here, by comparing the last
-evaluation with the database's clock.
+No worker can raise the alert that there is no worker. It is made here, by comparing the time of the
+last evaluation with the database's clock.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from txnconsole.alerts.silent_workers import WORKERS
 from txnconsole.alerts.states import AlertState
 from txnconsole.alerts.units import milliseconds
 
-#: More than so many are not listed at once.
+#: The most alerts that are listed at once.
 MAX_FIRING = 500
-#: Whoever was heard from within this is not silent by any rule.
+#: A worker that evaluated so recently is not silent, whatever the rules say.
 _ALIVE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
-    """One alert that fires. ``id`` is None for silent workers: nothing can have written it down.
+    """An alert that fires, as it is shown.
 
-    ``samples`` are its last values, the newest at the end; ``resolved_at`` is set when a page goes
-    on listing one that is over.
+    ``id`` is None for silent workers: there was no worker to store that alert. ``value`` and
+    ``threshold`` are in ``unit``. ``samples`` are the last values, the newest at the end.
+    ``resolved_at`` is set only when a page goes on listing an alert that is over.
     """
 
     id: int | None
@@ -64,15 +65,17 @@ class Firing:
 
     @property
     def key(self) -> str:
-        """Names it among all that fire, also while it has no id."""
+        """Identifies it among all that fire, even when it has no id."""
         return f"w{self.rule_id}" if self.id is None else str(self.id)
 
     @property
     def unit(self) -> Unit:
+        """The unit of its value and threshold."""
         return KINDS[self.kind].unit
 
     @property
     def silenced(self) -> bool:
+        """Whether a silence covers it now."""
         return self.silenced_until is not None
 
     @property
@@ -82,7 +85,7 @@ class Firing:
 
 
 def firing_count() -> int:
-    """How many alerts fire that nobody has silenced; acknowledged ones count, they still hold."""
+    """How many alerts fire and are not silenced. Acknowledged ones count: they still fire."""
     return _loud().count() + sum(not one.silenced for one in silent_workers())
 
 
@@ -103,8 +106,7 @@ def firing(limit: int = MAX_FIRING) -> list[Firing]:
 
 
 def about_to_fire(limit: int) -> tuple[list[Alert], int]:
-    """What is above its threshold for not long enough yet, the first to fire first, with its rule;
-    and how many there are beside these."""
+    """The pending alerts, with their rules, the next to fire first; and how many more there are."""
     pending = Alert.objects.filter(state=AlertState.PENDING)
     hold = ExpressionWrapper(
         F("rule__for_ms") * Value(timedelta(milliseconds=1)), output_field=DurationField()
@@ -138,12 +140,14 @@ def firing_alert(alert: Alert, now: datetime) -> Firing:
 
 
 def as_listed(keys: Sequence[str], since: datetime | None) -> tuple[list[Firing], int]:
-    """The alerts of a list that was read before, in its order, and how many more fire since:
-    whoever looks at the list keeps their place in it.
+    """The alerts of a list that was read before, in the same order, so that whoever looks at the
+    list keeps their place in it; and how many new ones fire.
 
     Args:
-        since: when the list was read, if it had no room for all. None: whatever it has not is
-            newer, also what an evaluation measured before the list was read and wrote down after.
+        keys: the keys of the list's alerts (:attr:`Firing.key`).
+        since: when the list was read, if it had no room for all. None: it had, so every alert that
+            it does not have is new, even one that was measured before the list was read and stored
+            after.
     """
     now = database_now()
     ids = [int(key) for key in keys if key.isdecimal()]
@@ -156,13 +160,13 @@ def as_listed(keys: Sequence[str], since: datetime | None) -> tuple[list[Firing]
 
 
 def unlisted(listed: Sequence[Firing], newer: int) -> int:
-    """How many alerts fire beside those of a list and the ones that are newer than it."""
+    """How many alerts fire besides those of a list and those that are newer than it."""
     fire = Alert.objects.filter(state=AlertState.FIRING).count() + len(silent_workers())
     return max(0, fire - newer - sum(one.resolved_at is None for one in listed))
 
 
 def last_evaluation() -> datetime | None:
-    """When a worker last went through all rules."""
+    """When a worker last evaluated all rules; None when none ever has."""
     return Evaluation.objects.values_list("at", flat=True).first()
 
 
@@ -173,7 +177,7 @@ def _loud() -> QuerySet[Alert]:
 
 
 def silent_workers() -> list[Firing]:
-    """The alert of each rule about silent workers that is broken now."""
+    """The alerts about silent workers: one for each such rule whose threshold has passed."""
     found = Evaluation.objects.annotate(now=Now()).values_list("at", "now").first()
     if found is None or found[1] - found[0] < _ALIVE:
         return []

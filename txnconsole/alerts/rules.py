@@ -16,11 +16,11 @@ from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
 
 MAX_THRESHOLD = 1e12
-#: No rule waits, clears or reminds for longer, in milliseconds.
+#: The longest ``for_ms``, ``clear_ms`` and ``remind_ms``.
 MAX_SPAN_MS = 7 * 86_400_000
-#: Nobody is reminded more often, in milliseconds.
+#: The shortest ``remind_ms``.
 MIN_REMIND_MS = 60_000
-#: Rules that there may be: each is looked at every few seconds.
+#: How many rules there may be: each is evaluated every few seconds.
 MAX_RULES = 200
 
 
@@ -40,7 +40,7 @@ class RuleSettings:
 
 
 def find_rule(rule_id: int) -> Rule:
-    """A rule.
+    """The rule of a number.
 
     Raises:
         AlertRuleNotFound: there is none of that number.
@@ -69,7 +69,7 @@ def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
 
 
 def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
-    """Change a rule; its alerts are judged anew by the next evaluation.
+    """Change a rule; the next evaluation judges its alerts by what it is then.
 
     Raises:
         AlertRuleNotFound: there is none of that number.
@@ -124,7 +124,7 @@ def _locked(rule_id: int) -> Rule:
 
 
 def _checked(settings: RuleSettings) -> dict[str, object]:
-    """The fields of a rule, if all of them make sense."""
+    """The columns of a rule with these settings; raises InvalidRequest for a bad value."""
     terms = KINDS[settings.kind]
     if not settings.name.strip() or not settings.name.isprintable() or len(settings.name) > 120:
         raise invalid("name", "must have 1 to 120 printable characters")
@@ -149,7 +149,7 @@ def _checked(settings: RuleSettings) -> dict[str, object]:
 
 
 def _may_pass(kind: Kind) -> bool:
-    """A blocker that nobody expires uses more than its timeout."""
+    """Whether values of the kind may be 100 % and more: a blocker's may, when nobody expires it."""
     return kind is Kind.BLOCKER_TIMEOUT
 
 

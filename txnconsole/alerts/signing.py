@@ -1,7 +1,8 @@
 """How a webhook proves that it comes from here (docs/alerts.md shows the receiver's side).
 
-``HMAC-SHA256(secret, "<timestamp>.<body>")``, in hexadecimal digits after ``v1=``. The timestamp is
-part of what is signed, so a receiver that refuses old ones cannot be sent an old message again.
+The signature is ``HMAC-SHA256(secret, "<timestamp>.<body>")``, in hexadecimal digits after ``v1=``.
+The timestamp is signed too, so that nobody can replay an old message to a receiver that refuses old
+timestamps.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PREFIX = "txs_"
 
 
 def new_secret() -> str:
-    """256 random bits, shown once."""
+    """A new secret of 256 random bits, as text."""
     return _PREFIX + secrets.token_urlsafe(32)
 
 

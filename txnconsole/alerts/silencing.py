@@ -12,14 +12,14 @@ from txnconsole.alerts.models import Silence
 
 
 def open_silences() -> list[Silence]:
-    """Those that hold now."""
+    """The silences that hold now."""
     return list(Silence.objects.filter(ended_at=None, until__gt=Now()))
 
 
 def silenced_until(
     silences: Iterable[Silence], rule_id: int | None, object: str
 ) -> datetime | None:
-    """Until when one of the silences covers the object of the rule; None when none does."""
+    """Until when the silences cover an object of a rule: the latest end; None when none does."""
     return max(
         (
             silence.until

@@ -1,6 +1,6 @@
-"""That no worker evaluated the rules for a while, written down by the first that does again.
+"""Storing that no worker evaluated the rules for a while: done by the first one that does again.
 
-While none does, nobody can write anything: ``reading`` tells it to whoever asks.
+While there is no worker, nobody can store anything; until then ``reading`` tells whoever asks.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from txnconsole.alerts.models import Alert, Evaluation, Rule, Silence
 from txnconsole.alerts.silencing import open_silences, silenced_until
 from txnconsole.alerts.states import AlertState, NoticeKind
 
-#: The object of the alert that no worker evaluates the rules.
+#: The object of alerts about silent workers.
 WORKERS = "workers"
 _RESOLUTION = "Workers evaluate the rules again."
 
 
 def note_gap(seen: datetime, rules: Sequence[Rule]) -> None:
-    """All rules have been evaluated, for the first time since ``seen``. If that is longer than a
-    rule allows, its alert goes into the history, and channels hear of it afterwards.
+    """Store that all rules have been evaluated now, for the first time since ``seen``. When the gap
+    is longer than a rule about silent workers allows, its alert is stored as resolved, and channels
+    are told of it afterwards.
 
-    One of several workers that come back at once writes it down: who moves the time forward.
+    When several workers come back at once, one of them does this: the one that moves the time of
+    the last evaluation forward.
     """
     with transaction.atomic():
         now = database_now()

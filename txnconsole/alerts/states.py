@@ -11,7 +11,7 @@ class AlertState(TextChoices):
     RESOLVED = "resolved"
 
 
-#: A rule has at most one alert in one of these for each object.
+#: A rule has at most one alert in these states for each object.
 ACTIVE = (AlertState.PENDING, AlertState.FIRING)
 
 

@@ -1,4 +1,4 @@
-"""What people should hear of alerts, as notices for each channel; ``bundling`` makes messages."""
+"""Making the notices of what people should hear; ``bundling`` makes them into messages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from txnconsole.alerts.states import NoticeKind
 
 
 def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
-    """Note, within the surrounding SQL transaction, what channels are to be told: those that take
-    an alert of its severity, or those that have heard of it when it is over."""
+    """Make notices for enabled channels, within the surrounding SQL transaction.
+
+    A channel is told that an alert fires when it takes alerts of that severity, and that it is over
+    when it was told of it before.
+    """
     if not told:
         return
     channels = list(Channel.objects.filter(enabled=True).order_by("id"))
@@ -30,8 +33,8 @@ def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
 
 
 def _heard(alerts: Iterable[Alert]) -> dict[int, set[int]]:
-    """The channels that have heard of each of the alerts; without alerts of which none has, as of
-    silent workers, which are told when they are over."""
+    """The channels that were told of each alert. Alerts of which none was told are missing: those
+    about silent workers, which all channels of their severity hear of when they are over."""
     heard: dict[int, set[int]] = {}
     notices = Notice.objects.filter(alert__in=alerts)
     for alert_id, channel_id in notices.values_list("alert_id", "channel_id"):

@@ -1,4 +1,4 @@
-"""Forgetting what is over for so long that nobody asks for it, a bounded number at a time."""
+"""Deleting what has been over for long, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from txnconsole.alerts.states import AlertState, MessageState
 
 ALERTS_KEPT = timedelta(days=90)
 MESSAGES_KEPT = timedelta(days=30)
+#: How many of each are deleted at a time.
 _LIMIT = 1000
 
 
 def trim() -> int:
-    """Delete what is past its time; how many alerts, messages and silences."""
+    """Delete what is past its time.
+
+    Returns:
+        How many alerts, messages and silences were deleted.
+    """
     alerts = Alert.objects.filter(
         state=AlertState.RESOLVED, resolved_at__lt=Now() - ALERTS_KEPT
     ).order_by("resolved_at")

@@ -1,4 +1,4 @@
-"""How values are written, with their unit."""
+"""Values as text, with their unit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _STEPS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"
 
 
 def milliseconds(span: timedelta) -> float:
-    """To the microsecond, which is what clocks tell: no more digits than that."""
+    """A span in milliseconds, rounded to the microsecond, which is as exact as the clocks are."""
     return round(span.total_seconds() * 1000, 3)
 
 
 def written(value: float, unit: Unit) -> str:
-    """``written(184_000, Unit.MILLISECONDS)`` is ``3 min 4 s``."""
+    """A value as text: ``written(184_000, Unit.MILLISECONDS)`` is ``3 min 4 s``."""
     match unit:
         case Unit.MILLISECONDS:
             return _duration(value)

@@ -17,8 +17,8 @@ from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.models import Message
 from txnconsole.alerts.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
 
-#: Seconds of a whole attempt, the look-up of its name with it: a receiver that answers a byte at a
-#: time holds nobody up.
+#: The time limit of a whole attempt, including the look-up of the host's name: even a receiver that
+#: answers one byte at a time cannot hold a worker up for longer.
 _WHOLE_SECONDS = 10.0
 _TIMEOUT = httpx.Timeout(_WHOLE_SECONDS, connect=5.0)
 
@@ -26,11 +26,11 @@ _TIMEOUT = httpx.Timeout(_WHOLE_SECONDS, connect=5.0)
 def send(message: Message) -> None:
     """Post a message's content to its channel.
 
-    Of the answer only the status counts, and nothing of it is kept: what stands behind an address
-    is not for people here to read.
+    Only the status of the answer is read, and nothing of it is kept: whoever may set a webhook must
+    not be able to read what stands behind an address.
 
     Raises:
-        DeliveryFailed: no answer of success came; nothing tells whether the receiver has it.
+        DeliveryFailed: no successful answer came. The receiver may have the message nevertheless.
     """
     channel = message.channel
     target = Target.parse(channel.url)
@@ -59,8 +59,8 @@ def send(message: Message) -> None:
 
 
 def _address(target: Target) -> str:
-    """An address of the target, looked up on a thread that is left to itself when it takes too
-    long: nothing else ends the system's look-up."""
+    """An address of the target, looked up on a thread that is abandoned when it takes too long: the
+    system's look-up cannot be ended."""
     answer: Future[str] = Future()
 
     def look_up() -> None:
@@ -86,7 +86,7 @@ def _late(target: Target) -> DeliveryFailed:
 async def _post(
     target: Target, address: str, body: bytes, headers: dict[str, str], seconds: float
 ) -> int:
-    """The status that one address of the target answers."""
+    """Post to one address of the target; the status of its answer."""
     async with (
         asyncio.timeout(seconds),
         httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=_TIMEOUT) as client,
