@@ -19,6 +19,7 @@ NewTopic = Callable[[int], str]
 Produce = Callable[..., None]
 Committed = Callable[[str], list[bytes]]
 Read = Callable[..., DataFrame]
+RowsThrough = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @pytest.fixture
@@ -166,18 +167,25 @@ def test_a_write_without_a_name_appends_each_time(
     assert committed(topic) == [b"x", b"x"]
 
 
-def _failing_once(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pass rows on, then fail the first attempt of one task after it has written them."""
-    yield from batches
-    context = TaskContext.get()
-    assert context is not None
-    if context.partitionId() == 0 and context.attemptNumber() == 0:
-        raise RuntimeError("a task fails after its rows were written")
+def _failing_once(url: str, token: str, sink: str) -> RowsThrough:
+    """Pass rows on, then fail the first attempt of one task once both tasks have written some."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == 0 and context.attemptNumber() == 0:
+            with Client(url, token) as client:
+                while len(list(client.transactions.list(client=f"spark:{sink}"))) < 2:
+                    continue
+            raise RuntimeError("a task fails after its rows were written")
+
+    return run
 
 
 def test_a_task_that_is_retried_after_writing_leaves_each_row_once(
     spark: SparkSession,
-    client: Client,
+    credentials: dict[str, str],
     write: Write,
     new_topic: NewTopic,
     committed: Committed,
@@ -185,14 +193,15 @@ def test_a_task_that_is_retried_after_writing_leaves_each_row_once(
     topic, name = new_topic(2), f"sink-{uuid.uuid4().hex}"
     # Rows and batches of a size that lets the first ones be written before the task fails.
     rows = spark.range(0, 12000, 1, 2).selectExpr("lpad(cast(id as string), 300, '0') payload")
-    failing = rows.mapInArrow(_by_value(_failing_once), rows.schema)
+    failing = rows.mapInArrow(_failing_once(**credentials, sink=name), rows.schema)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
     try:
         write(failing, topic, sink=name, batch="0").save()
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert sorted(committed(topic)) == [b"%0300d" % number for number in range(12000)]
-    attempts = list(client.transactions.list(client=f"spark:{name}"))
+    with Client(**credentials) as client:
+        attempts = list(client.transactions.list(client=f"spark:{name}"))
     assert len(attempts) == 3
     assert not [each for each in attempts if each.status == "OPEN"]
 
@@ -235,9 +244,3 @@ def test_a_topic_cannot_be_overwritten(
 ) -> None:
     with pytest.raises(PySparkException, match="mode append"):
         write(spark.sql("select 'x' payload"), new_topic(1)).mode("overwrite").save()
-
-
-def _by_value(function: Callable[..., Iterator[pa.RecordBatch]]) -> object:
-    """Spark's workers cannot import this module; a function without one is sent whole."""
-    function.__module__ = "__main__"
-    return function

@@ -1,14 +1,32 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from threading import Thread
 
 import pyarrow as pa
 import pytest
 
-from txnconsole.client import Client, InvalidTxnStatus, ProducerFenced
-from txnconsole.pipeline.sink import Attempt, Batch, Sink, abort, abort_leftovers, commit
+from engine import Engine
+from engine.model.topic_name import PartitionName
+from tests.server import Served
+from txnconsole.client import (
+    Client,
+    InvalidTxnStatus,
+    ProducerFenced,
+    RetryPolicy,
+    TransportOptions,
+)
+from txnconsole.pipeline.sink import (
+    Attempt,
+    Batch,
+    Sink,
+    abort,
+    abort_leftovers,
+    await_visible,
+    commit,
+)
 
 NewTopic = Callable[[int], str]
 Committed = Callable[[str], list[bytes]]
@@ -38,6 +56,20 @@ def _status(client: Client, txn_id: str) -> str:
     return client.transactions.get(txn_id).status.replace("TING", "TED")
 
 
+@contextmanager
+def locked_heads(server: Served, topic: str) -> Iterator[None]:
+    """Let no marker be written in a topic's two partitions meanwhile."""
+    urls = server.environment["BROKER_DATABASE_URLS"].split(",")
+    brokers = {f"broker-{number}": url for number, url in enumerate(urls, 1)}
+    engine = Engine(server.environment["DATABASE_URL"], brokers)
+    with closing(engine), ExitStack() as locks:
+        for number in range(2):
+            at = engine.log.locate(PartitionName.parse(f"{topic}:{number}"))
+            session = locks.enter_context(at.database.transaction())
+            session.one("lock_head", partition_id=at.partition_id)
+        yield
+
+
 def test_an_attempt_is_invisible_until_its_batch_is_decided(
     client: Client, sink: Sink, committed: Committed
 ) -> None:
@@ -45,6 +77,25 @@ def test_an_attempt_is_invisible_until_its_batch_is_decided(
     assert committed(sink.topic) == []
     commit(client, sink, _BATCH, [winner])
     assert sorted(committed(sink.topic)) == [b"a", b"b"]
+
+
+def test_who_waits_for_a_batch_can_read_it_and_waits_no_longer_than_it_says(
+    client: Client, sink: Sink, server: Served
+) -> None:
+    winner = _attempt(client, sink, b"a", b"b")
+    with locked_heads(server, sink.topic):
+        commit(client, sink, _BATCH, [winner])
+        assert not await_visible(client, sink, seconds=0.2)
+        assert client.transactions.get(winner).status == "COMMITTING"
+    assert await_visible(client, sink, seconds=60)
+    read = [message.payload for number in range(2) for message in client.reader(sink.topic, number)]
+    assert sorted(read) == [b"a", b"b"]
+
+
+def test_an_unreachable_server_makes_no_failure_of_a_batch_that_is_decided(sink: Sink) -> None:
+    at_once = TransportOptions(retry=RetryPolicy(deadline=0))
+    with Client("http://127.0.0.1:9", "token", at_once) as nobody:
+        assert not await_visible(nobody, sink, seconds=60)
 
 
 def test_the_attempts_that_do_not_count_are_aborted_by_the_same_decision(

@@ -21,7 +21,14 @@ from typing import Self
 import pyarrow as pa
 import structlog
 
-from txnconsole.client import Client, InvalidTxnStatus, Transaction, TransactionInfo, calls
+from txnconsole.client import (
+    Client,
+    InvalidTxnStatus,
+    Transaction,
+    TransactionInfo,
+    TxnConsoleError,
+    calls,
+)
 from txnconsole.pipeline.delivery import Delivery
 from txnconsole.pipeline.outgoing import Collector, Outgoing
 from txnconsole.pipeline.subscription import Claim
@@ -189,6 +196,27 @@ def commit(
         _abort_all(
             client, _open_ids(client, sink), f"batch {batch.number} had been committed before"
         )
+
+
+def await_visible(client: Client, sink: Sink, *, seconds: float) -> bool:
+    """Wait until all that a sink has committed can be read; returns whether it can.
+
+    A broker that is away makes it later than ``seconds``, and changes nothing of the decision; so
+    nothing is raised here: a caller that took it for a failure would write the batch again.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        while (left := deadline - time.monotonic()) > 0:
+            listed = client.transactions.list(client=sink.client, status="COMMITTING", limit=1)
+            unfinished = next(listed, None)
+            if unfinished is None:
+                return True
+            client.transactions.commit(unfinished.txn_id, wait=left)
+    except TxnConsoleError as error:
+        _log.warning("visibility_unknown", sink=sink.name, code=error.code)
+    else:
+        _log.warning("not_visible_yet", sink=sink.name, waited_s=seconds)
+    return False
 
 
 def _acknowledged(client: Client, sink: Sink, batch: Batch, claims: Sequence[Claim]) -> list[str]:

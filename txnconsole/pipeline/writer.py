@@ -28,6 +28,8 @@ from txnconsole.pipeline.sink import Attempt, Batch, Sink
 from txnconsole.pipeline.subscription import claims_of
 
 _DEFAULT_TIMEOUT_MS = 300_000
+#: How many seconds a batch write waits after its decision for all of it to be visible.
+_VISIBLE_WITHIN = 10.0
 #: Spark tells a task none of them; these local properties of its thread do. Pinned by a test.
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 _RUN_ID = "spark.jobGroup.id"
@@ -106,6 +108,10 @@ class TopicWrite:
         claims = [] if self.checkpoint is None else claims_of(self.checkpoint, batch.number)
         exactly_once.commit(self.connection.client(), self.sink, batch, winners, claims)
 
+    def await_visible(self) -> None:
+        """Let a program's next line read what it has written: ends are carried out by workers."""
+        exactly_once.await_visible(self.connection.client(), self.sink, seconds=_VISIBLE_WITHIN)
+
     def abort(self, number: str) -> None:
         exactly_once.abort(self.connection.client(), self.sink, number)
 
@@ -121,6 +127,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self._write.commit(messages)
+        self._write.await_visible()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._write.batch is not None:

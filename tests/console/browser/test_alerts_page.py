@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.alerts.receiver import Receiver
 from tests.console.browser.conftest import Producer, Watched
@@ -27,6 +27,10 @@ _IS_WHOLE = """
     isAbove(left + 1, (top + bottom) / 2) && isAbove(right - 1, (top + bottom) / 2));
 }
 """
+
+
+#: Whether a cell's content is wider than the cell.
+_OVERFLOWS = "(cell) => cell.scrollWidth > cell.clientWidth"
 
 
 @pytest.fixture
@@ -71,6 +75,17 @@ def keep(watched: Watched, name: str) -> None:
     assert axe(watched.page, _AXE) == []
 
 
+def firing_row(page: Page, rule: str) -> Locator:
+    """Wait for the row of a rule's alert; where others fire, it waits behind a count."""
+    row = page.get_by_role("row").filter(has_text=rule)
+    acknowledge, newer = row.get_by_role("link", name="Acknowledge…"), page.locator(".newer")
+    while not acknowledge.is_visible():
+        acknowledge.or_(newer).first.wait_for()
+        if newer.is_visible():
+            page.reload()
+    return row
+
+
 def test_what_fires_appears_is_acknowledged_and_is_resolved(
     watched: Watched, producer: Producer, rule: str
 ) -> None:
@@ -78,12 +93,7 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     page.goto("/alerts")
     txn_id = producer.begin()
     producer.produce("hidden", txn_id=txn_id)
-    row = page.get_by_role("row").filter(has_text=rule)
-    acknowledge, newer = row.get_by_role("link", name="Acknowledge…"), page.locator(".newer")
-    while not acknowledge.is_visible():  # Where others fire already, it waits behind a count.
-        acknowledge.or_(newer).first.wait_for()
-        if newer.is_visible():
-            page.reload()
+    row = firing_row(page, rule)
     expect(page).to_have_title(re.compile(r"^\(\d+\) Alerts · txnconsole$"))
     page.evaluate("document.documentElement.dataset.theme = 'light'")
     keep(watched, "alerts-firing")
@@ -139,6 +149,35 @@ def test_a_webhook_is_made_and_tested_and_its_failure_shown(watched: Watched) ->
         page.get_by_text("Delete this channel").click()
         page.get_by_role("button", name="Delete channel").click()
         page.wait_for_url("**/alerts/channels")
+
+
+#: Puts what is as long as it can get where a value stands that is renewed.
+_GROW = """
+(row) => {
+  const [value, since] = row.querySelectorAll("td.num");
+  value.firstChild.replaceWith("1,234,567");
+  since.textContent = "59 min 59 s";
+}
+"""
+
+
+def test_a_value_that_is_renewed_moves_no_row_that_fires(
+    watched: Watched, producer: Producer, rule: str
+) -> None:
+    page = watched.page
+    page.goto("/alerts")
+    txn_id = producer.begin()
+    producer.produce("hidden", txn_id=txn_id)
+    row = firing_row(page, rule)
+    for width in (1024, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        cells = row.locator("th, td")
+        before = [cell.bounding_box() for cell in cells.all()]
+        row.evaluate(_GROW)
+        assert [cell.bounding_box() for cell in cells.all()] == before
+        assert not [cell for cell in cells.all() if cell.evaluate(_OVERFLOWS)]
+        page.reload()
+    producer.end(txn_id, "abort")
 
 
 # However many others fire, the page is not scrolled: what lies under its head is too small for axe.
