@@ -11,6 +11,7 @@ it has to is written in the log file, and shown by a rehearsal.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC
 
 from engine.buffer.recovery import recover
@@ -69,34 +70,43 @@ class Snapshots:
     ) -> bool:
         """Take a snapshot of one partition.
 
-        The state is read under the lock of the partition's head; the head of the system topic's
-        partition is locked after it.
+        The state is read and encoded while appends and ends go on, because that takes long with
+        very many ongoing transactions. It is recorded under the lock of the partition's head; the
+        head of the system topic's partition is locked after it.
 
         Args:
             only_first: take one only if the partition has none.
 
         Returns:
             False when none was taken: the partition is a system topic's, there is no system topic
-            to keep it in, one of the two is being rebuilt, or it was not the first.
+            to keep it in, one of the two is being rebuilt, it was not the first, or its log has
+            been cut meanwhile.
         """
         if partition.topic.is_system:
             return False
         system = partition.topic.snapshot_topic()
+        key = {"partition_id": location.partition_id}
+        heads, ongoing = location.database.snapshot(("head", key), ("ongoing_in_log", key))
+        if not heads or (only_first and heads[0].snapshot_position is not None):
+            return False
+        state, changes = state_of(heads[0], ongoing), heads[0].changes
+        body = batch.encode([NewMessage(key=str(partition), payload=dump(state))])
 
         def work(session: Session) -> bool:
             target = session.one("system_partition", topic=str(system))
-            head = session.one("lock_head", partition_id=location.partition_id)
+            head = session.one("lock_head", **key)
             if target is None or head is None:
                 return False
             if only_first and head.snapshot_position is not None:
                 return False
-            state = state_of(session, head)
-            message = NewMessage(key=str(partition), payload=dump(state))
+            ledger = {"ledger_id": state.ledger_id, "position": state.position}
+            if session.one("stands_still", **key, **ledger) is None:
+                return False
             stored = session.one(
                 "append",
                 partition_id=target.partition_id,
                 messages=[1],
-                bodies=[batch.encode([message])],
+                bodies=[body],
                 producers=[None],
                 sequence_ids=[None],
                 tc_ids=[None],
@@ -104,7 +114,20 @@ class Snapshots:
             )
             if stored is None or stored.result != "appended":
                 return False
-            self._record(session, location.partition_id, state, target.partition_id, stored)
+            recorded = session.one(
+                "record_snapshot",
+                **key,
+                position=state.position,
+                system_partition_id=target.partition_id,
+                system_offset=stored.last_offset,
+            )
+            session.run(
+                "note_snapshot",
+                **key,
+                changes=changes,
+                position=state.position,
+                taken_at=recorded.taken_at if recorded else None,
+            )
             return True
 
         with location.database.session() as session:
@@ -119,28 +142,9 @@ class Snapshots:
             )
         return location.database.retrying(work)
 
-    def _record(
-        self, session: Session, partition_id: int, state: BufferState, system_id: int, stored: Row
-    ) -> None:
-        recorded = session.one(
-            "record_snapshot",
-            partition_id=partition_id,
-            position=state.position,
-            system_partition_id=system_id,
-            system_offset=stored.last_offset,
-        )
-        session.run(
-            "note_snapshot",
-            partition_id=partition_id,
-            position=state.position,
-            taken_at=recorded.taken_at if recorded else None,
-        )
 
-
-def state_of(session: Session, head: Row) -> BufferState:
-    """Read a buffer's state; the caller holds the head's lock or reads in one snapshot of the
-    database."""
-    rows = session.all("ongoing_in_log", partition_id=head.partition_id)
+def state_of(head: Row, ongoing: Iterable[Row]) -> BufferState:
+    """A buffer's state by rows of ``head`` and ``ongoing_in_log`` that were read together."""
     return BufferState(
         position=head.next_offset - 1,
         ledger_id=head.ledger_id,
@@ -154,7 +158,7 @@ def state_of(session: Session, head: Row) -> BufferState:
                 messages=row.messages,
                 first_append_at=row.first_append_at.astimezone(UTC),
             )
-            for row in rows
+            for row in ongoing
         },
     )
 

@@ -114,7 +114,17 @@ ON CONFLICT (partition_id, position) DO UPDATE
     SET system_offset = excluded.system_offset, taken_at = excluded.taken_at
 RETURNING taken_at
 
+-- stands_still --
+-- Whether what a snapshot covers up to a position is in the log still: not cut since (the ledger that
+-- was open then reaches up to it), nor gone with older segments. The caller holds the head's lock.
+SELECT FROM broker.segment s JOIN broker.partition_live l USING (partition_id)
+WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
+AND (s.sealed_at IS NULL OR s.last_offset >= %(position)s)
+AND %(position)s >= l.log_start_offset - 1
+AND (l.snapshot_position IS NULL OR l.snapshot_position <= %(position)s)
+
 -- note_snapshot --
+-- Changes that came while it was taken count for the next one.
 UPDATE broker.partition_live SET
-    changes = 0, snapshot_position = %(position)s, snapshot_at = %(taken_at)s
+    changes = greatest(changes - %(changes)s, 0), snapshot_position = %(position)s, snapshot_at = %(taken_at)s
 WHERE partition_id = %(partition_id)s

@@ -85,8 +85,8 @@ def _flipped(right: Callable[..., Any]) -> Callable[..., Any]:
 def _stale_snapshot(right: Callable[..., Any]) -> Callable[..., Any]:
     """The position is the log's end, what is ongoing is from before."""
 
-    def state_of(session: Any, head: Any) -> Any:
-        state = right(session, head)
+    def state_of(*read: Any) -> Any:
+        state = right(*read)
         newest = max(state.ongoing.items(), key=lambda item: item[1].first_offset, default=None)
         kept = {txn: span for txn, span in state.ongoing.items() if newest and txn != newest[0]}
         return dataclasses.replace(state, ongoing=kept)

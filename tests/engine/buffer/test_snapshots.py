@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from engine import Engine
+from engine.buffer import snapshots
 from engine.model import batch as codec
-from engine.model.buffer_state import load
+from engine.model.buffer_state import BufferState, load
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic_name import PartitionName
 from tests.engine.support import (
@@ -127,6 +129,73 @@ def test_many_changes_take_one_before_the_interval_has_passed(engine: Engine) ->
     assert engine.take_snapshots() == 0
     broker_sql(engine, "UPDATE broker.partition_live SET changes = changes + 1")
     assert engine.take_snapshots() == 1
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+    """Let something happen while the next snapshot is taken."""
+    dump = snapshots.dump
+
+    def interrupted(state: BufferState) -> bytes:
+        monkeypatch.setattr(snapshots, "dump", dump)
+        work()
+        return dump(state)
+
+    monkeypatch.setattr(snapshots, "dump", interrupted)
+
+
+def test_appends_and_ends_do_not_wait_for_a_snapshot_and_count_for_the_next_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    kept, ended = open_txn(engine), open_txn(engine)
+    for txn in (kept, ended):
+        engine.produce(P0, batch("a"), txn_id=txn)
+
+    def work() -> None:
+        abort(engine, ended)
+        engine.produce(P0, batch("b"), txn_id=kept)
+
+    meanwhile(monkeypatch, work)
+    location = engine.log.locate(P0)
+    assert engine._snapshots.take(location, P0)
+    assert positions(engine)[-1] == 1
+    [row] = broker_sql(engine, "SELECT changes FROM broker.partition_live WHERE changes > 0")
+    assert row.changes == 1
+    before = engine.log.status(P0)
+    lose_derived_state(engine)
+    assert engine.log.fetch(P0).stable_position == before.stable_position == -1
+    commit(engine, kept)
+    assert fetched(engine) == ["a", "b"]
+
+
+@pytest.mark.parametrize("how", ["truncation", "retention"])
+def test_a_snapshot_of_what_has_been_cut_meanwhile_is_not_kept(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    make_topic(engine, segment_max_messages=1, retention_ms=3_600_000)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    before = positions(engine)
+    assert before == [0]
+
+    def work() -> None:
+        if how == "truncation":
+            engine.partitions.take_offline(P0, reason="test")
+            engine.partitions.truncate(P0, 0)
+            engine.partitions.bring_online(P0)
+        engine.produce(P0, batch("b", "c", "d"))
+        engine.produce(P0, batch("e"))
+        if how == "retention":
+            broker_sql(engine, "UPDATE broker.segment SET sealed_at = sealed_at - interval '1 day'")
+            engine.apply_retention()
+            assert engine.log.status(P0).log_start_offset > 2
+
+    meanwhile(monkeypatch, work)
+    assert not engine._snapshots.take(engine.log.locate(P0), P0)
+    lose_derived_state(engine)
+    assert engine.log.status(P0).stable_position == (3 if how == "truncation" else 5)
+    assert [one for one in engine.inspect.invariants(P0).checks if not one.passed] == []
 
 
 def test_the_newest_snapshots_are_kept_and_older_ones_dropped(engine: Engine) -> None:
