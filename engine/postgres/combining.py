@@ -11,6 +11,7 @@ Invariants
     that call raised. Only a caller that is interrupted while it waits (by a signal in the main
     thread) leaves without either, and it does not hold up the others.
     A call has its requests in the order in which they arrived.
+    A leader waits for no server that is known to be away (engine.postgres.taking).
     A call runs under its leader's deadline (engine.postgres.deadlines). So a caller whose deadline
     has passed by the time it would lead gives the lead away: others must not fail because of it.
 """
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from engine.postgres import deadlines
+from engine.postgres.taking import hurried
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -81,7 +83,7 @@ class Combiner(Generic[Request, Answer]):
                 self._waiting.append(mine)
         if mine is None:
             try:
-                [answer] = self._call([request])
+                [answer] = self._make_call([request])
             finally:
                 self._pass_on()
             return answer
@@ -102,7 +104,7 @@ class Combiner(Generic[Request, Answer]):
     def _lead(self, mine: _Caller[Request, Answer]) -> None:
         group = self._next_group()
         try:
-            answers = self._call([caller.request for caller in group])
+            answers = self._make_call([caller.request for caller in group])
             for caller, answer in zip(group, answers, strict=True):
                 caller.answers.append(answer)
         except BaseException as error:
@@ -112,6 +114,11 @@ class Combiner(Generic[Request, Answer]):
             self._pass_on()
             for caller in group:
                 caller.asleep.release()
+
+    def _make_call(self, requests: Sequence[Request]) -> Sequence[Answer]:
+        """In a hurry, because a leader that waits for a server that is away holds up everybody."""
+        with hurried():
+            return self._call(requests)
 
     def _next_group(self) -> list[_Caller[Request, Answer]]:
         """The leader, which is the first in the queue, and as many of the others as fit."""

@@ -13,6 +13,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
+from engine.postgres.combining import Combiner
 from engine.postgres.taking import Taking, hurried
 
 PATIENCE = 30.0
@@ -211,3 +212,21 @@ def test_who_is_in_a_hurry_waits_for_no_server_that_is_known_to_be_away(
     pool.there = True
     pool.answers[-1].set()
     assert probe.result(PATIENCE) is pool
+
+
+def test_who_leads_a_shared_call_is_in_a_hurry(callers: ThreadPoolExecutor) -> None:
+    """Those who wait behind him would wait for the server as well, and then once more."""
+    pool = Pool()
+    taking = Taking(pool)  # type: ignore[arg-type]
+    shared = Combiner(lambda requests: [taking.take() for _ in requests])
+
+    first = callers.submit(shared, 1)
+    assert pool.waiting.acquire(timeout=PATIENCE)
+    behind = callers.submit(shared, 2)
+    pool.answers[0].set()
+    with pytest.raises(PoolTimeout, match=r"none$"):  # Nobody knew yet.
+        first.result(PATIENCE)
+    with pytest.raises(PoolTimeout, match=r"within 0\.1"):
+        behind.result(PATIENCE)
+    with pytest.raises(PoolTimeout, match=r"within 0\.1"):
+        shared(3)
