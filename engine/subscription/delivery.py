@@ -162,6 +162,10 @@ class Delivery:
         Messages of a broker that cannot be reached are left out. On a FAILOVER subscription only
         the active consumer gets messages.
 
+        A stretch of tens of thousands of entries without a message for anybody takes several
+        calls, of which the first may answer none. A subscription that has more to deliver wakes
+        whoever waits (Arrivals).
+
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
             ConsumerBusy: another consumer is the active one of an EXCLUSIVE subscription.

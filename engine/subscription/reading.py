@@ -18,8 +18,12 @@ from engine.subscription.state import State
 from engine.subscription.window import Window
 
 #: How many windows of offsets one call reads. After a window without messages the next one is twice
-#: as wide, so that a long stretch of aborted messages is passed however few messages are asked for.
+#: as wide, so that a long stretch of aborted messages is passed however few messages are asked for;
+#: but no wider than this, because a window is in memory as a whole.
 _WINDOWS = 50
+_WIDEST = 100_000
+#: Entries looked at in one call, about: it is over in its time, and the next one goes on there.
+_ENTRIES = 20_000
 _last_offset = attrgetter("last_offset")
 
 
@@ -75,6 +79,7 @@ class Reading:
         self._state = state
         self._end = 0 if state.stable_position is None else state.stable_position + 1
         self._bytes_left = max_bytes
+        self._looked_at = 0
         self.room = room
         self.pieces: list[Piece] = []
         self.skipped: list[Run] = []
@@ -101,10 +106,14 @@ class Reading:
         for _ in range(_WINDOWS):
             if wanted.first is None or self.room <= 0 or self._bytes_left <= 0:
                 break
+            if self._looked_at >= _ENTRIES:
+                break
             before = self.room
-            position = self.pick(self._window(wanted.first, width), wanted)
+            window = self._window(wanted.first, width)
+            position = self.pick(window, wanted)
+            self._looked_at += len(window.entries)
             if self.room == before:
-                width *= 2
+                width = min(2 * width, _WIDEST)
             wanted = wanted - Ranges.run(0, position)
         return wanted
 

@@ -179,6 +179,37 @@ def test_a_long_stretch_of_aborted_messages_is_passed_in_one_call(engine: Engine
     assert texts(receive(engine, max_messages=1)) == ["here"]
 
 
+def test_a_very_long_stretch_of_aborted_messages_is_passed_a_part_in_each_call(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that looked at all of it would run out of time, and the next one begin anew."""
+    monkeypatch.setattr(reading, "_ENTRIES", 20)
+    monkeypatch.setattr(reading, "_WIDEST", 8)
+    setup(engine)
+    txn = open_txn(engine)
+    for _ in range(100):
+        engine.produce(P0, batch("gone"), txn_id=txn)
+    abort(engine, txn)
+    engine.produce(P0, batch("here"))
+    looked_at: list[int] = []
+    read = Window.read
+
+    def counted(*args: Any, **options: Any) -> Window:
+        window = read(*args, **options)
+        looked_at.append(len(window.entries))
+        return window
+
+    monkeypatch.setattr(Window, "read", counted)
+    calls = 1
+    while not (found := receive(engine, max_messages=1)):
+        calls += 1
+        assert sum(looked_at) < 60  # a call may look at a partition twice
+        looked_at.clear()
+    assert texts(found) == ["here"]
+    assert max(looked_at) <= 8
+    assert calls > 2
+
+
 def test_a_page_of_pending_messages_does_not_hide_those_behind_it(engine: Engine) -> None:
     """reference/pulsar.md, bug 11."""
     setup(engine)
