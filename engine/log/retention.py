@@ -71,16 +71,17 @@ class Retention:
                 partial(_compact, database, compacting),
                 compacting,
             )
+            dropped = delete_dropped(session, next(shares))
+            uncounted = session.all("uncounted_segments", limit=_COUNTED)
+            one_by_one(uncounted, partial(_count_unseen, database), next(shares))
+            # Last, with all the time that the others have left: it has the most to do.
             deleting = next(shares)
             deleted = one_by_one(
                 session.all("expired_segments"),
                 partial(_delete_below_start, database, deleting),
                 deleting,
             )
-            dropped = delete_dropped(session, next(shares))
-            uncounted = session.all("uncounted_segments", limit=_COUNTED)
-        one_by_one(uncounted, partial(_count_unseen, database), next(shares))
-        return compacted + deleted + dropped
+        return compacted + dropped + deleted
 
 
 def _seal(database: Database, segment: Row) -> int:

@@ -35,8 +35,9 @@ _PATIENCE_SECONDS = 1.5
 _STINT_SECONDS = 10.0
 #: What a step of the invariants may take of the processor every five seconds.
 _CHECK_SECONDS = 0.5
-#: What retention may take of a process every five seconds: others' tasks wait for it.
-_RETENTION_SECONDS = 2.0
+#: What retention may take of a process every five seconds, so that it never takes two: other tasks
+#: wait for it, but not for what writes the logs to outrun it.
+_RETENTION_SECONDS = 4.0
 
 
 @worker_ready.connect
