@@ -95,7 +95,10 @@ class FilterTransactions(Query):
 class ListTransactions(FilterTransactions):
     limit: Limit = 50
     cursor: Cursor | None = None
-    order: Literal["newest", "oldest", "overdue"] = "newest"
+    order: Annotated[
+        Literal["newest", "oldest", "overdue"],
+        msgspec.Meta(description="By the opening; `overdue`: only what is open, by its deadline."),
+    ] = "newest"
 
     @property
     def engine_order(self) -> TransactionOrder:
