@@ -12,6 +12,7 @@ from engine.inspect import (
     history,
     impact,
     participants,
+    places,
     signs,
 )
 from engine.inspect.blockers import Blocker, HeldBack
@@ -21,6 +22,7 @@ from engine.inspect.impact import Impact
 from engine.inspect.invariants import BUDGET, Invariants, InvariantState, Report
 from engine.inspect.lists import Lists
 from engine.inspect.participants import Atomicity
+from engine.inspect.places import Extent
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import LateSnapshots, RecentEnds
@@ -131,6 +133,14 @@ class Inspector:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
         return history.at_moment(self._reading, partition, at)
+
+    def entry(self, partition: PartitionName, offset: int) -> Extent | None:
+        """The entry that holds an offset, also of a partition that is offline; None when none does.
+
+        Raises:
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
+        """
+        return places.holding(self._reading, partition, offset)
 
     def open_before(self, partition: PartitionName, start: int, end: int) -> dict[TxnID, int]:
         """Transactions that were open when the offset ``start`` was appended, with their first

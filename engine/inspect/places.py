@@ -25,6 +25,13 @@ class Place(NamedTuple):
     entry_id: int
 
 
+class Extent(NamedTuple):
+    """An entry, and the last offset that it holds; the first is its ``entry_id``."""
+
+    place: Place
+    last_offset: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """Transactions with their participants, and where they are in the logs; archived and unknown
@@ -99,6 +106,20 @@ def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Place | 
             numbers=[partition.number],
         )
     return None if found is None else _place(found)
+
+
+def holding(reading: Reading, partition: PartitionName, offset: int) -> Extent | None:
+    """The entry of a partition that holds an offset; None when none does. Nothing is read but its
+    header, so a partition that is offline answers too.
+
+    Raises:
+        As :meth:`Reading.view`.
+    """
+    with reading.view(partition) as view:
+        found = view.one("entry_at", offset=offset)
+    if found is None or found.first_offset > offset:
+        return None
+    return Extent(Place(found.ledger_id, found.first_offset), found.last_offset)
 
 
 def _open_parts(

@@ -178,6 +178,26 @@ def test_buffer_stats_tell_low_water_marks_and_aborts_when_asked(
     assert segment["lastTxnID"] == "(562949953421312,0)"
 
 
+def test_a_partition_that_is_offline_tells_how_it_stands(
+    tool: PulsarTool, program: Caller, open_txn: str
+) -> None:
+    """No message is read for it: that it is away is when somebody looks."""
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    assert program.put(subscription, {"type": "EXCLUSIVE"}).status == 201
+    [plain] = program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"]
+    ack = _ack(plain["message_id"]) | {"txn_id": open_txn, "ack_type": "CUMULATIVE"}
+    assert program.post(f"{subscription}/ack", ack).status == 200
+    ledger = _ledger(program)
+    offline = tool.caller.post(f"/topics/{TOPIC}/partitions/0/offline", {"reason": "x"})
+    assert offline.status == 200
+    stats = tool.get(f"transactionBufferStats/{_P0}")
+    assert (stats["state"], stats["maxReadPosition"]) == ("Close", f"{ledger}:0")
+    held = tool.get(f"transactionInPendingAckStats/{_P0}/s/{bits(open_txn)}")
+    assert held == {"cumulativeAckPosition": f"{ledger}:0"}
+    for position, state in ((f"{ledger}/0", "PendingAck"), (f"{ledger}/1", "NotInPendingAck")):
+        assert tool.get(f"positionStatsInPendingAck/{_P0}/s/{position}") == {"state": state}
+
+
 def test_an_empty_partition_has_nothing_to_read(tool: PulsarTool, topic: str) -> None:
     found = tool.get(f"transactionBufferStats/{TOPIC}-partition-1")
     assert (found["maxReadPosition"], found["lastSnapshotTimestamps"]) == ("-1:-1", 0)
@@ -224,6 +244,8 @@ def test_pending_acks_are_found_by_position(
             f"{ledger}/0",
             f"{ledger}/1",
             f"{ledger}/1?batchIndex=1",
+            f"{ledger}/1?batchIndex=2",
+            f"{ledger}/2",
             f"{ledger}/7",
             f"{ledger + 1}/0",
         )
@@ -232,6 +254,8 @@ def test_pending_acks_are_found_by_position(
         f"{ledger}/0": "MarkDelete",
         f"{ledger}/1": "PendingAck",
         f"{ledger}/1?batchIndex=1": "NotInPendingAck",
+        f"{ledger}/1?batchIndex=2": "InvalidPosition",
+        f"{ledger}/2": "InvalidPosition",
         f"{ledger}/7": "InvalidPosition",
         f"{ledger + 1}/0": "InvalidPosition",
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from engine.inspect.places import Place
 from engine.model.errors import InvalidRequest
-from engine.model.message import MessageID
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
@@ -64,9 +64,9 @@ def txn_text(txn_id: TxnID) -> str:
     return f"({txn_id.most_bits},{txn_id.least_bits})"
 
 
-def position_text(message_id: MessageID | None) -> str:
+def position_text(place: Place) -> str:
     """``ledger:entry``."""
-    return EARLIEST if message_id is None else f"{message_id.ledger_id}:{message_id.entry_id}"
+    return f"{place.ledger_id}:{place.entry_id}"
 
 
 def ledger_name(partition: PartitionName) -> str:

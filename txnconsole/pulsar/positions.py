@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine.model.topic_name import PartitionName
 from txnconsole.enginedb.wiring import engine
-from txnconsole.pulsar.names import position_text
+from txnconsole.pulsar.names import EARLIEST, position_text
 
 
 def position(partition: PartitionName, offset: int) -> str:
     """``ledger:entry`` of an offset."""
-    found = engine().log.browse(partition, offset, 1).messages
-    return position_text(found[0].message_id if found else None)
+    found = engine().inspect.entry(partition, offset)
+    return EARLIEST if found is None else position_text(found.place)

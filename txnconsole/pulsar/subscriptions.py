@@ -126,11 +126,10 @@ class PositionInPendingAck(PulsarSubscriptionEndpoint):
 
     def _offsets(self, batch_index: int | None) -> Ranges:
         """The offsets that the position names; none when the log has no such entry."""
-        stored = engine().log.browse(self.partition, self.entry, 10_000).messages
-        return Ranges.of_offsets(
-            message.offset
-            for message in stored
-            if (message.message_id.ledger_id, message.message_id.entry_id)
-            == (self.ledger, self.entry)
-            and batch_index in (None, message.message_id.batch_index)
-        )
+        found = engine().inspect.entry(self.partition, self.entry)
+        if found is None or found.place != (self.ledger, self.entry):
+            return Ranges()
+        if batch_index is None:
+            return Ranges.run(self.entry, found.last_offset + 1)
+        offset = self.entry + batch_index
+        return Ranges.run(offset, min(offset, found.last_offset) + 1)

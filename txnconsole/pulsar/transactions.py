@@ -24,7 +24,13 @@ from txnconsole.pulsar.answers import (
     TransactionMetadata,
 )
 from txnconsole.pulsar.endpoint import PulsarEndpoint, PulsarPartitionEndpoint, PulsarTxnEndpoint
-from txnconsole.pulsar.names import REASON, milliseconds, partition_text, txn_text
+from txnconsole.pulsar.names import (
+    REASON,
+    milliseconds,
+    partition_text,
+    position_text,
+    txn_text,
+)
 from txnconsole.pulsar.queries import OfCoordinator
 
 _PENDING = (ParticipantState.PENDING,)
@@ -142,4 +148,4 @@ def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
 
 
 def _text(place: Place | None) -> str | None:
-    return None if place is None else f"{place.ledger_id}:{place.entry_id}"
+    return None if place is None else position_text(place)
