@@ -39,14 +39,14 @@ class Places:
 
     Attributes:
         starts: the first entry that a transaction has open in a partition.
-        cumulative: the last entry of a pending cumulative acknowledgement, by transaction and
-            subscription; when there are several partitions, of the last of them.
+        acks: the partitions where each holds acknowledgements of a subscription, with the last
+            entry of a cumulative one, None without one.
         unavailable: brokers that did not answer, and why.
     """
 
     transactions: tuple[Transaction, ...]
     starts: Mapping[tuple[TxnID, PartitionName], Place]
-    cumulative: Mapping[tuple[TxnID, SubscriptionName], Place]
+    acks: Mapping[tuple[TxnID, SubscriptionName], Mapping[PartitionName, Place | None]]
     unavailable: Mapping[str, str]
 
 
@@ -60,7 +60,8 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
         rows = session.all("whole_txns", **id_lists(txn_ids))
     transactions = tuple(map(whole_transaction, rows))
     starts: dict[tuple[TxnID, PartitionName], Place] = {}
-    cumulative: dict[tuple[TxnID, SubscriptionName], Place] = {}
+    acks: defaultdict[tuple[TxnID, SubscriptionName], dict[PartitionName, Place | None]]
+    acks = defaultdict(dict)
     unavailable: dict[str, str] = {}
     for broker, parts in _open_parts(transactions).items():
         written = [(txn_id, part) for txn_id, part in parts if part is not None]
@@ -75,7 +76,7 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
                         "numbers": [part.partition.number for _, part in written],
                     },
                 ),
-                ("cumulative_acks", id_lists(holders)),
+                ("acks_held", id_lists(holders)),
             )
         except EngineError as error:
             unavailable[broker] = error.message
@@ -83,12 +84,12 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
         starts |= {
             (txn_of(row), PartitionName(_topic(row), row.number)): _place(row) for row in found
         }
-        cumulative |= {
-            (txn_of(row), SubscriptionName(_topic(row), row.name)): _place(row) for row in held
-        }
-    return Places(
-        transactions=transactions, starts=starts, cumulative=cumulative, unavailable=unavailable
-    )
+        for row in held:
+            topic = _topic(row)
+            of_subscription = acks[txn_of(row), SubscriptionName(topic, row.name)]
+            last = None if row.ledger_id is None else _place(row)
+            of_subscription[PartitionName(topic, row.number)] = last
+    return Places(transactions=transactions, starts=starts, acks=acks, unavailable=unavailable)
 
 
 def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Place | None:

@@ -266,8 +266,29 @@ def test_pending_acks_are_found_by_position(
     assert held == {"cumulativeAckPosition": None}
     metadata = tool.get(f"transactionMetadata/{bits(txn_id)}")
     assert metadata["ackedPartitions"] == {
-        f"persistent://{TOPIC}": {"s": {"cumulativeAckPosition": None}}
+        f"persistent://{_P0}": {"s": {"cumulativeAckPosition": None}}
     }
+
+
+def test_each_partition_where_acknowledgements_are_held_is_named_with_its_position(
+    tool: PulsarTool, program: Caller, topic: str
+) -> None:
+    """Two partitions, on two brokers. What the answer calls one is what the other calls take."""
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    assert program.put(subscription, {"type": "EXCLUSIVE"}).status == 201
+    txn_id = program.open()
+    for number in (0, 1):
+        batch = {"messages": [{"payload": "x"}]}
+        assert program.post(f"/topics/{TOPIC}/partitions/{number}/messages", batch).status == 201
+        [message] = program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"]
+        ack = _ack(message["message_id"]) | {"txn_id": txn_id, "ack_type": "CUMULATIVE"}
+        assert program.post(f"{subscription}/ack", ack).status == 200
+    acked = tool.get(f"transactionMetadata/{bits(txn_id)}")["ackedPartitions"]
+    assert set(acked) == {f"persistent://{TOPIC}-partition-{number}" for number in (0, 1)}
+    for partition, held in acked.items():
+        path = partition.removeprefix("persistent://")
+        assert held == {"s": tool.get(f"transactionInPendingAckStats/{path}/s/{bits(txn_id)}")}
+        assert held["s"]["cumulativeAckPosition"].endswith(":0")
 
 
 def test_many_unfinished_acknowledgements_are_told_by_as_many_questions_as_one(
@@ -299,7 +320,7 @@ def test_many_unfinished_acknowledgements_are_told_by_as_many_questions_as_one(
     held = found[txn_text(TxnID.parse(first))]
     ledger = _ledger(program)
     assert held["ackedPartitions"] == {
-        f"persistent://{TOPIC}": {"s": {"cumulativeAckPosition": f"{ledger}:0"}}
+        f"persistent://{_P0}": {"s": {"cumulativeAckPosition": f"{ledger}:0"}}
     }
     assert held["producedPartitions"][f"persistent://{_P0}"]["startPosition"] == f"{ledger}:8"
     assert "unavailable" not in held

@@ -37,8 +37,9 @@ class TransactionInPendingAckStats(PulsarAnswer):
 
 class TransactionMetadata(PulsarAnswer):
     """``timeout_at`` is a duration in ms, as in Pulsar; ``open_timestamp`` is a moment.
-    ``unavailable``, which Pulsar does not know, names the brokers that could not be asked: what
-    stands there is null."""
+    ``acked_partitions`` names partitions while acknowledgements are held there, and the topic alone
+    before and afterwards. ``unavailable``, which Pulsar does not know, names the brokers that could
+    not be asked: what stands there is null."""
 
     txn_id: str
     status: str

@@ -119,11 +119,13 @@ def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
     acked: dict[str, dict[str, TransactionInPendingAckStats]] = {}
     for acks in transaction.subscriptions:
         name = acks.subscription
-        acked.setdefault(f"persistent://{name.topic}", {})[name.name] = (
-            TransactionInPendingAckStats(
-                cumulative_ack_position=_text(where.cumulative.get((txn_id, name)))
+        held = where.acks.get((txn_id, name), {})
+        places = {partition_text(each): place for each, place in held.items()}
+        # Once it has ended, or while it holds nothing, only the topic is known.
+        for key, place in (places or {f"persistent://{name.topic}": None}).items():
+            acked.setdefault(key, {})[name.name] = TransactionInPendingAckStats(
+                cumulative_ack_position=_text(place)
             )
-        )
     pending = {
         *(each.broker for each in transaction.partitions if each.state in _PENDING),
         *(each.broker for each in transaction.subscriptions if each.state in _PENDING),

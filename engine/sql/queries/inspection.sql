@@ -144,20 +144,21 @@ CROSS JOIN LATERAL (
     ORDER BY e.last_offset LIMIT 1
 ) e
 
--- cumulative_acks --
--- The last entry that transactions acknowledge by what they hold cumulatively, by partition.
-SELECT a.tc_id, a.sequence, s.topic, s.name, e.ledger_id, e.first_offset AS entry_id
+-- acks_held --
+-- Where transactions hold acknowledgements, by partition, and the last entry that a cumulative one
+-- covers there; of both kinds in one partition the cumulative one comes last.
+SELECT a.tc_id, a.sequence, s.topic, s.name, p.number, e.ledger_id, e.first_offset AS entry_id
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 JOIN broker.pending_ack a ON a.tc_id = w.tc_id AND a.sequence = w.sequence
-    AND a.ack_type = 'CUMULATIVE'
 JOIN broker.subscription s USING (subscription_id)
 JOIN broker.partition p USING (partition_id)
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT e.ledger_id, e.first_offset FROM broker.entry e
-    WHERE e.partition_id = a.partition_id AND e.last_offset >= upper(a.ranges) - 1
+    WHERE a.ack_type = 'CUMULATIVE'
+    AND e.partition_id = a.partition_id AND e.last_offset >= upper(a.ranges) - 1
     ORDER BY e.last_offset LIMIT 1
-) e
-ORDER BY s.topic, s.name, p.number
+) e ON true
+ORDER BY s.topic, s.name, p.number, a.ack_type DESC
 
 -- ack_holders_of_txn --
 -- The subscriptions of this broker of which a transaction holds acknowledgements.

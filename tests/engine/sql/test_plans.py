@@ -237,7 +237,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         # One name, of thirty thousand batches.
         Hot("producers", key | {"limit": 10}, 10, adhoc=True),
         Hot("first_open_entries", held, 10),
-        Hot("cumulative_acks", {"tc_ids": [3], "sequences": [9]}, 5),
+        Hot("acks_held", {"tc_ids": [3], "sequences": [9]}, 5),
         Hot("newest_ack_step", key | {"subscription_id": subscription_id}, 5),
         Hot("entry_at", key | {"offset": 2}, 5),
         Hot("open_holdings", held, 5),
