@@ -168,10 +168,18 @@ SELECT count(*) FILTER (WHERE counter_examples <> '[]' OR found <> '[]') AS brok
 FROM coordinator.invariant_check WHERE subject NOT LIKE 'round:%%'
 
 -- forget_checks --
--- Of what has been deleted: it is not checked any more.
+-- Of what has been deleted, which is not checked any more and so is among the oldest: at once where
+-- all held, after a day what was broken.
 DELETE FROM coordinator.invariant_check WHERE (name, subject) IN (
-    SELECT name, subject FROM coordinator.invariant_check
-    WHERE checked_at < clock_timestamp() - interval '1 day' LIMIT 1000
+    SELECT c.name, c.subject
+    FROM (SELECT * FROM coordinator.invariant_check ORDER BY checked_at LIMIT 1000) c
+    CROSS JOIN LATERAL string_to_array(split_part(c.subject, ':', 1), '/') AS topic (part)
+    WHERE c.checked_at < clock_timestamp() - interval '1 day'
+    OR cardinality(topic.part) = 3 AND c.counter_examples = '[]' AND c.found = '[]'
+    AND NOT EXISTS (
+        SELECT FROM coordinator.topic t
+        WHERE (t.tenant, t.namespace, t.topic) = (topic.part[1], topic.part[2], topic.part[3])
+    )
 )
 
 -- recent_ends --

@@ -397,6 +397,25 @@ def test_steps_take_turns_and_what_they_find_can_be_read(engine: Engine) -> None
         engine.inspect.invariant_state(cursor="x")
 
 
+def test_of_a_deleted_topic_only_what_was_broken_is_told_on(engine: Engine) -> None:
+    """Nobody checks it any more: that all held there would be the oldest news of all."""
+    busy(engine)
+    assert engine.inspect.check_invariants() == 0
+    broker_sql(engine, "UPDATE broker.partition_live SET ongoing_txns = 7")
+    assert engine.inspect.check_invariants() > 0
+    engine.topics.delete(TOPIC, force=True)
+    assert engine.inspect.check_invariants() == 0
+    state = engine.inspect.invariant_state(limit=500)
+    left = {one.name for one in state.page.items if one.subject in {str(P0), str(P1)}}
+    assert left == {"stable_position", "snapshot_and_log"}
+    coordinator_sql(
+        engine, "UPDATE coordinator.invariant_check SET checked_at = now() - interval '25 hours'"
+    )
+    engine.inspect.check_invariants()
+    state = engine.inspect.invariant_state(limit=500)
+    assert {one.subject for one in state.page.items} == {f"coordinator:{tc}" for tc in range(4)}
+
+
 def test_coordinators_take_turns_however_many_there_are(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
