@@ -14,13 +14,18 @@ from engine.log.rows import txn_of
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch, decode
-from engine.model.errors import InvalidRequest, PartitionUnavailable, SubscriptionNotFound
+from engine.model.errors import (
+    InvalidRequest,
+    PartitionUnavailable,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation
 from engine.model.moment import time_text
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
 from engine.model.topic import Topic
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 
@@ -165,7 +170,7 @@ class Explainer:
         taken = (
             _acknowledged(row, offset)
             or _pending(pending, offset)
-            or _dead(view.one("dead_letter_at", **key, offset=offset), record)
+            or self._dead(view.one("dead_letter_at", **key, offset=offset), record)
         )
         if taken is not None:
             yield taken
@@ -174,6 +179,32 @@ class Explainer:
         held = Ranges.union(ack.ranges for ack in pending)
         yield from _whose(offset, dispatch, held, self._active(topic, name, record))
         yield from _dispatched(offset, dispatch)
+
+    def _dead(self, letter: Row | None, record: Row) -> Reason | None:
+        if letter is None:
+            return None
+        cause, waits = letter.cause, "It is parked, and tried again"
+        if cause is None:
+            cause, waits = self._absent(TopicName.parse(record.dead_letter_topic)), "It waits"
+        return Reason(
+            ReasonCode.DEAD_LETTER,
+            f"It was given back more than {record.max_redeliveries} times and is on its way to"
+            f" {record.dead_letter_topic}; no consumer is given it any more."
+            + (f" {waits}: {cause}" if cause else ""),
+            {
+                "max_redeliveries": record.max_redeliveries,
+                "dead_letter_topic": record.dead_letter_topic,
+                "cause": cause,
+            },
+        )
+
+    def _absent(self, name: TopicName) -> str | None:
+        """That there is no such topic; None when there is."""
+        try:
+            self._topics.get(name)
+        except TopicNotFound as error:
+            return error.message
+        return None
 
     def _active(self, topic: Topic, name: SubscriptionName, record: Row) -> Row | None:
         """The subscription's record at its home, which has the active consumer; None when its type
@@ -283,22 +314,6 @@ def _pending(acks: Iterable[Row], offset: int) -> Reason | None:
                 {"txn_id": str(txn_id), "ack_type": row.ack_type},
             )
     return None
-
-
-def _dead(letter: Row | None, record: Row) -> Reason | None:
-    if letter is None:
-        return None
-    parked = f" It is parked, and tried again: {letter.cause}" if letter.cause else ""
-    return Reason(
-        ReasonCode.DEAD_LETTER,
-        f"It was given back more than {record.max_redeliveries} times and is on its way to"
-        f" {record.dead_letter_topic}; no consumer is given it any more.{parked}",
-        {
-            "max_redeliveries": record.max_redeliveries,
-            "dead_letter_topic": record.dead_letter_topic,
-            "cause": letter.cause,
-        },
-    )
 
 
 def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> Iterator[Reason]:

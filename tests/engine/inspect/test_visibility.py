@@ -185,7 +185,13 @@ def test_a_message_on_its_way_to_the_dead_letter_topic_is_given_to_nobody(engine
     found = explained(engine, 0, subscription=SUBSCRIPTION)
     assert codes(found)[1:] == [ReasonCode.DEAD_LETTER]
     assert found.reasons[1].evidence["dead_letter_topic"] == str(dead)
+    assert found.reasons[1].evidence["cause"] is None
     assert not found.deliverable
+    engine.topics.delete(dead)
+    assert engine.receive(SUBSCRIPTION, "c1") == ()
+    [_, found] = explained(engine, 0, subscription=SUBSCRIPTION).reasons
+    assert (found.code, "There is no topic" in found.text) == (ReasonCode.DEAD_LETTER, True)
+    assert f"no topic {dead}" in str(found.evidence["cause"])
 
 
 def test_what_retention_dropped_and_what_is_offline_says_so(engine: Engine) -> None:
