@@ -18,10 +18,17 @@ from engine.model.cursor import Cursor, held
 from engine.model.dispatch import Dispatch, decode, encode
 from engine.model.errors import InvalidTxnStatus
 from engine.model.ranges import NOTHING, Ranges
-from engine.model.subscription import AckStep, AckType, PendingAck, TentativeAck
+from engine.model.subscription import AckOp, AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
-from engine.subscription.statements import READ, STORE, STORE_DISPATCH, STORE_ONE, ReadRow
+from engine.subscription.statements import (
+    READ,
+    STORE,
+    STORE_CLAIM,
+    STORE_DISPATCH,
+    STORE_ONE,
+    ReadRow,
+)
 from engine.subscription.window import Window
 
 _T = TypeVar("_T")
@@ -165,10 +172,13 @@ def store(
         CursorGone: a cursor has been deleted.
         InvalidTxnStatus: a transaction that claims something has ended for this subscription.
     """
-    if not locked and len(changes) == 1 and _is_plain(changes[0]):
-        return _store_one(
-            session, subscription_id, changes[0], durable=durable, meanwhile=meanwhile
-        )
+    if not locked and len(changes) == 1:
+        if _is_plain(changes[0]):
+            return _store_one(
+                session, subscription_id, changes[0], durable=durable, meanwhile=meanwhile
+            )
+        if _is_claim(changes[0]):
+            return _store_claim(session, subscription_id, changes[0])
     steps = [(change.before.partition_id, step) for change in changes for step in change.steps]
     rows = session.ask(
         STORE,
@@ -214,6 +224,16 @@ def _is_plain(change: Change) -> bool:
     return not special and change.before.versions[1] is not None
 
 
+def _is_claim(change: Change) -> bool:
+    """Whether a transaction claims messages by a call on one broker, and nothing else happens."""
+    before, after = change.before, change.after
+    others = before.tentative or change.dead or change.undead or after.cursor != before.cursor
+    if others or before.versions[1] is None or len(change.steps) != 1:
+        return False
+    [step] = change.steps
+    return step.op is AckOp.ACK and not step.call_id
+
+
 def _store_one(
     session: Session,
     subscription_id: int,
@@ -242,6 +262,28 @@ def _store_one(
     return [
         after.changed(versions=(cursor, dispatch), now_ms=now_ms)
         for cursor, dispatch, now_ms, _ in rows
+    ]
+
+
+def _store_claim(session: Session, subscription_id: int, change: Change) -> list[State]:
+    """As :func:`_store_one`; a transaction that has ended counts as changed, too."""
+    before, after, [step] = change.before, change.after, change.steps
+    rows = session.ask(
+        STORE_CLAIM,
+        subscription_id,
+        before.partition_id,
+        *before.versions,
+        after.dispatch.due_offset,
+        after.dispatch.next_deadline_ms,
+        encode(after.dispatch),
+        step.txn_id.tc_id,
+        step.txn_id.sequence,
+        step.ack_type.value,
+        step.ranges,
+    )
+    return [
+        after.changed(versions=(before.versions[0], dispatch), now_ms=now_ms)
+        for dispatch, now_ms in rows
     ]
 
 

@@ -170,6 +170,19 @@ STORE_ONE = Prepared(
     {**_STORED_ONE, "mark_delete": INT8, "acked": INT8MULTIRANGE},
     [INT8, INT8, INT8, TEXT],
 )
+#: For one partition, whose messages a transaction claims by a call on one broker.
+STORE_CLAIM = Prepared(
+    "store_claim",
+    queries("subscription")["store_claim"],
+    {
+        **{name: type_ for name, type_ in _STORED_ONE.items() if name != "durable"},
+        "tc_id": INT4,
+        "sequence": INT8,
+        "ack_type": TEXT,
+        "ranges": INT8MULTIRANGE,
+    },
+    [INT8, INT8],
+)
 OPEN_ACK_ENDS = Prepared(
     "open_ack_ends",
     queries("subscription")["open_ack_ends"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -151,6 +152,19 @@ def forged(engine: Engine, statement: str, *params: object) -> None:
 def broker_sql(engine: Engine, statement: str, *params: object) -> list[Any]:
     """On the broker of partition 0."""
     return sql(engine.log.locate(P0).database, statement, *params)
+
+
+def await_waiting(database: Database) -> None:
+    """Wait until a statement waits for a lock."""
+    for _ in range(10_000):
+        if sql(
+            database,
+            "SELECT FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event_type = 'Lock'",
+        ):
+            return
+        threading.Event().wait(0.001)
+    raise AssertionError("nobody waits")
 
 
 @contextmanager

@@ -211,6 +211,14 @@ RETURNING c.xmin::text::bigint, s.version, (extract(epoch FROM clock_timestamp()
     CASE WHEN NOT %(durable)s::boolean
         THEN set_config('synchronous_commit', 'off', true) END
 
+-- store_claim --
+-- See functions/broker/store_claim.sql.
+SELECT dispatch_version, now_ms FROM broker.store_claim(
+    %(subscription_id)s::bigint, %(partition_id)s::bigint, %(cursor_version)s::bigint,
+    %(dispatch_version)s::bigint, %(due_offset)s::bigint, %(next_deadline)s::bigint, %(state)s::bytea,
+    %(tc_id)s::integer, %(sequence)s::bigint, %(ack_type)s::text, %(ranges)s::int8multirange
+)
+
 -- dead_letter_cursors --
 -- Cursors with messages on their way to a dead-letter topic, by steps from one to the next: however
 -- many messages of one wait, the others have their turn.

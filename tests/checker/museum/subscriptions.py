@@ -154,6 +154,11 @@ SUBSCRIPTIONS = (
         "what is stored was decided on a state that has changed meanwhile",
         together(
             function("store_cursors", ("IF versions IS DISTINCT FROM", "IF false AND versions <>")),
+            function(
+                "store_claim",
+                ("AND c.xmin::text::bigint = p_cursor_version\n", "\n"),
+                ("AND d.xmin::text::bigint = p_dispatch_version\n", "\n"),
+            ),
             python(lambda _: state, "STORE_ONE", _whatever_stands),
             python(lambda _: state, "STORE_DISPATCH", _whatever_stands),
         ),
@@ -220,6 +225,11 @@ SUBSCRIPTIONS = (
             function(
                 "store_cursors",
                 ("IF FOUND THEN result := 'ended'; RETURN NEXT; RETURN; END IF;", ""),
+            ),
+            function(
+                "store_claim",
+                ("WHERE e.subscription_id", "WHERE false AND e.subscription_id"),
+                ("WHERE w.subscription_id", "WHERE false AND w.subscription_id"),
             ),
             function("conclude_ack_ends", ("WHERE a.", "WHERE false AND a.")),
         ),

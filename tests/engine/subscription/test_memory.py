@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,13 +13,14 @@ import pytest
 from engine import Engine
 from engine.model.errors import (
     ConsumerBusy,
+    InvalidTxnStatus,
     PartitionUnavailable,
     SegmentUnreadable,
     SubscriptionNotFound,
     TransactionConflict,
 )
-from engine.model.subscription import InitialPosition, SubscriptionType
-from engine.postgres.database import Database, Session
+from engine.model.subscription import AckType, InitialPosition, SubscriptionType
+from engine.postgres.database import Session
 from engine.postgres.prepared import Prepared
 from engine.subscription import memory
 from engine.subscription.window import Window
@@ -30,13 +30,13 @@ from tests.engine.support import (
     SUBSCRIPTION,
     TOPIC,
     abort,
+    await_waiting,
     batch,
     broker_sql,
     commit,
     make_topic,
     open_txn,
     received,
-    sql,
     subscribe,
     texts,
     time_out_deliveries,
@@ -244,17 +244,61 @@ def test_what_changes_while_an_acknowledgement_waits_is_seen(
     assert names == ["read_cursors", "store_cursor", "read_cursors", "store_cursors"]
 
 
-def await_waiting(database: Database) -> None:
-    """Wait until a statement waits for a lock."""
-    for _ in range(10_000):
-        if sql(
-            database,
-            "SELECT FROM pg_stat_activity WHERE datname = current_database()"
-            " AND wait_event_type = 'Lock'",
-        ):
-            return
-        threading.Event().wait(0.001)
-    raise AssertionError("nobody waits")
+@_changes
+def test_what_changes_while_a_claim_waits_is_seen(
+    consumed: Engine, monkeypatch: pytest.MonkeyPatch, change: LiteralString
+) -> None:
+    [message] = consumed.receive(SUBSCRIPTION, "c1", max_messages=1)
+    txn, database = open_txn(consumed), consumed.log.locate(P0).database
+    with asked(monkeypatch) as names, ThreadPoolExecutor(1) as pool:
+        with database.transaction() as session:
+            session.script("SELECT FROM broker.cursor FOR UPDATE")
+            waiting = pool.submit(ack, consumed, message, txn_id=txn)
+            await_waiting(database)
+            session.script(change)
+        assert waiting.result(60).pending == (message.message_id,)
+    assert names == ["read_cursors", "store_claim", "read_cursors", "store_cursors"]
+
+
+def test_a_claim_that_waits_while_its_transaction_ends_is_refused(consumed: Engine) -> None:
+    """The fence is asked once the cursor is locked, whatever the end has done before."""
+    messages = consumed.receive(SUBSCRIPTION, "c1", max_messages=2)
+    txn, location = open_txn(consumed), consumed.log.locate(P0)
+    ack(consumed, messages[0], txn_id=txn)
+    with ThreadPoolExecutor(1) as pool:
+        with location.database.transaction() as session:
+            session.script("SELECT FROM broker.cursor FOR UPDATE")
+            waiting = pool.submit(ack, consumed, messages[1], txn_id=txn)
+            await_waiting(location.database)
+            session.script(
+                "INSERT INTO broker.ended_ack_txn"
+                " SELECT subscription_id, tc_id, sequence, false, 1 FROM broker.pending_ack"
+            )
+        with pytest.raises(InvalidTxnStatus):
+            waiting.result(60)
+    [held] = broker_sql(consumed, "SELECT ranges::text FROM broker.pending_ack")
+    first = messages[0].message_id.offset
+    assert held.ranges == f"{{[{first},{first + 1})}}"
+
+
+@pytest.mark.parametrize("case", ["again", "cumulative"])
+def test_a_claim_adds_to_what_its_transaction_holds(engine: Engine, case: str) -> None:
+    """By the lean statement, as by the one for all cases."""
+    make_topic(engine)
+    cumulative = case == "cumulative"
+    subscribe(engine, type=SubscriptionType.EXCLUSIVE if cumulative else SubscriptionType.SHARED)
+    engine.produce(P0, batch("a", "b", "c"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    kind = AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL
+    for message in messages[:2]:
+        ack(engine, message, txn_id=txn, ack_type=kind)
+    [held] = broker_sql(engine, "SELECT ranges::text, ack_type FROM broker.pending_ack")
+    assert held == ("{[0,2)}", kind.value)
+    steps = broker_sql(
+        engine, "SELECT op, ranges::text FROM broker.pending_ack_log ORDER BY log_id"
+    )
+    assert [tuple(step) for step in steps] == [("ACK", "{[0,1)}"), ("ACK", "{[1,2)}")]
 
 
 def test_what_came_since_is_delivered(consumed: Engine) -> None:
