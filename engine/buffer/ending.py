@@ -53,8 +53,8 @@ class Ended(NamedTuple):
 def end_txns(
     session: Session, ends: Sequence[PartitionEnds], low_water_marks: Mapping[int, int]
 ) -> Ended:
-    """End many transactions on some partitions of a broker that participate in them. Repeating a
-    command changes nothing. Source: semantics §3, §4.
+    """End many transactions on some partitions of a broker that participate in them, by one
+    statement. Repeating a command changes nothing. Source: semantics §3, §4.
 
     On a sidecar-buffered partition the result of a commit has the offsets that the messages got.
     That of an abort has no marker's offset, since the marker is in the sidecar log; when the

@@ -19,7 +19,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -57,6 +57,14 @@ _TOLD = 20
 _Member = tuple[Row, EndCommand]
 #: Partitions or subscriptions, each by topic's id and number or name, with all that is due there.
 _Groups = list[tuple[tuple[int, Any], list[_Member]]]
+
+
+class _Ended(NamedTuple):
+    """Answers of participants of one broker, and whether the low water marks have yet to pass over
+    some orphans there (engine.buffer.ending)."""
+
+    answers: list[Answer]
+    orphans_left: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,78 +265,76 @@ class Finalizer:
         subscriptions: Sequence[DueSubscription],
         orders: _Orders,
     ) -> Answers:
-        """Do a broker's part, in one SQL transaction; partition heads are locked before cursors."""
+        """Do a broker's part: all partitions in one SQL transaction, then all subscriptions in
+        another."""
         places = _grouped(partitions, "partition", orders)
         shares = _grouped(subscriptions, "subscription", orders)
 
         asked = orders.traces.ask(broker, partitions, subscriptions)
         try:
             database = self._brokers.get(broker)
-            answers = self._end_all(database, places, shares, orders)
+            end_places = partial(self._end_partitions, database, orders)
+            end_shares = partial(self._end_subscriptions, database, orders)
+            partition_answers, orphans_left = self._end_all(database, places, end_places)
+            subscription_answers, _ = self._end_all(database, shares, end_shares)
+            answers = Answers(partition_answers, subscription_answers, orphans_left)
             answers = self._recover_what_waits(database, answers)
         except EngineError as error:
             logger.warning(
                 "broker not finalized", broker=broker, code=error.code, reason=error.message
             )
-            answers = _failed(places, shares, error.message)
+            answers = Answers(_failed(places, error.message), _failed(shares, error.message))
         for answer in (*answers.partitions, *answers.subscriptions):
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
         return answers
 
     def _end_all(
-        self, database: Database, places: _Groups, shares: _Groups, orders: _Orders
-    ) -> Answers:
-        """End everything on a broker in one SQL transaction. When that fails, each participant gets
-        a transaction of its own, so that one that is locked or damaged delays only its own part.
+        self, database: Database, groups: _Groups, end: Callable[[_Groups], _Ended]
+    ) -> _Ended:
+        """End all these participants in one SQL transaction. When that fails, each gets one of its
+        own, so that one that is locked or damaged delays only its own part.
 
         Raises:
             BrokerUnavailable: it cannot be reached.
         """
+        if not groups:
+            return _Ended([])
         try:
-            return self._end_together(database, places, shares, orders)
+            return end(groups)
         except BrokerUnavailable:
             raise
         except Exception as error:
             logger.exception("participants end one by one", broker=database.name)
-            if len(places) + len(shares) == 1:
-                return _failed(places, shares, _reason(error))
-        alone: list[tuple[_Groups, _Groups]] = [([place], []) for place in places]
-        alone += [([], [share]) for share in shares]
-        answers: list[Answers] = []
+            if len(groups) == 1:
+                return _Ended(_failed(groups, _reason(error)))
+        answers: list[Answer] = []
+        orphans_left = False
         slow = 0
-        for place, share in alone:
+        for group in groups:
             if slow == _SLOW:  # The broker itself is slow.
-                answers.append(_failed(place, share, f"{database.name} was not done in time."))
+                answers += _failed([group], f"{database.name} was not done in time.")
                 continue
             try:
-                answers.append(self._end_together(database, place, share, orders))
+                ended = end([group])
             except Exception as error:
                 slow += isinstance(error, TimeLimitExceeded)
-                answers.append(_failed(place, share, _reason(error)))
-        return Answers.together(answers)
+                answers += _failed([group], _reason(error))
+            else:
+                answers += ended.answers
+                orphans_left |= ended.orphans_left
+        return _Ended(answers, orphans_left)
 
-    def _end_together(
-        self, database: Database, places: _Groups, shares: _Groups, orders: _Orders
-    ) -> Answers:
-        def work(session: Session) -> Answers:
-            partitions = self._end_partitions(session, places, orders) if places else Answers()
-            subscriptions = [
-                answer
-                for (topic_id, name), members in shares
-                for answer in self._end_subscription(session, topic_id, name, members, orders)
-            ]
-            return replace(partitions, subscriptions=subscriptions)
-
-        return database.retrying(work)
-
-    def _end_partitions(self, session: Session, places: _Groups, orders: _Orders) -> Answers:
+    def _end_partitions(self, database: Database, orders: _Orders, places: _Groups) -> _Ended:
+        """Whoever appends waits for the heads, so they are held for one statement and its commit."""
         ends = [
             PartitionEnds(
                 topic_id=topic_id, number=number, commands=[command for _, command in members]
             )
             for (topic_id, number), members in places
         ]
-        ended = end_txns(session, ends, orders.low_water_marks)
+        ended = database.retrying(
+            lambda session: end_txns(session, ends, orders.low_water_marks), one_statement=True
+        )
         members = [member for _, members in places for member in members]
         answers = [
             self._missing(row, command)
@@ -336,7 +342,7 @@ class Finalizer:
             else Answer.of(row, command, result)
             for (row, command), result in zip(members, ended.results, strict=True)
         ]
-        return Answers(answers, orphans_left=ended.orphans_left)
+        return _Ended(answers, ended.orphans_left)
 
     def _end_orphans(
         self, broker: str, partitions: Sequence[DuePartition], orders: _Orders
@@ -352,11 +358,24 @@ class Finalizer:
         database = self._brokers.get(broker)
         try:
             while database.retrying(
-                lambda session: end_txns(session, ends, orders.low_water_marks).orphans_left
+                lambda session: end_txns(session, ends, orders.low_water_marks).orphans_left,
+                one_statement=True,
             ):
                 pass
         except EngineError as error:
             logger.warning("orphans left", broker=broker, code=error.code, reason=error.message)
+
+    def _end_subscriptions(self, database: Database, orders: _Orders, shares: _Groups) -> _Ended:
+        def work(session: Session) -> _Ended:
+            return _Ended(
+                [
+                    answer
+                    for (topic_id, name), members in shares
+                    for answer in self._end_subscription(session, topic_id, name, members, orders)
+                ]
+            )
+
+        return database.retrying(work)
 
     def _end_subscription(
         self, session: Session, topic_id: int, name: str, members: list[_Member], orders: _Orders
@@ -441,13 +460,9 @@ def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
     )
 
 
-def _failed(places: _Groups, shares: _Groups, reason: str) -> Answers:
+def _failed(groups: _Groups, reason: str) -> list[Answer]:
     """The answers of participants of which nothing is known: they are asked again."""
-    partitions, subscriptions = (
-        [Answer.failed(row, reason) for _, members in groups for row, _ in members]
-        for groups in (places, shares)
-    )
-    return Answers(partitions, subscriptions)
+    return [Answer.failed(row, reason) for _, members in groups for row, _ in members]
 
 
 def _reason(error: Exception) -> str:

@@ -237,18 +237,23 @@ class Database:
             session = Session(connection, self._queries)
             return session.batch(("begin_snapshot", {}), *statements, ("commit", {}))[1:-1]
 
-    def retrying(self, work: Callable[[Session], _T]) -> _T:
+    def retrying(self, work: Callable[[Session], _T], *, one_statement: bool = False) -> _T:
         """Run ``work`` in a transaction, up to four times when PostgreSQL could not serialize it or
-        what it had looked up is gone. So ``work`` must have no effect outside the transaction."""
+        what it had looked up is gone. So ``work`` must have no effect outside the transaction.
+
+        With ``one_statement`` it asks a single statement, which is a transaction of its own: no
+        round trip passes while it holds its locks.
+        """
+        within = contextlib.nullcontext if one_statement else _transaction
         with self._translated():
             for _ in range(_ATTEMPTS - 1):
                 with (
                     contextlib.suppress(*_RETRYABLE),
                     self._borrowed() as connection,
-                    _transaction(connection),
+                    within(connection),
                 ):
                     return work(Session(connection, self._queries))
-            with self._borrowed() as connection, _transaction(connection):
+            with self._borrowed() as connection, within(connection):
                 return work(Session(connection, self._queries))
 
     def _configure(self, connection: Connection) -> None:

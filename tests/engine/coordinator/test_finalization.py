@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.engine.support import (
     SUBSCRIPTION,
     TOPIC,
     abort,
+    await_waiting,
     batch,
     broker_sql,
     commit,
@@ -432,6 +434,29 @@ def test_messages_and_acknowledgements_of_a_transaction_end_together(engine: Eng
             assert received(engine) == again
         parts = engine.coordinator.get(txn).subscriptions
         assert sorted(part.acked_messages or 0 for part in parts) == [1, 1]
+
+
+def test_who_appends_does_not_wait_for_acknowledgements_of_the_same_run(engine: Engine) -> None:
+    """The partitions' part is done, and seen, while somebody keeps a cursor of the same broker."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("in"))
+    txn = open_txn(engine)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    engine.produce(P0, batch("out"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    database = engine.log.locate(P0).database
+    with ThreadPoolExecutor(1) as pool:
+        with database.transaction() as session:
+            session.script("SELECT FROM broker.cursor FOR UPDATE")
+            run = pool.submit(finalize, engine)
+            await_waiting(database)
+            engine.produce(P0, batch("behind"))
+            assert fetched(engine) == ["in", "out", "behind"]
+            assert engine.coordinator.get(txn).status is TxnStatus.COMMITTING
+        run.result(60)
+    assert engine.coordinator.wait_for_end(txn, wait_ms=60_000).status is TxnStatus.COMMITTED
 
 
 def test_an_end_carries_a_mark_that_does_not_cover_itself(engine: Engine) -> None:
