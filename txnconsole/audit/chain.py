@@ -47,6 +47,8 @@ _APPEND_ALONE = Prepared(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _log = structlog.get_logger(__name__)
+#: Made once: to make one for each entry takes longer than to use it.
+_FACTS = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 
 #: Facts about an object before or after a change; values are JSON types.
 Facts = Mapping[str, object]
@@ -96,12 +98,14 @@ def record(change: Change) -> None:
     Outside one, callers who come at once share a statement and a commit, and each returns when
     its entry stands; what has been done is recorded however late it is.
     """
+    told_elsewhere = _is_told_elsewhere(change)
     with deadlines.lifted():
         if connection.in_atomic_block:
             _append([change])
         else:
-            _together[_is_told_elsewhere(change)](change)
-    _log.info("audit", who=change.actor.name, action=change.action, result=change.result)
+            _together[told_elsewhere](change)
+    if not told_elsewhere:  # Of a program's end the request's own line tells all that this would.
+        _log.info("audit", who=change.actor.name, action=change.action, result=change.result)
     _count([change])
 
 
@@ -285,7 +289,7 @@ _together: Mapping[bool, Combiner[Change, None]] = {
 
 
 def _json(facts: Facts) -> str:
-    return json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
+    return _FACTS.encode(facts)
 
 
 def _text(value: str) -> str:
