@@ -16,6 +16,9 @@ from engine.subscription import backlog, state
 from engine.subscription.state import Change, State
 from engine.subscription.statements import CONCLUDE_ACK_ENDS, OPEN_ACK_ENDS
 
+#: Columns of ``open_ack_ends`` that tell of the subscription; those of a partition's state follow.
+_BEFORE = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
@@ -92,14 +95,13 @@ def _open(session: Session, topic_id: int, name: str, txn_ids: Sequence[TxnID]) 
     )
     if not rows:
         return None
-    [(subscription_id, tcs, sequences, aborted, messages, partition_ids)] = rows
+    subscription_id, tcs, sequences, aborted, messages, *_ = rows[0]
     ended = zip(tcs or (), sequences or (), aborted or (), messages or (), strict=True)
+    places = [row[_BEFORE:] for row in rows]
     return _Opened(
         subscription_id=subscription_id,
         before={TxnID(tc, seq): (is_abort, count) for tc, seq, is_abort, count in ended},
-        states=state.read(session, subscription_id, partition_ids, lock=False)
-        if partition_ids
-        else (),
+        states=state.of_rows(place for place in places if place[0] is not None),
     )
 
 

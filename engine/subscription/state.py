@@ -8,7 +8,7 @@ this process has just stored the state itself (engine.subscription.memory).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -141,7 +141,11 @@ def read(
         room, ahead, max_bytes: how much of the log to read along
             (functions/broker/read_cursors.sql).
     """
-    rows = session.ask(READ, subscription_id, partition_ids, lock, room, ahead, max_bytes)
+    return of_rows(session.ask(READ, subscription_id, partition_ids, lock, room, ahead, max_bytes))
+
+
+def of_rows(rows: Iterable[Iterable[Any]]) -> list[State]:
+    """The states in rows of functions/broker/read_cursors.sql, ascending by partition."""
     states = [_state(ReadRow._make(row)) for row in rows]
     return sorted(states, key=lambda state: state.partition_id)
 

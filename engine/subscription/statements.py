@@ -94,6 +94,18 @@ DELIVERABLE = Prepared(
     {"subscription_id": INT8, "topic_id": INT8, "taken_over": BOOL},
     [INT8, INT4, BOOL, BOOL],
 )
+_READ: list[Type[Any]] = [
+    *(INT8, INT4, TEXT, BOOL, INT8, INT8),
+    *(INT8, INT8, INT8),
+    *(INT8, INT8, INT8MULTIRANGE, _INT8S, _INT8S, INT8MULTIRANGE),
+    *(INT8, BYTEA),
+    *(_INT4S, _INT8S, _TEXTS, _RANGES),
+    *(_INT4S, _INT8S, _INT8S, _RANGES),
+    *(INT8, INT8),
+    *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
+    *(_TEXTS, array_of(BYTEA)),
+    *(_INT4S, _INT8S, _INT8S, _INT8S),
+]
 READ = Prepared(
     "read_cursors",
     queries("subscription")["read_cursors"],
@@ -105,18 +117,7 @@ READ = Prepared(
         "ahead": INT8,
         "max_bytes": INT8,
     },
-    [
-        *(INT8, INT4, TEXT, BOOL, INT8, INT8),
-        *(INT8, INT8, INT8),
-        *(INT8, INT8, INT8MULTIRANGE, _INT8S, _INT8S, INT8MULTIRANGE),
-        *(INT8, BYTEA),
-        *(_INT4S, _INT8S, _TEXTS, _RANGES),
-        *(_INT4S, _INT8S, _INT8S, _RANGES),
-        *(INT8, INT8),
-        *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
-        *(_TEXTS, array_of(BYTEA)),
-        *(_INT4S, _INT8S, _INT8S, _INT8S),
-    ],
+    _READ,
 )
 STORE = Prepared(
     "store_cursors",
@@ -187,7 +188,7 @@ OPEN_ACK_ENDS = Prepared(
     "open_ack_ends",
     queries("subscription")["open_ack_ends"],
     {"topic_id": INT8, "name": TEXT, "tc_ids": _INT4S, "sequences": _INT8S},
-    [INT8, _INT4S, _INT8S, array_of(BOOL), _INT8S, _INT8S],
+    [INT8, _INT4S, _INT8S, array_of(BOOL), _INT8S, *_READ],
 )
 CONCLUDE_ACK_ENDS = Prepared(
     "conclude_ack_ends",

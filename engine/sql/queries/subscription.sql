@@ -299,9 +299,20 @@ SELECT c.partition_id FROM broker.cursor c WHERE c.subscription_id = %(subscript
 ORDER BY c.partition_id FOR UPDATE
 
 -- open_ack_ends --
--- See functions/broker/open_ack_ends.sql.
-SELECT subscription_id, ended_tcs, ended_sequences, ended_aborted, ended_messages, partition_ids
-FROM broker.open_ack_ends(%(topic_id)s, %(name)s, %(tc_ids)s, %(sequences)s)
+-- See functions/broker/open_ack_ends.sql; beside it, in a row each, the states of the partitions in which the
+-- transactions hold something, under the locks that it has taken.
+SELECT o.subscription_id, o.ended_tcs, o.ended_sequences, o.ended_aborted, o.ended_messages,
+    r.partition_id, r.number, r.buffer, r.online, r.stable_position, r.now_ms, r.log_start_offset,
+    r.open_ledger, r.open_since, r.cursor_version, r.mark_delete, r.acked, r.acked_lowers,
+    r.acked_uppers, r.dead, r.dispatch_version, r.state, r.pending_tcs, r.pending_sequences,
+    r.pending_types, r.pending_ranges, r.tentative_tcs, r.tentative_sequences, r.tentative_calls,
+    r.tentative_ranges, r.window_from, r.window_upper, r.kinds::"char"[], r.first_offsets,
+    r.last_offsets, r.ledger_ids, r.tcs, r.sequences, r.sequence_ids, r.publish_times,
+    r.producer_names, r.bodies, r.aborted_tcs, r.aborted_sequences, r.aborted_firsts, r.aborted_lasts
+FROM broker.open_ack_ends(%(topic_id)s, %(name)s, %(tc_ids)s, %(sequences)s) o
+LEFT JOIN LATERAL broker.read_cursors(
+    o.subscription_id, o.partition_ids, false, 0::bigint, 0::bigint, 0::bigint
+) r ON true
 
 -- conclude_ack_ends --
 -- See functions/broker/conclude_ack_ends.sql.
