@@ -8,19 +8,23 @@
         async with client.transaction(timeout=30) as txn:
             await producer.send(b"...", key="UA", txn=txn)
 
-``calls`` and ``wire`` say what is asked and how an answer is read, ``retries`` decides what is
-asked again, ``batching`` and ``partitioner`` what is sent together and where, ``filtering`` what of
-a fetch is committed; none of them does IO. What takes several calls is written once, as coroutines
-on a ``runtime``: ``AsyncClient`` runs them in an event loop, and ``Client`` to their end in the
-calling thread (``blocking``). No server code is imported, and no Django.
+Some modules decide without IO: ``calls`` and ``wire`` what is sent and how an answer is read,
+``retries`` which call is made again, ``batching`` and ``partitioner`` which messages are sent
+together and where to, ``filtering`` which messages of a fetch are committed. Operations that take
+several calls are written once, as coroutines that wait for nothing but a ``runtime``:
+``AsyncClient`` runs them in an event loop (``asynchronous``), ``Client`` runs each to its end in
+the calling thread (``blocking``). No server code and no Django is imported.
 
-Locks: a producer's turn is held while its batches are sent, and nothing else is taken in it.
+Locks: a producer has one. It is held while the producer's batches are sent; no other lock is taken
+meanwhile.
 
 Invariants: a retry never stores a message twice (every batch has a producer name and a sequence
-id); a transaction in which one operation failed never commits.
+id; on a topic without deduplication such a retry is not made); a transaction in which one operation
+failed never commits.
 
-A crash of the program leaves its open transactions to their deadlines, and delivered messages to
-the subscription's acknowledgement timeout. What had not been flushed is gone.
+When the program crashes, its open transactions are aborted at their deadlines, the messages that it
+received are delivered again after the subscription's acknowledgement timeout, and messages that had
+not been flushed are lost.
 """
 
 from __future__ import annotations

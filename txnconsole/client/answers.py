@@ -1,6 +1,6 @@
-"""The server's answers as typed values. Fields unknown to this version are left out.
+"""The server's answers as typed values. Fields that this version does not know are ignored.
 
-Times are UTC; offsets, ledgers and counters are integers; names are those of design/api.md.
+Times are UTC; names are those of the REST contract (design/api.md).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SubscriptionShare(msgspec.Struct, frozen=True, kw_only=True):
 class TransactionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction with its participants.
 
-    Of one that ended long ago (``archived``) id, status and owner are known; times are None.
+    Of one that ended long ago (``archived``), only id, status and owner are known; times are None.
     """
 
     txn_id: str
@@ -64,7 +64,8 @@ class TransactionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """``COMMITTED``, ``ABORTED`` or ``UNDECIDED``; known for ever."""
+    """How a transaction ended: ``COMMITTED``, ``ABORTED`` or ``UNDECIDED`` (not yet). The server
+    never forgets it."""
 
     txn_id: str
     outcome: str
@@ -76,14 +77,14 @@ class TransactionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction of a group, and how it stands."""
+    """A transaction of a group and its status."""
 
     txn_id: str
     status: str
 
 
 class EndedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of transactions that was decided; ``duplicate`` when it had been before."""
+    """A group of transactions that has been decided; ``duplicate`` when it was before this call."""
 
     group: str
     duplicate: bool
@@ -106,22 +107,22 @@ class TopicPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingAckInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transaction holds acknowledged in a partition until it ends."""
+    """A transaction with acknowledgements in a partition that are pending until it ends."""
 
     txn_id: str
     ack_type: str
 
 
 class OffsetSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """Offsets, both ends in."""
+    """A range of offsets, both ends included."""
 
     first: int
     last: int
 
 
 class CursorInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a subscription stands in a partition: all up to ``mark_delete_offset``, inclusive, and
-    the ranges ``acked`` above it are acknowledged."""
+    """Where a subscription stands in a partition: everything up to and including
+    ``mark_delete_offset`` is acknowledged, and the ranges ``acked`` above it."""
 
     partition: int
     mark_delete_offset: int
@@ -137,15 +138,18 @@ class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a log; its ledger's id is never given again on its broker."""
+    """A segment of a partition's log. A broker never uses a ledger id twice."""
 
     ledger_id: int
     first_offset: int
 
 
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a partition stands; ``stable_position`` is inclusive and -1 when there is none. What
-    was below ``log_start_offset`` has been dropped by retention; ``segments`` are the newest."""
+    """Where a partition stands.
+
+    ``stable_position`` is the last offset that may be read committed, -1 when there is none. What
+    was below ``log_start_offset`` has been deleted by retention. ``segments`` are the newest ones.
+    """
 
     last_offset: int
     stable_position: int
@@ -156,7 +160,7 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Produced(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a batch stands; ``duplicate`` when it had been stored before."""
+    """Where a batch is stored; ``duplicate`` when it had been stored before this call."""
 
     first_offset: int
     last_offset: int
@@ -166,9 +170,12 @@ class Produced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as read or received; in committed order it tells where it became readable. When
-    ``payload_masked`` the token may not read all of the payload: what is hidden from it is left
-    out, most often everything."""
+    """A message as read or received.
+
+    ``readable_at``, in committed order only, is the offset at which it became readable. When
+    ``payload_masked``, the token may not read all of the payload, and the hidden part is left out;
+    most often that is all of it.
+    """
 
     message_id: str
     offset: int
@@ -203,9 +210,12 @@ class TransactionMarker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """One fetch; the next one goes on at ``next_offset``, or in committed order at
-    ``next_cursor``. What was asked for below ``log_start_offset`` has been dropped by retention.
-    ``markers`` are given with ``filter=client``."""
+    """The answer to one fetch.
+
+    The next fetch continues at ``next_offset``, or in committed order at ``next_cursor``. What was
+    below ``log_start_offset`` has been deleted by retention. ``aborted_transactions`` and
+    ``markers`` are there with ``filter=client``.
+    """
 
     messages: list[Message]
     stable_position: int
@@ -222,7 +232,12 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
-    """Message ids by what became of them: final, pending their transaction, or dropped."""
+    """Message ids by what became of them.
+
+    ``acked``: acknowledged for good. ``pending``: until their transaction ends. ``dropped``: left
+    out of a plain acknowledgement, because a transaction holds them or they are on their way to the
+    dead-letter topic.
+    """
 
     acked: list[str] = []
     pending: list[str] = []
@@ -230,4 +245,4 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer whose body says nothing."""
+    """An answer without content."""

@@ -1,6 +1,6 @@
-"""What a program gives to the client, looked at before anything is sent. No IO.
+"""Checks of a program's arguments, made before anything is sent. No IO.
 
-Another type is a TypeError, a value that cannot be a ValueError; both name the argument.
+A wrong type is a TypeError, an impossible value a ValueError; both name the argument.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isfinite, isnan
 
-#: Of the contract: what fits into 64 bits of microseconds.
+#: The contract's longest timeout: what fits into 64 bits as microseconds.
 _LONGEST_MS = (2**63 - 1) // 1000
-#: Of the contract (its schema tells them): one message above would have its whole batch refused.
+#: Limits of the contract's schema. One message that breaks them would get its whole batch refused.
 _KEY_LENGTH = 1024
 _PROPERTIES = 64
 _FIRST_MOMENT = datetime(2, 1, 1, tzinfo=UTC)
@@ -19,7 +19,7 @@ _AFTER_LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def wrong_type(name: str, wanted: str, given: object) -> TypeError:
-    """The error for an argument of another type."""
+    """The error for an argument that is not of the ``wanted`` type."""
     return TypeError(f"{name} is to be {wanted}, not {type(given).__name__}.")
 
 
@@ -27,7 +27,7 @@ def text(name: str, value: object) -> None:
     """Check a text.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a str.
         ValueError: it cannot be written as UTF-8, or holds NUL, which no server keeps.
     """
     if not isinstance(value, str):
@@ -42,10 +42,10 @@ def text(name: str, value: object) -> None:
 
 
 def payload(value: object) -> bytes:
-    """A payload as it is now, whatever becomes of the buffer that it was given in.
+    """A payload as bytes that do not change with the buffer that they came from.
 
     Raises:
-        TypeError: it is not of bytes.
+        TypeError: it is neither bytes nor a buffer of bytes.
     """
     if isinstance(value, bytes):
         return value
@@ -66,10 +66,10 @@ def key(value: object) -> None:
 
 
 def properties(value: object) -> dict[str, str]:
-    """Properties as they are now.
+    """A copy of a message's or transaction's properties.
 
     Raises:
-        TypeError, ValueError: as :func:`text`, of a name or a value, or there are too many.
+        TypeError, ValueError: as :func:`text`, for a name or a value, or there are too many.
     """
     if not isinstance(value, dict | Mapping):
         raise wrong_type("properties", "a mapping of str to str", value)
@@ -83,16 +83,16 @@ def properties(value: object) -> dict[str, str]:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether nothing needs to be looked at: most texts are so, and this is quick."""
+    """Whether :func:`text` has nothing to find; true of most texts, and quick."""
     return type(value) is str and value.isascii() and "\0" not in value
 
 
 def time(name: str, value: object) -> None:
-    """Check a moment.
+    """Check a time.
 
     Raises:
-        TypeError: it is none.
-        ValueError: it has no time zone, or is of a year that no server takes.
+        TypeError: it is not a datetime.
+        ValueError: it has no time zone, or a year that no server accepts.
     """
     if not isinstance(value, datetime):
         raise wrong_type(name, "a datetime with a time zone", value)
@@ -106,8 +106,8 @@ def whole(name: str, value: object, *, least: int) -> None:
     """Check a whole number.
 
     Raises:
-        TypeError: it is none.
-        ValueError: it is below the least.
+        TypeError: it is not an int.
+        ValueError: it is below ``least``.
     """
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{name} is to be a whole number, not {value}.")
@@ -118,11 +118,11 @@ def whole(name: str, value: object, *, least: int) -> None:
 
 
 def seconds(name: str, value: object) -> None:
-    """Check how long to wait at most; what is below 0 is no time, infinity is for ever.
+    """Check a longest time to wait. A negative one means not to wait, infinity to wait for ever.
 
     Raises:
-        TypeError: it is no number.
-        ValueError: it is not a number (NaN).
+        TypeError: it is not a number.
+        ValueError: it is NaN.
     """
     if not isinstance(value, int | float):
         raise wrong_type(name, "a number of seconds", value)
@@ -131,7 +131,7 @@ def seconds(name: str, value: object) -> None:
 
 
 def delay(name: str, value: object) -> None:
-    """Check a time that is not negative; infinity is for ever.
+    """Check a length of time; infinity is for ever.
 
     Raises:
         TypeError, ValueError: as :func:`seconds`, or it is below 0.
@@ -142,11 +142,11 @@ def delay(name: str, value: object) -> None:
 
 
 def milliseconds(name: str, value: float) -> int:
-    """A timeout in seconds as the contract has it.
+    """A timeout, given in seconds, in the contract's milliseconds.
 
     Raises:
-        TypeError: it is no number.
-        ValueError: it is below a millisecond, or more than can be.
+        TypeError: it is not a number.
+        ValueError: it is below a millisecond, or longer than the contract allows.
     """
     seconds(name, value)
     if not 0.0005 < value <= _LONGEST_MS / 1000:

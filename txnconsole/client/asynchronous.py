@@ -1,4 +1,4 @@
-"""The runtime of the asynchronous client: waiting gives the event loop to others."""
+"""The runtime of the asynchronous client: while one operation waits, the event loop runs others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=AbstractAsyncContextManager[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncTransportOptions:
-    """How an asynchronous client reaches the server; the fields are those of TransportOptions."""
+    """How an asynchronous client reaches the server; fields as those of TransportOptions."""
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -30,7 +30,7 @@ class AsyncTransportOptions:
 
 
 class AsyncioRuntime:
-    """Waits in the event loop that runs the operation; for one loop."""
+    """Waits in the event loop that runs the operation; used by one event loop only."""
 
     def __init__(self, url: str, token: str, options: AsyncTransportOptions) -> None:
         self._options = options
@@ -77,12 +77,12 @@ class AsyncioTask:
         self._task = task
 
     async def finished(self) -> None:
-        # Awaited itself it would be cancelled with whoever waits for it, and once more by the next.
+        # Not ``await self._task``: that would cancel the task whenever its waiter is cancelled.
         await asyncio.wait([self._task])
 
 
 class Opening(Generic[M]):
-    """Something that is being opened: await it, or use it in an ``async with`` block."""
+    """An object that is being opened: await it, or use it in an ``async with`` block."""
 
     def __init__(self, opening: Coroutine[Any, Any, M]) -> None:
         self._opening = opening

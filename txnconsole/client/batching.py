@@ -1,4 +1,4 @@
-"""What is sent together: messages of one partition and one transaction become batches. No IO."""
+"""Collecting messages of one partition and one transaction into batches. No IO."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from math import isinf
 from txnconsole.client import arguments
 from txnconsole.client.calls import NewMessage
 
-#: An upper estimate of what one message adds to a body beside its texts and its payload.
+#: An upper estimate of the bytes that a message adds to a body besides its texts and its payload.
 _MESSAGE_OVERHEAD = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """A batch is sent when one of these is reached; bytes are of the encoded body, about.
+    """A batch is sent when it reaches one of these limits.
 
-    ``linger``: seconds that a message waits for others at most. None: a batch that is not full
-    waits for ``flush``, the end of the block or the commit.
+    ``bytes`` is about the size of the encoded body. ``linger`` is the longest time in seconds that
+    a message waits for others; with None, a batch that is not full waits for ``flush``, the end of
+    the ``with`` block or the commit.
     """
 
     messages: int = 1000
@@ -37,7 +38,11 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Messages that are stored together or not at all; sent again, they are stored once."""
+    """Messages that are stored together or not at all.
+
+    The sequence id identifies it: when it is sent again, it is stored once, on a topic that
+    deduplicates.
+    """
 
     partition: int
     txn_id: str | None
@@ -60,7 +65,11 @@ class Batcher:
         self._building: dict[tuple[int, str | None], _Building] = {}
 
     def add(self, partition: int, txn_id: str | None, message: NewMessage) -> list[Batch]:
-        """Add a message; returns the batches that it made ready: none, one, or two."""
+        """Add a message.
+
+        Returns:
+            The batches that are full now: none, one or two.
+        """
         size = estimated_size(message)
         slot = (partition, txn_id)
         building = self._building.setdefault(slot, _Building())
@@ -75,15 +84,16 @@ class Batcher:
         return ready
 
     def seal(self, wanted: Callable[[str | None], bool]) -> list[Batch]:
-        """Make batches of what is collected for the transactions (or None) that are wanted."""
+        """Make batches of the messages collected for wanted transactions (None: outside any)."""
         return [self._seal(slot) for slot in self._slots(wanted)]
 
     @property
     def empty(self) -> bool:
+        """Whether no message is collected."""
         return not self._building
 
     def discard(self, txn_id: str) -> None:
-        """Forget what is collected for a transaction that has ended."""
+        """Forget the messages collected for a transaction that has ended."""
         for slot in self._slots(lambda candidate: candidate == txn_id):
             del self._building[slot]
 
@@ -98,7 +108,7 @@ class Batcher:
 
 
 def estimated_size(message: NewMessage) -> int:
-    """About how many bytes a message adds to a body; never too few for ASCII texts."""
+    """About how many bytes a message adds to a body; with ASCII texts, never too few."""
     texts: Iterable[str] = (*message.properties.keys(), *message.properties.values())
     length = sum(len(text) + 5 for text in texts) + len(message.key or "")
     return _MESSAGE_OVERHEAD + len(message.payload) + length

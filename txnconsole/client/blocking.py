@@ -1,7 +1,7 @@
-"""The runtime of the synchronous client, and what makes an asynchronous class a synchronous one.
+"""The runtime of the synchronous client, and what makes synchronous classes of asynchronous ones.
 
-A synchronous class declares which operations of the asynchronous one it has; signature and
-description come from there, so that the two cannot drift apart.
+A synchronous class declares which operations of the asynchronous class it has. Their signatures and
+docstrings come from there, so that the two cannot drift apart.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ R = TypeVar("R")
 class TransportOptions:
     """How a client reaches the server.
 
-    ``sleep`` waits between attempts (seconds) and may raise to give up, as a program that has
-    been told to stop does. ``clock`` measures the deadline, in seconds from any point; with
-    ``http``, which replaces the network, it is there for tests.
+    ``sleep`` waits between attempts, for a number of seconds; it may raise to give up, as a program
+    does that was told to stop. ``clock`` measures the retry deadline in seconds; ``http`` replaces
+    the network. Both are for tests.
     """
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -97,7 +97,7 @@ class ThreadSignal:
 
 class WorkThread:
     def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        # A daemon: a program that ends without closing its client is not held up.
+        # A daemon thread: it does not keep alive a program that ends without closing its client.
         self._thread = threading.Thread(target=lambda: complete(work()), daemon=True)
         self._thread.start()
 
@@ -106,10 +106,10 @@ class WorkThread:
 
 
 def complete(operation: Awaitable[R]) -> R:
-    """Run an operation of a blocking runtime to its end.
+    """Run an operation on a blocking runtime to its end: a single step, since it never suspends.
 
     Raises:
-        RuntimeError: it waits for an event loop.
+        RuntimeError: it does suspend, waiting for an event loop.
     """
     steps = operation.__await__()
     try:
@@ -124,7 +124,7 @@ def complete(operation: Awaitable[R]) -> R:
 
 
 def iterate(items: AsyncGenerator[R, None]) -> Iterator[R]:
-    """The items of an asynchronous iteration, one by one as they are asked for."""
+    """The items of an asynchronous iteration, each produced when it is asked for."""
     try:
         while True:
             try:
@@ -136,10 +136,10 @@ def iterate(items: AsyncGenerator[R, None]) -> Iterator[R]:
 
 
 class Blocking(Generic[C]):
-    """A synchronous class.
+    """A synchronous class in front of an asynchronous one.
 
     Attributes:
-        core: the asynchronous object behind it, on a blocking runtime.
+        core: the asynchronous object that does the work, on a blocking runtime.
     """
 
     def __init__(self, core: C) -> None:
@@ -147,9 +147,11 @@ class Blocking(Generic[C]):
 
 
 class Maker(Generic[C, P, A, F]):
-    """A method of a synchronous class: what the method of that name answers, as ``face`` shows it.
+    """A method of a synchronous class: it calls the asynchronous class's ``operation`` and gives
+    the result to ``face``.
 
-    By itself it is one without IO that makes something, as its synchronous class.
+    As it is, it is for a plain function that makes an asynchronous object; ``face`` is then the
+    synchronous class in front of that.
     """
 
     def __init__(self, operation: Callable[Concatenate[C, P], A], face: Callable[[A], F]) -> None:
@@ -174,14 +176,14 @@ class Maker(Generic[C, P, A, F]):
 
 
 class Method(Maker[C, P, Awaitable[R], R]):
-    """An operation, run to its end."""
+    """A coroutine function, run to its end."""
 
     def __init__(self, operation: Callable[Concatenate[C, P], Awaitable[R]]) -> None:
         super().__init__(operation, complete)
 
 
 class Opener(Maker[C, P, Awaitable[A], F]):
-    """An operation that opens something, run to its end and returned as its synchronous class."""
+    """A coroutine function that opens something: run to its end, and returned as ``face``."""
 
     def __init__(
         self, operation: Callable[Concatenate[C, P], Awaitable[A]], face: Callable[[A], F]

@@ -1,4 +1,4 @@
-"""The calls of design/api.md that the client makes, each as a value. No IO."""
+"""The calls of the REST contract (design/api.md) that the client makes, each as a value. No IO."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from txnconsole.client.wire import JSON, MSGPACK, Call, encode, segments
 class NewMessage:
     """A message to produce; ``event_time`` needs a time zone.
 
-    It stays as it was made, whatever becomes of what it was made from.
+    It copies what may change: a payload given as a buffer, and the properties.
 
     Raises:
-        TypeError, ValueError: it cannot be; the argument is named.
+        TypeError, ValueError: an argument is wrong; the text names it.
     """
 
     payload: bytes
@@ -61,7 +61,7 @@ def _post(path: str, body: Mapping[str, Any], answer: type[Any], **options: Any)
 
 
 def new_key() -> str:
-    """An ``Idempotency-Key``: whatever is sent again under it has one effect."""
+    """A new ``Idempotency-Key``: a call that is repeated under the same key has one effect."""
     return secrets.token_urlsafe(16)
 
 
@@ -99,8 +99,8 @@ def open_transaction(
     client: str,
     properties: Mapping[str, str],
 ) -> Call[TransactionInfo]:
-    """Open a transaction. The call has a key of its own, so that asking again after a lost answer
-    leaves no empty one behind."""
+    """Open a transaction. The call has an idempotency key, so that repeating it after a lost answer
+    does not open another one."""
     body = {"client": client, "properties": arguments.properties(properties)}
     optional = {"timeout_ms": timeout_ms, "coordinator_id": coordinator_id}
     return _post(
@@ -142,7 +142,7 @@ def extend(txn_id: str, *, timeout_ms: int) -> Call[TransactionInfo]:
 def end_group(
     group: str, *, guard: str, commit: Sequence[str], abort: Sequence[str]
 ) -> Call[EndedGroup]:
-    """Decide a group of transactions; asked twice, the second answer is ``duplicate``."""
+    """Decide a group of transactions; when it was decided before, the answer is ``duplicate``."""
     body = {"group": group, "guard": guard, "commit": list(commit), "abort": list(abort)}
     return _post("/transactions/end-group", body, EndedGroup)
 
@@ -178,8 +178,8 @@ def produce(
     sequence_id: int | None,
     deduplication: bool = True,
 ) -> Call[Produced]:
-    """Append one batch; idempotent by producer name and sequence id, and only with both, on a topic
-    that looks at them (``deduplication``)."""
+    """Append one batch. It is idempotent only with a producer name and a sequence id, on a topic
+    that deduplicates (``deduplication``)."""
     return produce_packed(
         topic,
         partition,
@@ -201,8 +201,8 @@ def produce_packed(
     sequence_id: int | None,
     deduplication: bool = True,
 ) -> Call[Produced]:
-    """As :func:`produce`, of messages as the contract's MessagePack has them: each, or the array of
-    all of them, encoded."""
+    """As :func:`produce`, of messages in the contract's form: a mapping for each, or one array of
+    all that is encoded as MessagePack already."""
     body = {
         "txn_id": txn_id,
         "producer_name": producer_name,
@@ -248,7 +248,8 @@ def get_subscription(topic: str, subscription: str) -> Call[SubscriptionInfo]:
 def receive(
     topic: str, subscription: str, *, consumer: str, max_messages: int, wait_ms: int
 ) -> Call[Received]:
-    """Receive messages. What a lost answer held comes again after the acknowledgement timeout."""
+    """Receive messages. When the answer is lost, its messages are delivered again after the
+    acknowledgement timeout."""
     body = {"consumer": consumer, "max_messages": max_messages, "wait_ms": wait_ms}
     path = f"{_subscription_path(topic, subscription)}/receive"
     return _post(path, body, Received, media_type=MSGPACK, wait_ms=wait_ms)
@@ -295,10 +296,10 @@ def seek(
     force: bool,
     reason: str = "",
 ) -> Call[Nothing]:
-    """Move a subscription to the one place that is given.
+    """Move a subscription to a place, given in one of several ways.
 
     Raises:
-        ValueError: there is not exactly one.
+        ValueError: not exactly one place is given.
     """
     place = _given(places)
     if len(place) != 1:
@@ -323,7 +324,7 @@ def _message(message: NewMessage) -> dict[str, Any]:
 
 
 def _time(value: Any) -> Any:
-    """A time as the contract writes it; another value as it is."""
+    """A time in the contract's form; any other value unchanged."""
     if not isinstance(value, datetime):
         return value
     arguments.time("timestamp", value)

@@ -1,4 +1,4 @@
-"""The client: one server, one token, and everything that is done with them."""
+"""The client of one server, with one token: everything starts from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Operations:
-    """What a client does, on any runtime: ``AsyncClient`` on an event loop, ``Client`` without.
+    """What a client does, on either runtime: ``AsyncClient`` inherits it, ``Client`` wraps it.
 
     Attributes:
         transactions: look up, list and end transactions by id.
@@ -53,11 +53,12 @@ class Operations:
     ) -> Opening[AsyncTransaction]:
         """Open a transaction; use it in a ``with`` block, or commit or abort it yourself.
 
-        ``timeout`` in seconds, by default the server's; ``client`` names the program to operators.
-        With ``heartbeat`` the deadline keeps ``timeout`` ahead while the program lives.
+        ``timeout`` is in seconds (None: the server's default); ``client`` names the program to
+        operators. With ``heartbeat`` the deadline is extended again and again while the program
+        runs, so the timeout counts from its end.
 
         Raises:
-            TypeError, ValueError: an argument cannot be; it is named.
+            TypeError, ValueError: an argument is wrong; the text names it.
         """
         call = calls.open_transaction(
             timeout_ms=None if timeout is None else arguments.milliseconds("timeout", timeout),
@@ -84,11 +85,11 @@ class Operations:
     ) -> Opening[AsyncProducer]:
         """A producer on a topic.
 
-        Without a name it gets one that nobody else has. With one, plain sends also need the first
-        sequence id, above the last that the name has used on this topic.
+        Without a name it gets a unique one. With a name, sends outside transactions also need the
+        first sequence id: one above the last that was used under this name on this topic.
 
         Raises:
-            TypeError, ValueError: the name or the sequence id cannot be.
+            TypeError, ValueError: the name or the sequence id is wrong.
             TopicNotFound: there is no such topic.
         """
         if name is not None:
@@ -115,7 +116,7 @@ class Operations:
         return Opening(opened())
 
     def consumer(self, topic: str, subscription: str, *, name: str | None = None) -> AsyncConsumer:
-        """A consumer on a subscription; without a name it gets one that nobody else has."""
+        """A consumer on a subscription; without a name it gets a unique one."""
         name = name or f"consumer-{uuid4().hex}"
         return AsyncConsumer(self._transport, topic, subscription, name=name)
 
@@ -130,7 +131,8 @@ class Operations:
         from_offset: int = 0,
         max_messages: int = 500,
     ) -> AsyncReader:
-        """A reader of one partition from an offset on, ``max_messages`` a fetch; see Reader."""
+        """A reader of one partition from an offset on, with up to ``max_messages`` in each fetch;
+        :class:`Reader` explains the other arguments."""
         return AsyncReader(
             self._transport,
             topic,
@@ -157,14 +159,14 @@ class Operations:
     ) -> Processed:
         """Consume from a subscription and produce to another topic, exactly once.
 
-        ``transform`` makes of one message those to send, none or several; with AsyncClient it
-        may be a coroutine function. Up to ``max_messages`` share a transaction, whose deadline
-        is kept ``timeout`` seconds ahead while its batch is worked on. ``stop`` is asked between
-        batches, at the latest after ``wait`` seconds: an event's ``is_set``. With ``until_empty``
-        it ends when nothing is to be received.
+        ``transform`` is given each message and returns the messages to send, any number of them;
+        with AsyncClient it may be a coroutine function. Up to ``max_messages`` share a transaction,
+        whose deadline is kept ``timeout`` seconds ahead while they are worked on. ``stop`` is
+        called between batches, at least every ``wait`` seconds, and tells whether to end; an
+        event's ``is_set`` will do. With ``until_empty`` it also ends when no message is left.
 
         Raises:
-            TxnConsoleError: the server cannot be reached, or refuses; nothing is lost or doubled.
+            TxnConsoleError: the server cannot be reached or refuses; nothing is lost or doubled.
         """
         consumer = self.consumer(topic, subscription)
         async with self.producer(to) as producer:
@@ -175,7 +177,8 @@ class Operations:
                 begin=lambda: self.transaction(
                     timeout=timeout, client=consumer.name, heartbeat=True
                 ),
-                # Once: who cannot be told so waits for the end of a lease, and no caller for this.
+                # One attempt: without it the next consumer waits until the lease ends, which is
+                # better than that this caller waits for retries.
                 leave=lambda: self._transport.attempt(
                     calls.leave(topic, subscription, consumer=consumer.name)
                 ),
@@ -188,11 +191,11 @@ class Operations:
     async def create_topic(
         self, /, topic: str, *, partitions: int | None = None, **settings: Any
     ) -> TopicInfo:
-        """Create a topic or find it as it is; settings are those of the contract's PUT /topics. A
-        new one has one partition, one that stands may grow.
+        """Create a topic, or find that it exists. Settings are those of the contract's PUT /topics.
+        A new topic has one partition by default; an existing one gets more when asked for more.
 
         Raises:
-            TopicConflict: it exists with settings that this would change.
+            TopicConflict: it exists with other settings.
         """
         call = calls.create_topic(topic, {"partitions": partitions} | settings)
         return await self._transport.perform(call)
@@ -206,17 +209,22 @@ class Operations:
         return await self._transport.perform(calls.get_topic(topic))
 
     async def partition(self, topic: str, partition: int) -> PartitionStatus:
-        """Where a partition stands."""
+        """Where a partition stands.
+
+        Raises:
+            TopicNotFound, PartitionNotFound: there is no such partition.
+        """
         return await self._transport.perform(calls.get_partition(topic, partition))
 
     async def create_subscription(
         self, /, topic: str, subscription: str, **settings: Any
     ) -> SubscriptionInfo:
-        """Create a subscription or find it: ``type``, ``initial_position``, ``ack_timeout_ms``,
-        ``consumer_lease_ms``, ``max_redeliveries`` with ``dead_letter_topic``.
+        """Create a subscription, or find that it exists. Settings are ``type``,
+        ``initial_position``, ``ack_timeout_ms``, ``consumer_lease_ms``, and ``max_redeliveries``
+        with ``dead_letter_topic``.
 
         Raises:
-            SubscriptionConflict: it exists, and a setting that is given here is another there.
+            SubscriptionConflict: it exists with another value of a setting that is given.
         """
         return await self._transport.perform(
             calls.create_subscription(topic, subscription, settings)
@@ -226,18 +234,18 @@ class Operations:
         """Make a call of the contract that has no method here, with the client's retries.
 
         Raises:
-            TxnConsoleError: what the server refused, or why it could not be asked.
+            TxnConsoleError: the server refused it, or could not be reached.
         """
         return await self._transport.perform(call)
 
     async def poll(
         self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]
     ) -> T:
-        """Make a waiting call of the contract again and again, each for so many ms as ``ask`` is
-        given, until an answer is ``done`` or ``wait`` seconds have passed.
+        """Repeat a call of the contract that waits on the server, until its answer is ``done`` or
+        ``wait`` seconds have passed. ``ask`` makes the call, given its waiting time in ms.
 
         Raises:
-            TxnConsoleError: what the server refused, or why it could not be asked.
+            TxnConsoleError: the server refused it, or could not be reached.
         """
         return await self._transport.poll(ask, wait=wait, done=done)
 
@@ -256,7 +264,8 @@ class AsyncClient(Operations):
     """A connection pool to one server, as the principal of one token, for one event loop.
 
     Its producers may be shared between tasks; consumers and readers are each for one at a time.
-    ``transaction`` and ``producer`` open something: await them, or use them in ``async with``.
+    ``transaction`` and ``producer`` open what they return: await them, or use them in ``async
+    with``.
     """
 
     def __init__(self, url: str, token: str, options: AsyncTransportOptions | None = None) -> None:
@@ -293,15 +302,15 @@ class Client(Block[Operations]):
         """Make a call of the contract that has no method here, with the client's retries.
 
         Raises:
-            TxnConsoleError: what the server refused, or why it could not be asked.
+            TxnConsoleError: the server refused it, or could not be reached.
         """
         return complete(self.core.perform(call))
 
     def poll(self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]) -> T:
-        """Make a waiting call of the contract again and again, each for so many ms as ``ask`` is
-        given, until an answer is ``done`` or ``wait`` seconds have passed.
+        """Repeat a call of the contract that waits on the server, until its answer is ``done`` or
+        ``wait`` seconds have passed. ``ask`` makes the call, given its waiting time in ms.
 
         Raises:
-            TxnConsoleError: what the server refused, or why it could not be asked.
+            TxnConsoleError: the server refused it, or could not be reached.
         """
         return complete(self.core.poll(ask, wait=wait, done=done))

@@ -13,8 +13,9 @@ from txnconsole.client.transport import Transport
 
 
 class AsyncConsumer:
-    """One consumer of a subscription; what it receives is its own until acknowledged, given back
-    or timed out. Messages are named by themselves or by their ids."""
+    """A consumer of a subscription. What it receives is delivered to no other consumer until it is
+    acknowledged or given back, or its acknowledgement times out. Methods take messages or their
+    ids."""
 
     def __init__(self, transport: Transport, topic: str, subscription: str, *, name: str) -> None:
         self._transport = transport
@@ -40,18 +41,18 @@ class AsyncConsumer:
     async def ack(
         self, *messages: Message | str, txn: OpenTransaction | None = None
     ) -> Acknowledged:
-        """Acknowledge these messages, all or none; in a transaction, when it commits.
+        """Acknowledge these messages, all or none; in a transaction, with effect from its commit.
 
         Raises:
-            TransactionConflict: one is acknowledged or pending elsewhere; the transaction can
-                only be aborted then (PIP-31).
+            TransactionConflict: one is acknowledged already, or pending in another transaction;
+                this transaction can only be aborted then (PIP-31).
         """
         return await self._acknowledge(messages, "INDIVIDUAL", txn)
 
     async def ack_cumulative(
         self, message: Message | str, *, txn: OpenTransaction | None = None
     ) -> Acknowledged:
-        """Acknowledge everything up to this message; on EXCLUSIVE and FAILOVER only.
+        """Acknowledge everything up to this message; only on EXCLUSIVE and FAILOVER subscriptions.
 
         Raises:
             TransactionConflict: as ``ack``.
@@ -59,7 +60,7 @@ class AsyncConsumer:
         return await self._acknowledge([message], "CUMULATIVE", txn)
 
     async def nack(self, *messages: Message | str) -> None:
-        """Give messages back for redelivery; those that a transaction acknowledges stay."""
+        """Give messages back for redelivery, except those that a transaction has acknowledged."""
         if messages:
             await self._transport.perform(
                 calls.negative_acknowledge(
@@ -68,7 +69,8 @@ class AsyncConsumer:
             )
 
     async def leave(self) -> None:
-        """Give back what was received and not acknowledged; another may take over at once."""
+        """Give back what was received and not acknowledged, so that another consumer can take over
+        at once."""
         call = calls.leave(self._topic, self._subscription, consumer=self.name)
         await self._transport.perform(call)
 
@@ -124,7 +126,7 @@ class AsyncConsumer:
         try:
             return await self._transport.perform(call)
         except BaseException as error:
-            # Also one that was interrupted or cancelled: it may not have been recorded.
+            # Also when it was interrupted or cancelled: it may not have been recorded.
             if txn is not None:
                 txn.fail(error)
             raise

@@ -1,4 +1,5 @@
-"""What the server refuses, one class per code of the contract (design/api.md, Error codes)."""
+"""The client's errors: one class for each error code of the contract (design/api.md), and a few
+that the client raises itself."""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from typing import Any, ClassVar
 
 
 class TxnConsoleError(Exception):
-    """The server refused a call, or could not be asked.
+    """The server refused a call, or the call could not be made.
 
     Attributes:
-        code: the contract's stable name; catch a subclass rather than compare it.
-        status: HTTP status, or None when there was no answer.
-        retry_after: seconds after which the server suggests another try, or None.
-        data: further members of the problem document, such as ``current_status``.
+        code: the contract's stable name of the error. Catch a subclass rather than compare it.
+        status: the HTTP status, or None when there was no answer.
+        retry_after: the seconds after which the server suggests another attempt, or None.
+        data: the other members of the problem document, such as ``current_status``.
     """
 
     code: str = "TxnConsoleError"
@@ -56,7 +57,7 @@ _STANDARD_MEMBERS = frozenset({"type", "title", "status", "detail", "code", "ins
 class Unreachable(TxnConsoleError):
     """No answer came: the server cannot be reached, or the connection broke.
 
-    ``maybe_sent`` tells whether the server may have carried out the request all the same.
+    ``maybe_sent`` tells whether the server may have carried out the request nevertheless.
     """
 
     def __init__(self, message: str, *, maybe_sent: bool) -> None:
@@ -101,7 +102,7 @@ class LimitExceeded(TxnConsoleError):
 
 
 class TimeLimitExceeded(TxnConsoleError):
-    """The server gave the call up after ``data["limit_ms"]``; it may have been carried out."""
+    """The server gave up the call after ``data["limit_ms"]``; it may have been carried out."""
 
 
 class TransactionNotFound(TxnConsoleError):
@@ -109,12 +110,12 @@ class TransactionNotFound(TxnConsoleError):
 
 
 class InvalidTxnStatus(TxnConsoleError):
-    """The transaction's status does not allow this; ``data["current_status"]`` tells it, and
-    ``data["end_reason"]`` who has ended it."""
+    """The transaction's status does not allow this. ``data["current_status"]`` is that status,
+    ``data["end_reason"]`` tells why it ended."""
 
 
 class TransactionEnded(InvalidTxnStatus):
-    """This client has committed or aborted the transaction before; nothing was sent."""
+    """This client has committed or aborted the transaction already; nothing was sent."""
 
 
 class TransactionConflict(TxnConsoleError):
@@ -181,7 +182,7 @@ class IdempotencyKeyReused(TxnConsoleError):
 
 
 class IdempotencyKeyInUse(TxnConsoleError):
-    """The same call is under way on another connection; repeated it gets that one's answer."""
+    """The same call is under way on another connection; a later repetition gets its answer."""
 
 
 class MessageNotFound(TxnConsoleError):
@@ -193,11 +194,11 @@ class ProducerFenced(TxnConsoleError):
 
 
 class SequenceOutOfOrder(TxnConsoleError):
-    """A sequence id below the producer's last one that is no known duplicate."""
+    """The sequence id is below the producer's last one, and not that of a known duplicate."""
 
 
 class CountChanged(TxnConsoleError):
-    """The filter of a bulk abort matches another number than expected; ``data["count"]`` tells."""
+    """A bulk abort's filter matches another number than expected: ``data["count"]``."""
 
 
 class JobNotFound(TxnConsoleError):
@@ -253,16 +254,16 @@ class TokenNotFound(TxnConsoleError):
 
 
 class MethodNotAllowed(TxnConsoleError):
-    """The address does not know the method."""
+    """The path does not allow the method."""
 
 
 class NotAcceptable(TxnConsoleError):
-    """The answer cannot be given in the form asked for."""
+    """The answer cannot be given in a media type that was asked for."""
 
 
 class UnsupportedMediaType(TxnConsoleError):
-    """The body's form is not understood at this address."""
+    """The body's media type is not understood at this path."""
 
 
 class InternalError(TxnConsoleError):
-    """The server failed; its log tells why."""
+    """The server failed because of a bug; its log tells more."""

@@ -1,4 +1,4 @@
-"""Which messages of a fetch are committed, found by the reader itself (semantics §4.2). No IO."""
+"""Dropping aborted messages from a fetch, as a Kafka consumer does (semantics §4.2). No IO."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from txnconsole.client.answers import Fetched, Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedBatch:
-    """What was fetched of one batch, or a marker; ``txn_id`` is None outside transactions.
+    """The part of a batch that was fetched, or a marker (``kind`` TXN_COMMIT or TXN_ABORT).
 
-    ``kind`` is DATA, TXN_COMMIT or TXN_ABORT.
+    ``txn_id`` is None outside transactions.
     """
 
     first_offset: int
@@ -27,13 +27,15 @@ class FetchedBatch:
 def committed(
     batches: Iterable[FetchedBatch], aborted: Iterable[tuple[int, str]]
 ) -> Iterator[FetchedBatch]:
-    """Yield the batches of data of one fetch that are not of aborted transactions.
+    """Yield the data batches of one fetch that do not belong to aborted transactions.
 
     ``batches`` come in the order of their offsets; ``aborted`` are the fetch's aborted
-    transactions, each as (first offset, transaction), in any order. The order of steps matters:
-    what begins up to a batch's last offset is taken from the heap, whatever its transaction, before
-    the batch's own marker is looked at. Otherwise a fetch that begins at an abort marker takes what
-    the same producer commits next for aborted (seeds/004, fetch 2).
+    transactions, each as (first offset, transaction), in any order.
+
+    The order of the two steps matters. First, all aborted transactions that begin at or below the
+    batch's last offset are taken from the heap; only then is the batch looked at, which may be the
+    marker of one of them. Otherwise, in a fetch that begins at an abort marker, what the same
+    producer commits next would be dropped as aborted (seeds/004, fetch 2).
     """
     ahead = list(aborted)
     heapq.heapify(ahead)
@@ -49,7 +51,7 @@ def committed(
 
 
 def committed_messages(fetched: Fetched) -> list[Message]:
-    """The committed messages of an answer to a fetch with ``filter=client``."""
+    """The committed messages of the answer to a fetch with ``filter=client``."""
     batches = [
         FetchedBatch(
             first_offset=marker.offset,
@@ -75,5 +77,5 @@ def committed_messages(fetched: Fetched) -> list[Message]:
 
 
 def _entry(message: Message) -> str:
-    """The batch that a message stands in: its id without the index."""
+    """Identifies the batch that a message is in: the message's id without its index."""
     return message.message_id.rpartition(":")[0]

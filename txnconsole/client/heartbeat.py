@@ -1,4 +1,4 @@
-"""Keeping a long transaction open while its program lives."""
+"""Keeping a long transaction open while its program runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from txnconsole.client.transport import Transport
 
 _log = logging.getLogger(__name__)
 
+#: Beats within one timeout, so that two in a row may fail.
 _BEATS = 3
 
 
 class Extended(Protocol):
+    """What a heartbeat needs of a transaction."""
+
     info: TransactionInfo
 
     @property
@@ -27,11 +30,11 @@ class Extended(Protocol):
 
 
 class Heartbeat:
-    """Moves a transaction's deadline to now + ``timeout`` seconds, three times in that time.
+    """Moves a transaction's deadline to now + ``timeout`` seconds, three times within ``timeout``.
 
-    A beat that gets no answer is made up for by the next. One that the server refuses is the
-    last: the transaction has been ended by somebody else, and can only be aborted.
-    A program that dies beats no more, and its transaction ends at the deadline.
+    When a beat gets no answer, the next one makes up for it. When the server refuses one, it is the
+    last: somebody else has ended the transaction, and here it can only be aborted. When the program
+    dies there are no more beats, and the transaction is aborted at its deadline.
     """
 
     def __init__(self, transport: Transport, txn: Extended, timeout: float) -> None:
@@ -39,7 +42,7 @@ class Heartbeat:
         self._work = transport.start(self._beat)
 
     async def stop(self) -> None:
-        """Beat no more; returns when no beat is under way."""
+        """Stop beating; returns when no beat is under way."""
         await self._work.stop()
 
     async def _beat(self, stopped: Signal) -> None:

@@ -12,13 +12,13 @@ _MASK = 0xFFFFFFFF
 def partition_for_key(key: str, partitions: int) -> int:
     """The partition of a key: MurmurHash3 (x86, 32 bits, seed 0) without its sign bit, modulo.
 
-    That is Pulsar's ``Murmur3_32Hash`` scheme, so a key keeps its partition across clients.
+    It is Pulsar's ``Murmur3_32Hash`` scheme, so all clients send a key to the same partition.
     """
     return (_murmur3(key.encode()) & 0x7FFFFFFF) % partitions
 
 
 class Partitioner:
-    """Keyed messages by their key's hash, others in turn."""
+    """Chooses partitions: by the hash of the key, or in turn for messages without a key."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions

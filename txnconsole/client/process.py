@@ -31,9 +31,9 @@ Transform = Callable[[Message], Iterable[NewMessage] | Awaitable[Iterable[NewMes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processed:
-    """What was done: messages received and sent in ``committed`` transactions.
+    """What was done: how many messages were received and sent, in ``committed`` transactions.
 
-    ``aborted``: transactions whose batch was given back and received again.
+    ``aborted`` counts the transactions whose batch was given back, to be received again.
     """
 
     received: int = 0
@@ -43,10 +43,10 @@ class Processed:
 
 
 def messages_of(made: Iterable[NewMessage]) -> list[NewMessage]:
-    """What ``transform`` has made of a message.
+    """What ``transform`` returned, as a list.
 
     Raises:
-        TypeError: it is not messages.
+        TypeError: it is not an iterable of NewMessage.
     """
     if not isinstance(made, Iterable):
         raise wrong_type("What transform returns", "some NewMessage in a list", made)
@@ -69,11 +69,12 @@ class Processor:
     """Receives a batch, sends what ``transform`` makes of it, acknowledges it, and commits both.
 
     A batch whose transaction is aborted, by a conflict, its deadline or an operator, is given back
-    and tried again. When ``transform`` raises, its batch is given back and the exception passes.
-    When the commit has no answer the exception passes too; whatever its outcome, nothing is lost
-    or done twice: the acknowledgements share it.
+    and tried again. When ``transform`` raises, its batch is given back and the exception is raised.
+    When the commit gets no answer, that exception is raised too; whether it was carried out or not,
+    nothing is lost or done twice, because the messages and the acknowledgements share its outcome.
 
-    At its end it leaves the subscription, so that the next one need not wait for its lease.
+    At the end it leaves the subscription, so that the next consumer need not wait until this one's
+    lease has run out.
     """
 
     def __init__(
@@ -121,7 +122,11 @@ class Processor:
         return Processed(received=received, sent=sent, committed=committed, aborted=aborted)
 
     async def _process(self, messages: list[Message]) -> int | None:
-        """Process a batch; returns how many messages it made, or None when it was aborted."""
+        """Process a batch.
+
+        Returns:
+            How many messages were sent; None when the transaction was aborted.
+        """
         sent = 0
         try:
             async with self._begin() as txn:
@@ -147,7 +152,8 @@ class Processor:
         return sent
 
     async def _give_back(self, messages: list[Message], error: BaseException) -> None:
-        """Give a batch back because of an error, which passes whatever becomes of that."""
+        """Give a batch back because of an error. The error is what the caller gets to know, with a
+        note if this fails too."""
         try:
             await self._consumer.nack(*messages)
         except TxnConsoleError as second:

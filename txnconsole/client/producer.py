@@ -24,23 +24,27 @@ from txnconsole.client.transport import Transport, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdentity:
-    """Who produces; ``first_sequence_id`` is None when only transactional sends are safe."""
+    """A producer's name, and the sequence id of its first batch. None as the latter: unknown, so
+    only sends in transactions are safe."""
 
     name: str
     first_sequence_id: int | None
 
 
 class AsyncProducer:
-    """Sends messages to a topic; keyed ones by their key's hash, others in turn.
+    """Sends messages to the partitions of a topic: by the hash of the key, or in turn without one.
 
     Messages wait until their batch is full or has lingered, or until ``flush``, the end of the
-    ``with`` block or their transaction's commit. Batches of a partition are stored in the order in
-    which they were filled. A batch that could not be delivered stays, under its sequence id, and
-    the next flush sends it again without storing it twice; one that the server refused for good, or
-    that may be stored on a topic that does not deduplicate, is dropped with the exception. A batch
-    that had lingered leaves the exception for the next call, that of a transaction for its own.
+    ``with`` block or their transaction's commit. The batches of a partition are stored in the order
+    in which they were filled.
 
-    Callers take turns: while a batch is on its way, the others wait.
+    A batch that could not be delivered is kept with its sequence id; the next flush sends it again,
+    and it is not stored twice. A batch is dropped with the exception when the server refused it for
+    good, or when it may have been stored on a topic that does not deduplicate. When a batch fails
+    that was sent because it had lingered, the next call raises the exception; if the batch was in
+    a transaction, the next call in that transaction does.
+
+    One call at a time sends: while a batch is on its way, other callers wait.
     """
 
     def __init__(
@@ -84,8 +88,9 @@ class AsyncProducer:
         """Add a message to its batch, and send the batch when it is full.
 
         Raises:
-            TypeError, ValueError: the message cannot be; the argument is named.
-            ValueError: outside a transaction, a name that was given needs a first sequence id.
+            TypeError, ValueError: an argument is wrong; the text names it.
+            ValueError: it is outside a transaction, and the producer was given a name without a
+                first sequence id.
             ProducerClosed, TransactionEnded: it comes too late.
             TxnConsoleError: a full batch could not be sent.
         """
@@ -117,7 +122,10 @@ class AsyncProducer:
             await self._deliver_sealed(_wanted(txn_id))
 
     async def flush(self, txn: OpenTransaction | None = None) -> list[Produced]:
-        """Send what is collected: of one transaction, or everything.
+        """Send what is collected: for one transaction, or everything.
+
+        Returns:
+            Where each batch is stored.
 
         Raises:
             TxnConsoleError: a batch could not be sent.
@@ -125,7 +133,7 @@ class AsyncProducer:
         return await self._flush(_wanted(txn.txn_id if txn else None))
 
     async def seal(self, txn: OpenTransaction | None = None) -> list[Batch]:
-        """Take what is collected as batches that the caller sends with ``deliver``."""
+        """Take what is collected, as batches that the caller will send with ``deliver``."""
         wanted = _wanted(txn.txn_id if txn else None)
         async with self._turn:
             self._sealed += self._batcher.seal(wanted)
@@ -134,8 +142,8 @@ class AsyncProducer:
             return batches
 
     async def deliver(self, batch: Batch) -> Produced:
-        """Send one batch. The same batch again answers ``duplicate`` and stores nothing, on a topic
-        that deduplicates."""
+        """Send one batch. On a topic that deduplicates, sending it again stores nothing; the answer
+        is then a ``duplicate``."""
         return await self.transport.perform(
             calls.produce(
                 self._topic,
@@ -149,8 +157,8 @@ class AsyncProducer:
         )
 
     async def close(self) -> None:
-        """Send what is collected, and end the work that goes on beside; no message is taken then.
-        What could not be sent stays for another ``close`` or ``flush``.
+        """Send what is collected, and stop the background work. From now on no message is taken.
+        What could not be sent is kept for another ``close`` or ``flush``.
 
         Raises:
             TxnConsoleError: a batch could not be sent.
@@ -162,7 +170,7 @@ class AsyncProducer:
             await self._stop_lingering()
 
     async def discard(self, txn: OpenTransaction) -> None:
-        """Forget what is collected for a transaction, as its abort does."""
+        """Forget what is collected for a transaction, as aborting it does."""
         await self.discard_transaction(txn.txn_id)
 
     async def flush_transaction(self, txn_id: str) -> None:
@@ -202,8 +210,12 @@ class AsyncProducer:
         return answer
 
     def _may_be_repeated(self, error: BaseException) -> bool:
-        """Whether a batch that failed so may be sent again: what was interrupted may be stored, and
-        an exception that is not ours is about the batch itself, which no repetition would mend."""
+        """Whether a batch that failed with this error may be sent again.
+
+        After an interruption (not an ``Exception``) it may be stored already, so only deduplication
+        makes that safe. An exception that is not the client's is about the batch itself: it would
+        be raised again.
+        """
         if not isinstance(error, Exception):
             return self._deduplication
         return isinstance(error, TxnConsoleError) and is_retryable(
@@ -229,18 +241,18 @@ class AsyncProducer:
             await lingering.stop()
 
     async def _send_lingering(self, stopped: Signal) -> None:
-        """Send what has lingered, again and again until nothing is left to wait for."""
+        """Send what has lingered, until nothing is collected any more."""
         going_on = True
         while going_on:
             told_to_stop = await stopped.wait(self._linger)
             async with self._turn:
                 going_on = not told_to_stop and await self._sent_lingering()
                 if not going_on:
-                    # Within the turn: the next message has to start the work again.
+                    # Under the lock, so that the next message starts this work again.
                     self._lingering = None
 
     async def _sent_lingering(self) -> bool:
-        """Send what is collected; returns whether something is left that could not be sent."""
+        """Send what is collected; whether something is left that could not be sent yet."""
         self._sealed += self._batcher.seal(_wanted(None))
         for batch in list(self._sealed):
             try:

@@ -20,15 +20,15 @@ Filter = Literal["server", "client"]
 
 
 class AsyncReader:
-    """Reads one partition; each fetch goes on where the last one ended.
+    """Reads one partition; each fetch continues where the last one ended.
 
-    In ``published`` order, by offset, it ends before a transaction that is open. In ``committed``
-    order it passes those, and gets transactions whole, in the order in which they committed; their
-    offsets then go up and down. With the filter at the ``client``, aborted messages are dropped
-    here and not by the server, as Kafka's consumers do it.
+    In ``published`` order, which is the order of offsets, it reads up to the first transaction that
+    is open. In ``committed`` order it skips open transactions and gets each transaction whole, in
+    the order in which they committed, so offsets do not always increase. With the filter at the
+    ``client``, aborted messages are dropped here and not by the server, as Kafka's consumers do.
 
-    Iterating ends where nothing more can be read now; iterating again goes on from there, or after
-    the last message that a loop was given before it was left.
+    A loop over it ends where nothing more can be read now. Another loop continues there, or, when
+    the first was left early, after the last message that it got.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class AsyncReader:
 
     @property
     def next_offset(self) -> int:
-        """Where the next fetch begins; set it to go elsewhere. In committed order, how far in the
-        log the reader is: it may be inside the transaction that committed there."""
+        """Where the next fetch begins; set it to read from elsewhere. In committed order it only
+        tells how far the reader is: it may be inside the transaction that committed there."""
         if self._left and self._query["order"] == "published":
             return self._left[0].offset
         return self._next_offset
@@ -73,8 +73,8 @@ class AsyncReader:
         self._left: deque[Message] = deque()
 
     async def fetch(self, *, wait: float = 0.0) -> Fetched:
-        """One fetch, waiting ``wait`` seconds at most for the first message. What a loop has left
-        of the fetch before comes first, by itself."""
+        """Fetch messages, waiting ``wait`` seconds at most for the first one. When a loop was left
+        early, this returns the rest of its last fetch first."""
         if self._fetched is not None and self._left:
             left, self._left = list(self._left), deque()
             return msgspec.structs.replace(self._fetched, messages=left)
@@ -99,7 +99,7 @@ class AsyncReader:
         while True:
             before = self._next_offset
             messages = (await self.fetch()).messages
-            self._left = deque(messages)  # A loop that is left goes on with what it was not given.
+            self._left = deque(messages)  # What a loop that is left early did not get.
             while self._left:
                 yield self._left.popleft()
             if not messages and self._next_offset == before:

@@ -1,4 +1,4 @@
-"""Which failed calls are made again, and when. No IO, no clock."""
+"""Which failed calls are made again, and when: pure decisions, no IO, no clock."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Exponential back-off with jitter until a deadline; all in seconds.
+    """Exponential backoff with jitter; all in seconds.
 
-    The server's Retry-After is a lower bound of the delay, also when it is longer than
-    ``max_delay``.
+    ``deadline`` counts from the first attempt. The server's Retry-After is a lower bound of the
+    delay, even when it is longer than ``max_delay``.
     """
 
     deadline: float = 30.0
@@ -31,10 +31,11 @@ class RetryPolicy:
     def delay(
         self, attempt: int, elapsed: float, *, jitter: float, retry_after: float | None = None
     ) -> float | None:
-        """Seconds to wait before the next attempt, or None when the deadline forbids another.
+        """Seconds to wait before the next attempt; None when that would be after the deadline.
 
-        ``attempt`` counts the failed ones from 1; ``jitter`` is uniform in [0, 1) and takes up
-        to half of the delay away, so that clients that failed together do not return together.
+        ``attempt`` is the number of failed attempts, ``elapsed`` the seconds since the first one
+        began. ``jitter``, from [0, 1), takes up to half of the delay away, so that clients that
+        failed together do not come back together.
         """
         doublings = min(attempt - 1, 30)
         backoff = min(self.max_delay, self.first_delay * 2**doublings) * (1 - jitter / 2)
@@ -45,8 +46,8 @@ class RetryPolicy:
 def is_retryable(error: TxnConsoleError, *, idempotent: bool) -> bool:
     """Whether the same call may be made again.
 
-    An idempotent call may whenever the failure is transient. Another only when the server
-    cannot have carried it out: it never arrived, or was refused before it began (429).
+    An idempotent call may be, whenever the failure is transient. Any other call only when the
+    server cannot have carried it out: it never arrived, or was refused before it began (429).
     """
     if isinstance(error, Unreachable):
         return idempotent or not error.maybe_sent
@@ -56,12 +57,12 @@ def is_retryable(error: TxnConsoleError, *, idempotent: bool) -> bool:
 
 
 def may_have_happened(error: TxnConsoleError) -> bool:
-    """Whether a call that failed so may have been carried out nevertheless."""
+    """Whether a call that failed with this error may have been carried out nevertheless."""
     if isinstance(error, Unreachable):
         return error.maybe_sent
     return error.status in _TRANSIENT
 
 
 def is_gone(error: TxnConsoleError, method: str) -> bool:
-    """Whether what was to be deleted is not there."""
+    """Whether the error says that what was to be deleted does not exist."""
     return method == "DELETE" and error.status == _NOT_FOUND

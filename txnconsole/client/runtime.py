@@ -1,8 +1,8 @@
-"""What an operation may wait for. Operations are coroutines, written once; a runtime carries them.
+"""What an operation waits with. Operations are coroutines, written once; a runtime runs them.
 
 ``asynchronous.AsyncioRuntime`` waits in an event loop. ``blocking.BlockingRuntime`` waits in the
-calling thread, so that its awaitables never suspend and an operation runs to its end in one step.
-An operation awaits nothing but its runtime and other operations.
+calling thread: its awaitables never suspend, so an operation runs to its end in one step. An
+operation therefore awaits nothing but its runtime and other operations.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Signal(Protocol):
 
 
 class Background(Protocol):
-    """Work that goes on beside the caller."""
+    """Work that runs beside the caller: a thread or a task."""
 
     async def finished(self) -> None:
-        """Wait for its end, which whoever started it has asked for by a signal."""
+        """Wait until it has ended; whoever started it asks for that with a signal."""
         ...
 
 
@@ -59,7 +59,7 @@ class Runtime(Protocol):
     def retry(self) -> RetryPolicy: ...
 
     def clock(self) -> float:
-        """Seconds from any point, never going back."""
+        """A monotonic clock, in seconds."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -82,11 +82,11 @@ class Runtime(Protocol):
 
 
 def connection_settings(url: str, token: str) -> dict[str, Any]:
-    """How httpx reaches the server, in both runtimes.
+    """The arguments of httpx's client, in both runtimes.
 
     Raises:
-        ValueError: that is no address of a server, or no token can be so. Neither would ever get an
-            answer, and without this they would be tried until the retry policy's deadline.
+        ValueError: the URL cannot be a server's, or the token not be sent. Found only by a call, it
+            would look like a transient failure and be retried until the deadline.
     """
     try:
         parsed = httpx.URL(url)
@@ -105,7 +105,8 @@ def connection_settings(url: str, token: str) -> dict[str, Any]:
 
 
 def request_settings(call: Call[Any]) -> dict[str, Any]:
-    """What httpx sends for a call, in both runtimes; the server may hold ``wait_ms`` back."""
+    """The arguments of httpx's request for a call, in both runtimes. The time limit includes the
+    time for which the server may hold the answer back."""
     seconds = _ANSWER_SECONDS + call.wait_ms / 1000
     return {
         "method": call.method,

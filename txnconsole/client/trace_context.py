@@ -1,7 +1,7 @@
 """The caller's trace, passed on with each request (W3C Trace Context).
 
-The client does not depend on OpenTelemetry and never loads it: it looks whether the program that
-uses the client has done so, and whether a span is current there.
+The client does not depend on OpenTelemetry and never loads it. It only looks whether the program
+that uses the client has loaded it, and whether a span is current there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A transaction as its client holds it (PIP-31, "Transaction API")."""
+"""A transaction that this client has opened (PIP-31, "Transaction API")."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from txnconsole.client.transport import Transport
 
 
 class Participant(Protocol):
-    """A producer that may hold messages of the transaction back."""
+    """A producer that may have collected messages of the transaction without sending them yet."""
 
     transport: Transport
 
@@ -44,18 +44,18 @@ class OpenTransaction(Protocol):
 class AsyncTransaction:
     """An open transaction. As a context manager it commits, or aborts when anything failed.
 
-    An operation that failed inside it, also one whose exception the program caught, leaves only
-    an abort: a commit would publish part of what was meant. Its operations may run side by side;
-    the commit comes after they have ended.
+    When an operation in it has failed, it can only be aborted, even if the program caught the
+    exception: a commit would publish part of what was meant. Operations in it may run at the same
+    time; the commit must come after all of them have ended.
 
     Attributes:
-        info: the transaction as the server last answered it.
+        info: the transaction as the server last described it.
     """
 
     def __init__(
         self, transport: Transport, info: TransactionInfo, *, heartbeat: float | None = None
     ) -> None:
-        """``heartbeat``: seconds that each beat moves the deadline ahead; None for no beat."""
+        """``heartbeat``: how many seconds ahead each beat moves the deadline; None for no beats."""
         self._transport = transport
         self._participants: list[Participant] = []
         self._failure: BaseException | None = None
@@ -68,15 +68,15 @@ class AsyncTransaction:
         return self.info.txn_id
 
     async def commit(self, *, wait: float = 0.0) -> TransactionInfo:
-        """Flush its producers, then commit; ``wait`` seconds at most for COMMITTED.
+        """Flush its producers, then commit, and wait ``wait`` seconds at most for COMMITTED.
 
-        Returns once COMMITTING is durable, which decides the transaction. One that is cancelled or
-        interrupted before it knows that aborts, unless the commit has been recorded.
+        It returns once COMMITTING is durable, which decides the transaction. When it is cancelled
+        or interrupted before, it aborts the transaction, unless the commit has been recorded.
 
         Raises:
-            TransactionAborted: one of its operations had failed; it is aborted.
+            TransactionAborted: one of its operations had failed, so it has been aborted.
             InvalidTxnStatus: it has been aborted, by its deadline or by an operator.
-            Unreachable: no answer; its outcome can be asked for later.
+            Unreachable: no answer came; ``client.transactions.outcome`` tells the outcome later.
         """
         try:
             return await self._commit(wait)
@@ -105,7 +105,7 @@ class AsyncTransaction:
         return self.info
 
     async def abort(self, reason: str = "", *, wait: float = 0.0) -> TransactionInfo:
-        """Abort; ``wait`` seconds at most for ABORTED.
+        """Abort, and wait ``wait`` seconds at most for ABORTED.
 
         Raises:
             InvalidTxnStatus: it has been committed.
@@ -134,7 +134,7 @@ class AsyncTransaction:
         return self.info
 
     def require_open(self) -> None:
-        """Check that it has not been committed or aborted here.
+        """Check that it has not been committed or aborted by this object.
 
         Raises:
             TransactionEnded: it has.
@@ -148,10 +148,10 @@ class AsyncTransaction:
             )
 
     def enlist(self, participant: Participant) -> None:
-        """Have a producer flush before the commit, or forget on an abort.
+        """Have a producer flush before the commit, and discard its messages on an abort.
 
         Raises:
-            ValueError: one of the two is synchronous, the other is not.
+            ValueError: the producer is of the other kind of client (synchronous, asynchronous).
         """
         kinds = type(self._transport.runtime), type(participant.transport.runtime)
         if kinds[0] is not kinds[1]:
@@ -162,7 +162,7 @@ class AsyncTransaction:
             self._participants.append(participant)
 
     def fail(self, error: BaseException) -> None:
-        """Leave only an abort, because an operation in the transaction failed with ``error``."""
+        """Let it only be aborted, because an operation in it failed with ``error``."""
         if not self._ended:
             self._failure = self._failure or error
 
@@ -231,11 +231,11 @@ class Transaction(Block[AsyncTransaction]):
 
 
 def id_of(txn: OpenTransaction | None) -> str | None:
-    """The id of the transaction that an operation is to be in.
+    """The id of the transaction that an operation is to be in; None outside transactions.
 
     Raises:
-        TypeError: that is no transaction.
-        TransactionEnded: it has been committed or aborted here.
+        TypeError: it is not a transaction.
+        TransactionEnded: it has been committed or aborted by this client.
     """
     if txn is None:
         return None

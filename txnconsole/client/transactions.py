@@ -1,4 +1,4 @@
-"""Transactions by their id, for operators and for programs that lost an answer."""
+"""Looking up, listing and ending transactions by their ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class AsyncTransactions:
         return await self._transport.perform(calls.get_transaction(txn_id))
 
     async def list(self, **filters: Any) -> AsyncGenerator[TransactionInfo, None]:
-        """All that match, page by page; filters are the query parameters of the contract."""
+        """All transactions that match, fetched page by page; ``filters`` are the query parameters
+        of the contract."""
         query = dict(filters)
         while True:
             page = await self._transport.perform(calls.list_transactions(query))
@@ -37,11 +38,11 @@ class AsyncTransactions:
             query["cursor"] = page.next_cursor
 
     async def outcome(self, txn_id: str) -> str:
-        """``COMMITTED``, ``ABORTED`` or ``UNDECIDED``, for every id ever issued."""
+        """``COMMITTED``, ``ABORTED`` or ``UNDECIDED``; known for every id that was ever issued."""
         return (await self._transport.perform(calls.outcome(txn_id))).outcome
 
     async def commit(self, txn_id: str, *, wait: float = 0.0) -> TransactionInfo:
-        """Commit; ``wait`` seconds at most for COMMITTED.
+        """Commit, and wait ``wait`` seconds at most for COMMITTED.
 
         Raises:
             InvalidTxnStatus: it has been aborted.
@@ -53,7 +54,8 @@ class AsyncTransactions:
         )
 
     async def abort(self, txn_id: str, *, reason: str = "", wait: float = 0.0) -> TransactionInfo:
-        """Abort; of another's transaction an operator must give the ``reason``.
+        """Abort, and wait ``wait`` seconds at most for ABORTED. An operator who aborts another's
+        transaction must give a ``reason``.
 
         Raises:
             InvalidTxnStatus: it has been committed.
@@ -87,5 +89,6 @@ class Transactions(Blocking[AsyncTransactions]):
     end_group = Method(AsyncTransactions.end_group)
 
     def list(self, **filters: Any) -> Iterator[TransactionInfo]:
-        """All that match, page by page; filters are the query parameters of the contract."""
+        """All transactions that match, fetched page by page; ``filters`` are the query parameters
+        of the contract."""
         return iterate(self.core.list(**filters))

@@ -1,4 +1,4 @@
-"""Calls, each repeated as the retry policy says; the runtime does the IO."""
+"""Making calls, repeated as the retry policy says; the runtime does the IO."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-#: Seconds of one call, below what the contract lets a call wait and proxies let one hang.
+#: The longest wait of one call in seconds: less than the contract's limit, and less than the time
+#: after which proxies give up.
 _LONGEST_POLL = 20.0
+#: Seconds between calls when the server answers early instead of waiting.
 _PAUSE = 0.5
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -34,21 +36,21 @@ class Transport:
         self._works: set[Work] = set()
 
     def start(self, work: Callable[[Signal], Coroutine[Any, Any, None]]) -> Work:
-        """Start work beside the caller, which ends by itself or when its signal is set."""
+        """Start work that runs beside the caller until it ends by itself or its signal is set."""
         started = Work(self.runtime, work, forget=self._works.discard)
         self._works.add(started)
         started.start()
         return started
 
     async def close(self) -> None:
-        """End the work that still goes on, then close the connections; once more does nothing."""
+        """Stop the work that still runs, then close the connections. May be called again."""
         for work in list(self._works):
             await work.stop()
         self._closed = True
         await self.runtime.close()
 
     async def perform(self, call: Call[T]) -> T:
-        """Make a call, and again while its failure is transient and the deadline allows.
+        """Make a call; repeat it while the failure is transient and the deadline has not passed.
 
         Raises:
             TxnConsoleError: the last failure.
@@ -61,7 +63,7 @@ class Transport:
             try:
                 return await self.attempt(call)
             except TxnConsoleError as error:
-                if unsure and is_gone(error, call.method):  # An attempt before has deleted it.
+                if unsure and is_gone(error, call.method):  # An earlier attempt deleted it.
                     return call.read(204, {}, b"")
                 unsure = unsure or may_have_happened(error)
                 if not is_retryable(error, idempotent=call.idempotent):
@@ -80,13 +82,18 @@ class Transport:
     async def poll(
         self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]
     ) -> T:
-        """Ask until an answer is ``done`` or ``wait`` seconds have passed; the last answer.
+        """Repeat a call that waits on the server, until its answer is ``done`` or ``wait`` seconds
+        have passed. One call is not enough: the server limits how long a call may wait, and answers
+        at once when too many are waiting there already.
 
-        ``ask`` makes the call for so many ms of waiting: a server holds no call for as long as a
-        caller may want to wait, and answers at once when too many wait there already.
+        Args:
+            ask: makes the call, given how many milliseconds it is to wait.
+
+        Returns:
+            The last answer.
 
         Raises:
-            TypeError, ValueError: ``wait`` is no number of seconds.
+            TypeError, ValueError: ``wait`` is not a number of seconds.
             TxnConsoleError: the last failure of one of the calls.
         """
         arguments.seconds("wait", wait)
@@ -106,7 +113,7 @@ class Transport:
         """Make a call once.
 
         Raises:
-            TxnConsoleError: what the server refused, or why it could not be asked.
+            TxnConsoleError: the server refused it, or could not be reached.
         """
         if self._closed:
             raise ClientClosed(f"The client is closed; {call.method} {call.path} was not sent.")
@@ -121,7 +128,7 @@ class Transport:
 
 
 class Work:
-    """Work beside the caller: a heartbeat, or a producer's lingering batches."""
+    """Work that runs beside the caller: a heartbeat, or sending a producer's lingering batches."""
 
     def __init__(
         self,
@@ -138,7 +145,7 @@ class Work:
         self._background = self._runtime.start(self._run)
 
     async def stop(self) -> None:
-        """Have the work stop, and wait until it has."""
+        """Ask the work to stop, and wait until it has."""
         self._stopped.set()
         if self._background is not None:
             await self._background.finished()

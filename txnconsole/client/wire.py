@@ -1,4 +1,4 @@
-"""One call of the REST contract as a value: what is asked, and how its answer is read. No IO."""
+"""One call of the REST contract as a value: what is sent, and how the answer is read. No IO."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ MSGPACK = "application/msgpack"
 class Call(Generic[T]):
     """A request and the type of its answer.
 
-    ``idempotent``: carrying it out twice is the same as once, so an unanswered call may be
-    repeated. ``wait_ms``: how long the server may hold the answer back on purpose.
+    ``media_type`` is that of the body and the answer. ``idempotent``: carrying it out twice has the
+    effect of once, so a call without an answer may be repeated. ``wait_ms``: how long the server
+    may wait on purpose before it answers.
     """
 
     method: str
@@ -49,8 +50,8 @@ class Call(Generic[T]):
         """Turn an HTTP answer into a value.
 
         Raises:
-            TxnConsoleError: the subclass that the problem document names.
-            UnexpectedAnswer: the body is none that the contract describes.
+            TxnConsoleError: the error that the answer's problem document names.
+            UnexpectedAnswer: the body is not one that the contract describes.
         """
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if not 200 <= status < 300:
@@ -71,7 +72,8 @@ def encode(value: object, media_type: str) -> bytes:
     """Encode a body in one of the two media types of the contract.
 
     Raises:
-        ValueError: a member is NaN or infinite, which JSON would write as null: as if not given.
+        ValueError: a member is NaN or infinite. JSON would have null in its place, which means that
+            it was not given.
     """
     if media_type == JSON and isinstance(value, Mapping):
         for name, each in value.items():
@@ -81,10 +83,10 @@ def encode(value: object, media_type: str) -> bytes:
 
 
 def segments(*parts: str | int) -> str:
-    """Build a path from values that name something.
+    """Build a path from names.
 
     Raises:
-        ValueError: one is empty, or would lead elsewhere: ``subscriptions/..`` is the topic.
+        ValueError: a name is empty, or would change the path: ``subscriptions/..`` is the topic.
     """
     for part in map(str, parts):
         if part in {"", ".", ".."} or "/" in part:
@@ -110,5 +112,5 @@ def _error(status: int, headers: Mapping[str, str], body: bytes) -> TxnConsoleEr
 
 
 def _seconds(text: str | None) -> float | None:
-    """Read Retry-After in seconds; its other form, a date, would need a clock and is ignored."""
+    """Read Retry-After in seconds. Its other form, a date, needs a clock and is ignored."""
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
