@@ -3,17 +3,20 @@
 Purpose: read topics as DataFrames, in batches and as streams, and write DataFrames to topics, with
 READ_COMMITTED on the way in and exactly-once on the way out (design/pipeline.md).
 
-States: a task attempt's transaction is OPEN while the attempt writes and until the driver decides;
-the driver's group decision makes it COMMITTING or ABORTING; the engine does the rest.
+States: the transaction of a task attempt is OPEN while the attempt writes and until the driver
+decides; the driver's decision on the group makes it COMMITTING or ABORTING; the engine does the
+rest.
 
 Invariants:
-- A stream is never given an offset above the stable position, so a range read twice is the same.
+- A stream never reads above the stable position, so reading a range twice gives the same messages.
+  (In committed order it never reads above the end of the log, which has the same effect.)
 - A batch's rows become visible by one atomic decision, made once under the key ``sink/batch``.
-- No other program's transaction is ended: only those under this sink's client name.
+- Only transactions with this sink's client name are ended, never those of other programs.
 
-After a crash: transactions of dead attempts stay OPEN. They hide what stands above them from
-READ_COMMITTED readers of the output topic until the sink's next commit ends them, or their timeout.
-Nothing here imports server code, so executors need no more than this package and its libraries.
+After a crash the transactions of dead attempts stay OPEN. READ_COMMITTED readers of the output
+topic do not get past them until the sink's next run or commit aborts them, or their timeout passes.
+
+No server code is imported here, so executors need no more than this package and its libraries.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Make ``format("txnconsole")`` and ``format("txnconsole-log")`` known to a session.
 
-    Turns on that Spark tells Python sources its filters: it refuses those that ask, otherwise.
+    It also turns on filter pushdown for Python sources, without which Spark refuses to run sources
+    that support it.
     """
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(TopicDataSource)

@@ -1,4 +1,4 @@
-"""What a read needs of where the messages are; over HTTP and at the brokers alike."""
+"""How a read gets at messages: the protocol that reading over HTTP and at the brokers share."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ COMMITTED: Order = "committed"
 
 
 class Access(Protocol):
-    """A way to the messages of the topics of one read; pickled to the tasks."""
+    """A way to read the topics of one read; pickled and sent to the tasks."""
 
     @property
     def made_by(self) -> str:
-        """Whose clock tells when a log was made: other ways ask others."""
+        """Whose clock ``Position.made_at`` is by; times of different clocks are not compared."""
 
     def positions(self) -> dict[Place, Position]:
-        """Where every partition stands now for this read.
+        """Where every partition begins and ends now, for this read.
 
         Raises:
             TopicNotFound: no topic of that name.
         """
 
     def opened_at(self, after: Mapping[Place, int]) -> dict[Place, int]:
-        """The lowest offset at which a ledger of a partition begins that was opened after another;
-        without partitions that have none."""
+        """For each partition, the lowest offset at which a ledger newer than the given one begins;
+        partitions without a newer ledger are left out."""
 
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
-        """Share ranges out over tasks."""
+        """Split ranges into tasks."""
 
     def read(
         self, task: InputPartition, bounds: Bounds, columns: pa.Schema

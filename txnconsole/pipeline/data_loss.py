@@ -1,7 +1,8 @@
-"""Messages that retention has dropped before a read came to them: it fails, or says so and goes on.
+"""What happens when retention has deleted messages before they were read: the read fails, or logs a
+warning and goes on.
 
-A read that is asked for offsets that are gone, or whose topic loses them between planning and
-reading, would otherwise answer less than it was asked for, and nobody could see it.
+Otherwise a read of offsets that are gone, or that go between planning and reading, would silently
+return less than it was asked for.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ _log = structlog.get_logger(__name__)
 
 
 class DataLost(Exception):
-    """Retention has dropped messages that were to be read."""
+    """Retention has deleted messages that were to be read."""
 
 
 def dropped(ranges: Iterable[OffsetRange], starts: Mapping[Place, int]) -> list[OffsetRange]:
-    """The parts of ranges that lie below where their logs begin now."""
+    """The parts of ranges that lie below the start of their logs.
+
+    Args:
+        starts: where each partition's log starts now.
+    """
     return [
         OffsetRange(each.place, each.lower, min(starts[each.place], each.upper))
         for each in ranges
@@ -31,10 +36,13 @@ def dropped(ranges: Iterable[OffsetRange], starts: Mapping[Place, int]) -> list[
 
 
 def tell(lost: list[OffsetRange], *, fails: bool) -> None:
-    """Say what is lost, if anything.
+    """Report what is lost, if anything.
+
+    Args:
+        fails: raise, rather than log a warning.
 
     Raises:
-        DataLost: something is, and the read is to fail of it.
+        DataLost: something is lost, and the read is to fail.
     """
     if not lost:
         return

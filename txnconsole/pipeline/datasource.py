@@ -21,7 +21,7 @@ class TopicDataSource(DataSource):
         return "txnconsole"
 
     def schema(self) -> StructType:
-        # Here a wrong option is told as it is: what streamReader raises, Spark loses on its way.
+        # Checks the options: an error raised here reaches the user, one of streamReader does not.
         TopicRead.of(self.options, fails=True)
         return message_schema(self.options.get("columns"))
 

@@ -1,4 +1,4 @@
-"""Requests beside the work that makes them."""
+"""Sending batches in the background while the next ones are being packed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from txnconsole.pipeline.outgoing import Outgoing
 
-#: How many requests are on their way at once, and how many wait behind each.
+#: How many requests may be on their way at once, and how many may wait behind each of them.
 _LANES = 2
 _WAITING = 1
 
 
 class Delivery:
-    """Sends batches in the order in which they come, for each partition: a batch that overtook
-    another of its partition would have that one taken for a repetition."""
+    """Sends the batches of each partition in the order in which they come. If a batch overtook
+    another of its partition, its higher sequence id would make the other look like a duplicate."""
 
     def __init__(self, send: Callable[[Outgoing, int], object]) -> None:
         """``send`` is given a batch and its sequence id."""
@@ -25,10 +25,10 @@ class Delivery:
         self._sent: list[deque[Future[object]]] = [deque() for _ in range(_LANES)]
 
     def take(self, batch: Outgoing) -> None:
-        """Have a batch sent; waits while enough are on their way.
+        """Send a batch in the background; waits while too many are on their way.
 
         Raises:
-            Exception: what an earlier one of its lane was refused with.
+            Exception: what an earlier batch of the same lane failed with.
         """
         lane = batch.partition % _LANES
         sent = self._sent[lane]
@@ -41,13 +41,13 @@ class Delivery:
         """Wait until all have been sent.
 
         Raises:
-            Exception: what one was refused with.
+            Exception: what one of them failed with.
         """
         for sent in self._sent:
             while sent:
                 sent.popleft().result()
 
     def close(self) -> None:
-        """Send nothing more, and wait for what is on its way."""
+        """Drop what waits, and wait for what is on its way."""
         for lane in self._lanes:
             lane.shutdown(cancel_futures=True)

@@ -1,7 +1,7 @@
-"""Expressions that somebody types in: Spark SQL over a message's columns, and nothing beyond.
+"""Checking expressions that users type in: Spark SQL over a message's columns and nothing more.
 
-Spark SQL can call any Java method (``reflect``), read files and run queries within an expression,
-with whatever rights the job has. So only functions of a list are let through, and no query.
+A Spark SQL expression can call any Java method (``reflect``), read files and run queries, with all
+the rights of the job. Therefore only functions of a list are allowed, and no queries.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _COMMENT = re.compile(r"--|/\*")
 
 
 def check_expression(text: str) -> str:
-    """Return an expression that calls nothing but functions of the list.
+    """Return the expression, if it calls nothing but functions of the list.
 
-    The whole text is looked at, quoted strings too, so a harmless one may be refused.
+    The whole text is checked, including quoted strings, so a harmless expression may be refused.
 
     Raises:
-        ValueError: it calls something else, holds a query or a comment; the message names it.
+        ValueError: it calls something else, or has a query or a comment in it; the text names it.
     """
     if _COMMENT.search(text):
         raise ValueError("An expression holds no comments (-- or /*).")

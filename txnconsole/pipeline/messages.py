@@ -1,4 +1,4 @@
-"""Messages as DataFrame columns: those of design/api.md, payloads binary, times as timestamps."""
+"""Messages as DataFrame columns, named as in design/api.md; payloads are binary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from txnconsole.client import Message
 
 _PROPERTIES = MapType(StringType(), StringType(), valueContainsNull=False)
 
-#: What a read gives.
+#: All columns that a read can have.
 MESSAGE_SCHEMA = StructType(
     [
         StructField("message_id", StringType(), nullable=False),
@@ -42,7 +42,7 @@ MESSAGE_SCHEMA = StructType(
     ]
 )
 
-#: What a write takes; all but the payload may be left out.
+#: The columns that a write takes, with their types; all but the payload may be left out.
 _WRITABLE = {
     "payload": (BinaryType, StringType),
     "key": (StringType,),
@@ -53,7 +53,8 @@ _WRITABLE = {
 
 
 def message_schema(columns: str | None) -> StructType:
-    """The columns of a read, in the order asked for; Spark prunes none of a Python source's.
+    """The columns of a read, in the order asked for. They are asked for by an option, because Spark
+    does not tell a Python source which columns a query uses.
 
     Args:
         columns: comma-separated names, or None for all.
@@ -70,12 +71,16 @@ def message_schema(columns: str | None) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The exact schema that Spark demands of the Arrow batches of a read."""
+    """The Arrow schema that Spark demands of a read's batches."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def to_arrow(messages: Sequence[Message], topic: str, schema: pa.Schema) -> pa.RecordBatch:
-    """Lay out messages of a topic by column."""
+    """Messages of a topic as an Arrow batch.
+
+    Raises:
+        PermissionError: the token may not read payloads, and the schema has that column.
+    """
     columns = [
         pa.array([_cell(message, topic, field.name) for message in messages], type=field.type)
         for field in schema
@@ -99,7 +104,7 @@ def _cell(message: Message, topic: str, column: str) -> object:
 
 
 def check_writable(schema: StructType) -> None:
-    """Refuse, before anything is written, a DataFrame that is not one of messages.
+    """Refuse, before anything is written, a DataFrame whose rows are not messages.
 
     Raises:
         ValueError: the payload is missing, or a column is unknown or of another type.

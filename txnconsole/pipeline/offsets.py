@@ -1,7 +1,7 @@
 """Positions of a read: the next offset to read, for each partition of each topic.
 
-Spark keeps them as JSON in a query's checkpoint. There a partition is called by its number, or in
-a read of several topics by ``tenant/namespace/topic:number``.
+Spark keeps them as JSON in a query's checkpoint. The key of a partition there is its number, or in
+a read of several topics ``tenant/namespace/topic:number``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from pyspark.sql.datasource import InputPartition
 
 EARLIEST, LATEST = "earliest", "latest"
-#: Keys of a stream's offsets that are no partitions: the subscription that they belong to, as
-#: ``tenant/namespace/topic/name``, and which logs they are of (txnconsole.pipeline.same_log).
+#: The keys of that JSON that are not partitions: the subscription that the offsets belong to, as
+#: ``tenant/namespace/topic/name``, and which logs they are of (``same_log``).
 SUBSCRIPTION, MADE = "subscription", "made"
 _PATTERN = frozenset("*?[")
 
@@ -31,15 +31,17 @@ class Place(NamedTuple):
         return f"{self.topic}:{self.partition}"
 
 
-#: Next offset by partition. A partition that is missing stands at the start of its log.
+#: The next offset to read by partition. A partition that is missing is read from its start.
 Offsets = Mapping[Place, int]
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a log begins, and where it ends for a reader (exclusive); ``made_at`` tells it from
-    another that had its name, ``ledger``, the newest of its ledgers, from what it was before a
-    cut."""
+    """Where a log starts, and where it ends for a reader (exclusive).
+
+    ``made_at`` distinguishes it from an earlier log of the same name; ``ledger``, the id of its
+    newest ledger, from the same log before its end was cut.
+    """
 
     start: int
     end: int
@@ -48,7 +50,7 @@ class Position:
 
     @property
     def made(self) -> int | None:
-        """``made_at`` in milliseconds, as checkpoints note it."""
+        """``made_at`` in milliseconds since 1970, as checkpoints have it."""
         return None if self.made_at is None else int(self.made_at.timestamp() * 1000)
 
 
@@ -62,7 +64,7 @@ class OffsetRange(InputPartition):
 
 
 class PositionLost(Exception):
-    """A partition ends before a position that was read, or is not the one that was read."""
+    """A partition ends below the position of a read, or it is not the log that was read."""
 
 
 def is_pattern(topic: str) -> bool:
@@ -75,12 +77,12 @@ def parse_offsets(option: str, topic: str, positions: Mapping[Place, Position]) 
 
     Args:
         option: ``earliest``, ``latest``, or JSON such as ``{"0": 120, "1": 0}``; partitions that
-            the JSON leaves out are read from (or to) their ends.
+            the JSON leaves out start (or end) at their present end.
         topic: the topic or pattern that is read.
         positions: where each partition stands now.
 
     Raises:
-        ValueError: the option has another form, or names a partition that is not there.
+        ValueError: the option has another form, or names a partition that does not exist.
     """
     end = {place: position.end for place, position in positions.items()}
     if option.lower() == EARLIEST:
@@ -105,10 +107,10 @@ def _example(topic: str) -> str:
 
 
 def from_json(offsets: Mapping[str, int], topic: str) -> dict[Place, int]:
-    """Read offsets of a topic, or of several.
+    """Read the JSON offsets of a topic, or of several.
 
     Raises:
-        ValueError: a key names no partition, or an offset is no whole number.
+        ValueError: a key does not name a partition, or an offset is not a whole number.
     """
     for key, offset in offsets.items():
         if type(offset) is not int:  # JSON's true is an int to isinstance.
@@ -117,7 +119,7 @@ def from_json(offsets: Mapping[str, int], topic: str) -> dict[Place, int]:
 
 
 def noted_offsets(noted: Mapping[str, Any], topic: str) -> dict[Place, int]:
-    """The offsets of a checkpoint, without what else stands there.
+    """The offsets of a checkpoint, without its other keys.
 
     Raises:
         ValueError: as :func:`from_json` does.
@@ -134,23 +136,23 @@ def _place(key: str, topic: str) -> Place:
 
 
 def to_json(offsets: Offsets, topic: str) -> dict[str, int]:
-    """What :func:`from_json` reads."""
+    """Offsets as JSON; :func:`from_json` reads it."""
     return {key_of(place, topic): offset for place, offset in sorted(offsets.items())}
 
 
 def key_of(place: Place, topic: str) -> str:
-    """A partition's name in JSON."""
+    """A partition's key in JSON."""
     return str(place) if is_pattern(topic) else str(place.partition)
 
 
 def advance(start: Offsets, end: Offsets, limit: int | None) -> dict[Place, int]:
-    """The positions after at most ``limit`` offsets from ``start`` on, never past ``end``.
+    """The positions after reading at most ``limit`` offsets from ``start`` on, never past ``end``.
 
-    The limit is shared out so that no partition gets more than another as long as both have
-    something to read.
+    The limit is divided equally among the partitions that have something to read; what one does not
+    need goes to the others.
 
     Raises:
-        PositionLost: a start is past its end, which a stable position never moves back to.
+        PositionLost: a start is past its end. Ends never move back, so the log has lost messages.
     """
     reached = {place: start.get(place, 0) for place in end}
     backlog = {place: end[place] - reached[place] for place in end}
@@ -167,7 +169,7 @@ def advance(start: Offsets, end: Offsets, limit: int | None) -> dict[Place, int]
 
 
 def to_json_text(offsets: Offsets, places: list[Place]) -> str:
-    """Offsets of some places, for people."""
+    """The offsets of some partitions, as text for people."""
     return ", ".join(f"{place}: {offsets[place]}" for place in places[:5])
 
 

@@ -13,10 +13,10 @@ from txnconsole.client import Client
 
 @dataclass(frozen=True)
 class Connection:
-    """Which server, as whom: options ``url`` and ``token``, else the programs' environment.
+    """The server's URL and the token: from the options ``url`` and ``token``, else the environment.
 
-    On one machine the environment is the better place for a token. On a cluster give the option;
-    Spark leaves options of that name out of plans and logs.
+    On one machine the environment is the better place for a token. On a cluster use the option;
+    Spark hides options of that name in plans and logs.
     """
 
     url: str
@@ -27,7 +27,7 @@ class Connection:
         """Read the options.
 
         Raises:
-            ValueError: neither an option nor the environment says it.
+            ValueError: neither the options nor the environment have them.
         """
         url = options.get("url") or os.environ.get("TXNCONSOLE_URL")
         token = options.get("token") or os.environ.get("TXNCONSOLE_TOKEN")
@@ -36,7 +36,7 @@ class Connection:
         return cls(url, token)
 
     def client(self) -> Client:
-        """This process's client; Spark's Python workers live through many tasks."""
+        """A client that all tasks of this process share: Spark's Python workers run many."""
         return _client(self.url, self.token)
 
 

@@ -1,6 +1,6 @@
-"""Rows of a DataFrame into batches to produce, many rows at a time. No IO.
+"""Packing the rows of a DataFrame into batches to produce, many rows at a time. No IO.
 
-Messages of one partition keep their order. A batch is cut when it is as full as the limits say.
+The messages of a partition keep their order.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from txnconsole.client.partitioner import partition_for_key
 from txnconsole.pipeline.packing import array_header, packed
 
-#: What one request carries at most; bytes are of the encoded messages. A server spends as much on
-#: a request as on two thousand small messages; but who reads a few messages has their batch opened.
+#: The limits of one request; bytes are of the encoded messages. A server spends as much time on a
+#: request as on two thousand small messages, so batches should be large; but not larger, because
+#: reading a few messages takes unpacking their whole batch.
 BATCH_MESSAGES = 10_000
 BATCH_BYTES = 2 * 1024 * 1024
 
@@ -27,14 +28,14 @@ Integers = npt.NDArray[np.int64]
 
 
 class Outgoing(NamedTuple):
-    """A batch for one partition; its messages are an array of the contract's MessagePack."""
+    """A batch for one partition; its messages are one MessagePack array, in the contract's form."""
 
     partition: int
     messages: msgspec.Raw
 
 
 class _Waiting(NamedTuple):
-    """Messages that fill no batch yet: their bytes, one after the other, and how many each has."""
+    """Messages that do not fill a batch yet: their bytes in order, and the size of each message."""
 
     parts: tuple[memoryview, ...]
     sizes: Integers
@@ -44,7 +45,7 @@ _NONE = _Waiting((), np.zeros(0, np.int64))
 
 
 class Collector:
-    """Rows on their way into batches for the partitions of one topic."""
+    """Collects rows into batches for the partitions of one topic."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -52,7 +53,7 @@ class Collector:
         self._waiting: dict[int, _Waiting] = {}
 
     def add(self, rows: pa.RecordBatch) -> Iterator[Outgoing]:
-        """Take rows; gives the batches that are full with them.
+        """Take rows; yields the batches that they fill.
 
         Raises:
             ValueError: a payload is null, or a property is given twice.
@@ -71,7 +72,7 @@ class Collector:
         parts, sizes = self._waiting.pop(partition, _NONE)
         waited, begun, at = len(sizes), 0, int(upto[0])
         sizes = np.concatenate((sizes, np.diff(upto)))
-        for end in cuts(sizes):  # What has waited fits into the first batch.
+        for end in cuts(sizes):  # The messages that waited fit into the first batch.
             upper = int(upto[end - waited])
             yield _outgoing(partition, end - begun, (*parts, memoryview(data)[at:upper]))
             parts, begun, at = (), end, upper
@@ -80,12 +81,12 @@ class Collector:
             self._waiting[partition] = _Waiting((*parts, left), sizes[begun:])
 
     def rest(self) -> list[Outgoing]:
-        """What has not filled a batch."""
+        """The messages that did not fill a batch, as smaller batches."""
         waiting, self._waiting = self._waiting, {}
         return [_outgoing(each, len(sizes), parts) for each, (parts, sizes) in waiting.items()]
 
     def _choose(self, rows: pa.RecordBatch) -> Integers:
-        """Each row's partition: the one that it names, else its key's, else each in turn."""
+        """Each row's partition: the one in its column, else its key's, else the next in turn."""
         chosen = np.full(rows.num_rows, -1, np.int64)
         known = np.zeros(rows.num_rows, bool)
         if "partition" in rows.schema.names:
@@ -112,7 +113,7 @@ def _outgoing(partition: int, count: int, parts: tuple[memoryview, ...]) -> Outg
 
 
 def cuts(sizes: Integers) -> Iterator[int]:
-    """Where messages of such sizes end a batch that is full; the last of them may not be."""
+    """Where full batches of messages of these sizes end; what is after the last end fills none."""
     upto = np.cumsum(sizes)
     begun = 0
     while begun < len(sizes):

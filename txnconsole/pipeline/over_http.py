@@ -1,4 +1,4 @@
-"""Reading through the REST API: what a token may read, from wherever its server is reached."""
+"""Reading through the REST API: from anywhere, but only what the token may read."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _OFFSETS_PER_TASK = 50_000
 
 
 class StuckRead(Exception):
-    """The server answers no message and no further position: the log is shorter than it was."""
+    """The server answers no messages and no further position: the log is shorter than planned."""
 
 
 @dataclass(frozen=True)
 class HttpAccess:
-    """Access by fetch calls. In committed order a range is of where messages became readable."""
+    """Access by fetch calls. In committed order, ranges are of the offsets at which messages became
+    readable."""
 
     connection: Connection
     topic: str
@@ -90,7 +91,7 @@ class HttpAccess:
         client = self.connection.client()
         for messages in self._fetches(client, task):
             yield to_arrow(messages, task.place.topic, columns)
-        # A log's start only moves on: what lies above it now was there to be read.
+        # After reading: the log's start only moves forward, so what is above it now was there.
         status = client.partition(task.place.topic, task.place.partition)
         starts = {task.place: status.log_start_offset}
         tell(dropped([task], starts), fails=self.fail_on_data_loss)

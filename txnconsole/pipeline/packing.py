@@ -1,7 +1,7 @@
-"""Rows into the contract's MessagePack, by column and without an object for each message.
+"""Encoding rows in the contract's MessagePack, by column and without an object for each message.
 
-Arrow joins what stands in a message: the names of its members, the header of each value, and the
-value's own bytes. tests/pipeline/test_packing.py holds it against msgspec.
+For all rows at once, Arrow joins the parts of a message: the names of its members, the header of
+each value, and the value's bytes. tests/pipeline/test_packing.py compares the result with msgspec.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class _Form(NamedTuple):
-    """How a type's values begin: one byte with the length in it, as far as ``inside``; above that a
-    byte for each width of the length, in bytes, that follows it."""
+    """How MessagePack writes the length of a type's values.
+
+    A length below ``inside`` is in the first byte, added to ``small``. For a greater one, the first
+    byte is that which ``sized`` has for the number of bytes in which the length follows.
+    """
 
     small: int
     inside: int
@@ -37,12 +40,12 @@ _TEXT = _Form(0xA0, 32, {1: 0xD9, 2: 0xDA, 4: 0xDB})
 _ARRAY = _Form(0x90, 16, {2: 0xDC, 4: 0xDD})
 _MAP = _Form(0x80, 16, {2: 0xDE, 4: 0xDF})
 
-#: What stands before the messages of an array of so many.
+#: The header of an array of so many messages.
 array_header = _ARRAY.header
 
 
 def packed(rows: pa.RecordBatch) -> pa.BinaryArray:
-    """The message that each row stands for.
+    """Each row as an encoded message.
 
     Raises:
         ValueError: a payload is null, or a property is given twice.
@@ -67,7 +70,7 @@ def packed(rows: pa.RecordBatch) -> pa.BinaryArray:
 
 
 def _values(values: pa.Array, form: _Form) -> list[pa.Array]:
-    """A header for each, nil where there is none, and the bytes that follow it."""
+    """Two parts of a message: the header of each value (nil for a null), and the value's bytes."""
     return [
         pc.fill_null(_headers(pc.binary_length(values), form), _NIL),
         pc.fill_null(values.cast(pa.binary()), b""),
@@ -75,7 +78,7 @@ def _values(values: pa.Array, form: _Form) -> list[pa.Array]:
 
 
 def _properties(maps: pa.MapArray) -> list[pa.Array]:
-    """A header for each, of an empty map where there is none, and its names and values."""
+    """Two parts of a message: the header of each map (an empty one for a null), and its content."""
     upto, known = maps.offsets.to_numpy(), maps.is_valid().to_numpy(zero_copy_only=False)
     counts = np.where(known, np.diff(upto), 0)
     _refuse_duplicates(
@@ -96,7 +99,7 @@ def _refuse_duplicates(whose: npt.NDArray[np.int64], names: pa.StringArray) -> N
 
 
 def _headers(lengths: pa.Array, form: _Form) -> pa.BinaryArray:
-    """Each length's header, made once for all that are alike."""
+    """The header for each length; made only once for equal lengths."""
     alike = lengths.dictionary_encode()
     headers = [form.header(length) for length in alike.dictionary.to_pylist()]
     return pa.array(headers, pa.binary()).take(alike.indices)

@@ -1,8 +1,8 @@
 """Reading topics, in a batch and as a stream.
 
-READ_COMMITTED ends at the stable position: a range below it holds the same messages whenever it is
-read, which is what makes a failed task or a replayed batch harmless. In committed order the same
-holds up to the end of the log: what became readable below it never changes.
+A READ_COMMITTED read ends at the stable position. A range below it has the same messages whenever
+it is read, which makes it harmless to repeat a failed task or to replay a batch. In committed order
+the same is true up to the end of the log: what became readable below it never changes.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class TopicRead:
     starting: str
     ending: str
     max_messages: int | None
-    #: Whether the read fails when messages are gone that it was to read; else it says so.
+    #: Whether the read fails when retention has deleted what it was to read; otherwise it warns.
     fail_on_data_loss: bool
     subscription: Subscription | None = None
     connection: Connection | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, fails: bool) -> Self:
-        """Read the options; ``fails``: what failOnDataLoss is when nothing says it.
+        """Read the options; ``fails`` is the default of failOnDataLoss.
 
         Raises:
             ValueError: an option is missing or malformed.
@@ -112,14 +112,18 @@ class TopicRead:
         positions: Mapping[Place, Position],
         before: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Offsets for a checkpoint, with which logs they are of; its sink finds there whose they
-        are. ``before``: what the checkpoint has noted so far."""
+        """Offsets as the checkpoint keeps them, with what identifies the logs that they are of and
+        the subscription, which the sink reads there.
+
+        Args:
+            before: what the checkpoint has now.
+        """
         tag = {} if self.subscription is None else {SUBSCRIPTION: self.subscription.tag}
         logs = same_log.note(self.access, self.topic, offsets, positions, before or {})
         return {**tag, **logs, **to_json(offsets, self.topic)}
 
     def offsets(self, noted: Mapping[str, Any]) -> dict[Place, int]:
-        """What :meth:`noted` gave.
+        """The offsets in a checkpoint, written by :meth:`noted`.
 
         Raises:
             SubscriptionUnfit: the checkpoint belongs to another subscription, or to none.
@@ -133,10 +137,10 @@ class TopicRead:
         return noted_offsets(noted, self.topic)
 
     def require_same(self, noted: Mapping[str, Any], positions: Mapping[Place, Position]) -> None:
-        """Refuse to go on in a log that is not the one whose offsets were noted.
+        """Refuse to go on in a log that is not the one that a checkpoint's offsets are of.
 
         Raises:
-            PositionLost: it was made anew, or cut below them.
+            PositionLost: the topic was deleted and created again, or its end was cut below them.
         """
         same_log.require_same(self.access, self.topic, noted, positions)
 
@@ -155,7 +159,7 @@ class BatchReader(DataSourceReader):
         self._bounds = Bounds()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Read no more than the filters leave; Spark applies them to the rows all the same."""
+        """Take filters as bounds of what to read; all are returned, so Spark applies them too."""
         self._bounds = Bounds.of(filters)
         return filters
 
@@ -174,11 +178,11 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows topics. ``commit`` does nothing: a stream's position is in its checkpoint."""
+    """Follows topics. ``commit`` has nothing to do: a stream's position is in its checkpoint."""
 
     def __init__(self, read: TopicRead, schema: StructType) -> None:
         self._read, self._schema = read, schema
-        #: Where a run that is to end ends, as it was noted when it began.
+        #: Where a run with trigger availableNow ends: the positions when it began.
         self._final: dict[str, Any] | None = None
         self._known = False
 
@@ -201,7 +205,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _above_retention(
         self, start: Offsets, positions: Mapping[Place, Position], end: Offsets
     ) -> dict[Place, int]:
-        """Where reading can go on; says so when retention was faster than the query."""
+        """The positions, moved up to the starts of the logs where retention was faster than the
+        query, which is reported."""
         lost = [
             OffsetRange(place, offset, positions[place].start)
             for place, offset in start.items()
@@ -226,7 +231,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._final = self.reportLatestOffset()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        if not self._known:  # A batch of before a restart comes without a question for its end.
+        if not self._known:  # After a restart Spark replays a batch without asking for its end.
             self._read.require_same(end, self._read.access.positions())
             self._known = True
         ranges = between(self._read.offsets(start), self._read.offsets(end))
@@ -247,10 +252,10 @@ def _ends(positions: Mapping[Place, Position]) -> dict[Place, int]:
 
 
 def _check_reached(start: Offsets, stop: Offsets, positions: Mapping[Place, Position]) -> None:
-    """Refuse to answer less than was asked for: what is not there yet, or not readable yet.
+    """Refuse to return less than was asked for, because it is not there yet or not readable yet.
 
     Raises:
-        ValueError: a range begins or ends above where its partition ends for this read.
+        ValueError: a range begins or ends above the end of its partition for this read.
     """
     above = [
         f"{place} ends at {position.end}"

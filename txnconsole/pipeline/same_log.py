@@ -1,11 +1,11 @@
-"""Whether a stream's offsets are still of the logs that they were noted of.
+"""Whether a stream's offsets still belong to the logs that the stream has read.
 
-An offset alone is no message: a topic that was deleted and made anew has others at the same ones,
-and so has a log whose end was cut, once it has grown again. So a checkpoint notes beside its
-offsets when each partition was made, and which ledger was its newest: ``{"by": whose clock, "at":
-{partition: ms}, "ledgers": {partition: id}}``. Ledgers of a partition are opened in the order of
-their ids, each where the log ends; so one that was opened since, and begins below an offset that
-had been read by then, tells of a cut.
+An offset alone does not identify a message. When a topic was deleted and created again, other
+messages are at the same offsets; so they are when the end of a log was cut and it has grown again.
+Therefore a checkpoint has, beside its offsets, when each partition was made and which ledger was
+its newest: ``{"by": whose clock, "at": {partition: ms}, "ledgers": {partition: id}}``. A
+partition's ledgers are opened in the order of their ids, each where the log ends. So when a ledger
+that was opened since begins below an offset that had been read by then, the log was cut.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def note(
     positions: Mapping[Place, Position],
     before: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What a checkpoint says of the logs that its offsets are of; nothing when nobody knows.
+    """What a checkpoint has to say of the logs that its offsets are of; empty when it is unknown.
 
     Args:
-        before: what the checkpoint has said; of a topic that is not there now it is kept, since its
-            offsets are.
+        before: what the checkpoint says now. For a topic that does not exist now this is kept,
+            since its offsets are kept too.
     """
     away = {key_of(place, topic) for place in offsets.keys() - positions.keys()}
     said = before.get(MADE, {})
@@ -62,14 +62,15 @@ def require_same(
     *,
     instead: str = "Start with a new checkpoint, and a new sink",
 ) -> None:
-    """Refuse to go on in a log that is not the one whose offsets were noted, or not as it was.
+    """Refuse to go on in a log that is not the one that was read, or that was cut.
 
     Args:
-        instead: what to do then.
+        noted: what the checkpoint says.
+        instead: the advice for the user in the error's text.
 
     Raises:
-        PositionLost: a topic was deleted and made anew under its name, or its end was cut below
-            what was read of it.
+        PositionLost: a topic was deleted and created again under its name, or its end was cut
+            below what was read of it.
     """
     said = noted.get(MADE, {})
     made = said.get(_AT, {}) if said.get(_BY) == access.made_by else {}
@@ -93,7 +94,7 @@ def require_same(
 def _cut(
     access: Access, topic: str, noted: Mapping[str, Any], positions: Mapping[Place, Position]
 ) -> list[tuple[Place, int]]:
-    """Partitions that lost messages which were read, and from which offset on."""
+    """The partitions that lost messages that had been read, each with the offset of the cut."""
     ledgers = noted.get(MADE, {}).get(_LEDGERS, {})
     read = noted_offsets(noted, topic)
     grown: dict[Place, int] = {}

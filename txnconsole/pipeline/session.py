@@ -1,7 +1,7 @@
-"""One way to start Spark, with everything set that must be (reference/spark.md, sections 0 and a).
+"""The one way to start Spark, with all necessary settings (reference/spark.md, sections 0 and a).
 
-A session lives in a JVM that is a child of this process. ``kill -9`` of this process ends the JVM
-and its Python workers within a second, because each of them waits on a pipe from its parent.
+A session lives in a JVM, a child of this process. ``kill -9`` of this process ends the JVM and its
+Python workers within a second, because each of them waits on a pipe from its parent.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from pyspark.sql import SparkSession
 from txnconsole.pipeline import register
 from txnconsole.pipeline.java import find_java
 
-#: Two task slots, and up to four attempts of a task: ``local[2]`` would never retry one.
+#: Two task slots, and up to four attempts at each task; with ``local[2]`` Spark would not retry.
 LOCAL_MASTER = "local[2,4]"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-#: Halves the CPU time of a start; long batch jobs are better off without C1 alone. With it alone a
-#: JVM would reserve 48 MiB for code, which two audits fill, and a JVM without room for code ends.
+#: Only the JVM's first compiler (C1), which halves the CPU time of a start; long batch jobs are
+#: better off with both. With C1 alone a JVM would reserve 48 MiB for compiled code. Two audits fill
+#: that, and a JVM without room for code ends; therefore the larger code cache.
 _SHORT_JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-#: No checks of every access by Arrow: Spark asks for no value that is null or out of range. What
-#: Python hands over is taken up nearly twice as fast.
+#: Turns off Arrow's checks of every access, which Spark does not need: it asks for no value that is
+#: null or out of range. Reading the batches from Python gets nearly twice as fast.
 _UNCHECKED_ARROW = (
     "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 )
@@ -55,7 +56,7 @@ def build_session(
     Raises:
         JavaNotFound: no Java that Spark runs on.
     """
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # It tells of every connection.
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # At INFO it logs every connection.
     _prepare_environment(master)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in (_settings(master, short_job) | dict(config or {})).items():
@@ -124,18 +125,19 @@ def _settings(master: str, short_job: bool) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.shuffle.partitions": "2",
-        # By stored bytes, of which a row may take one, and a hundred once it is broadcast: with
-        # 10 MiB (the default) four tables at once were more than a driver has, in an audit of 10^7.
+        # Spark measures tables by their stored bytes. A row may be one byte there, and a hundred
+        # once it is broadcast: with the default (10 MiB) the four tables of an audit of 10^7
+        # messages were more than a driver's memory.
         "spark.sql.autoBroadcastJoinThreshold": "512k",
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "txnconsole-warehouse").as_uri(),
-        # A query that waits for a server that is away must not hold up the end of the program.
+        # A query that waits for an unreachable server must not keep the program from ending.
         "spark.sql.streaming.stopTimeout": "3s",
-        # A batch that has committed is never read again; the default keeps 100 of them.
+        # Only the last batches are ever read again; the default is to keep 100 of them.
         "spark.sql.streaming.minBatchesToRetain": "10",
     }
     if master.startswith("local"):
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     else:
-        # A standalone cluster gives all its cores to the first job, and the next waits for ever.
+        # Otherwise a standalone cluster gives all its cores to the first job, and others wait.
         settings["spark.cores.max"] = _CLUSTER_CORES
     return settings

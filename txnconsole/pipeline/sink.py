@@ -1,12 +1,12 @@
-"""Exactly-once writing to a topic, whatever repeats it. Nothing here knows Spark.
+"""Exactly-once writing to a topic, however often it is repeated. Nothing here knows Spark.
 
-A batch is written by attempts, each in an engine transaction of its own, of which any may fail or
-be repeated. One call then ends them all: the transactions of the attempts that count commit, every
-other one of the sink aborts, by one atomic decision under the key ``sink/batch``. A batch decided
-before stays as it was decided: the new transactions abort.
+A batch is written by attempts, each in an engine transaction of its own; any attempt may fail or be
+repeated. One call then ends all of them by one atomic decision under the key ``sink/batch``: the
+transactions of the attempts that count are committed, all others of the sink are aborted. When the
+batch was decided before, that decision stays, and the new transactions are aborted.
 
-The guard tells two lives of one sink apart. When a checkpoint is deleted its batches start at 0
-again with other contents; the key is then found under another guard, and the write is refused
+The guard distinguishes two lives of one sink. When a checkpoint is deleted, its batches start at 0
+again with other contents. Their keys then exist under another guard, and the write is refused
 (``ProducerFenced``) instead of being taken for a repetition.
 """
 
@@ -33,7 +33,7 @@ from txnconsole.pipeline.delivery import Delivery
 from txnconsole.pipeline.outgoing import Collector, Outgoing
 from txnconsole.pipeline.subscription import Claim
 
-#: The contract's limit for one group; a sink that has left more is tidied up in several batches.
+#: The contract's limit for one group. What a sink has left open beyond it, the next batches abort.
 _GROUP_TRANSACTIONS = 10_000
 
 _log = structlog.get_logger(__name__)
@@ -44,10 +44,10 @@ class Sink:
     """One output, written by one writer at a time.
 
     Attributes:
-        name: tells this output's batches from all others'; it must outlive restarts.
+        name: distinguishes the batches of this output from all others; the same after restarts.
         topic: where the messages go.
-        timeout: seconds for which a transaction may stay open after the last sign of life of its
-            attempt; a batch must be decided within two thirds of it after an attempt has ended.
+        timeout: for how many seconds a transaction may stay open after its attempt last extended
+            it. A batch must be decided within two thirds of this after an attempt has ended.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Sink:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is decided once: the sink's batch ``number``, as ``guard`` counts them.
+    """What is decided once: the sink's batch of this ``number``, as ``guard`` counts them.
 
-    ``run`` is the writer's life: what an earlier one has left open, its death has left.
+    ``run`` identifies the writer's run: transactions of another run were left open by its death.
     """
 
     number: str
@@ -73,7 +73,7 @@ class Batch:
 
 
 class Attempt:
-    """One attempt at a share of a batch. Its transaction is opened with the first message."""
+    """An attempt at a part of a batch. Its transaction is opened with the first message."""
 
     def __init__(self, client: Client, sink: Sink, batch: Batch) -> None:
         self.messages = 0
@@ -90,10 +90,10 @@ class Attempt:
         return None if self._transaction is None else self._transaction.txn_id
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Write rows, each to its partition, that of its key or any.
+        """Write rows, each to the partition that it names, that of its key, or the next in turn.
 
         Raises:
-            ValueError: a payload is null.
+            ValueError: a payload is null, or a property is given twice.
             TxnConsoleError: the server refuses them, for good or for longer than the client waits.
         """
         if not rows.num_rows:
@@ -105,7 +105,8 @@ class Attempt:
         self.messages += rows.num_rows
 
     def finish(self) -> None:
-        """Send what is not sent yet, and give the batch's other attempts time to end.
+        """Send what is not sent yet, and extend the transaction so that the batch's other attempts
+        have time to end.
 
         Raises:
             TxnConsoleError: the server refuses some of it.
@@ -117,7 +118,7 @@ class Attempt:
             self._stay_alive(self._transaction)
 
     def close(self) -> None:
-        """Send nothing more; what is open stays so."""
+        """Send nothing more. The transaction stays open, for the driver to decide."""
         self._delivery.close()
 
     def __enter__(self) -> Self:
@@ -172,10 +173,11 @@ def commit(
     winners: Collection[str],
     claims: Sequence[Claim] = (),
 ) -> None:
-    """Decide a batch, also an empty one: the winners commit, the sink's other attempts abort, and
-    what the batch has read of subscriptions is acknowledged with it.
+    """Decide a batch, even an empty one: the winners are committed, the sink's other attempts are
+    aborted, and what the batch has read of subscriptions is acknowledged with it.
 
-    A batch that was decided before stays as it was, and the winners of this repetition abort too.
+    When the batch was decided before, that decision stays, and the winners of this repetition are
+    aborted too.
 
     Raises:
         ProducerFenced: another guard decided this batch. Nothing has been changed.
@@ -191,7 +193,8 @@ def commit(
         abort=sorted(losers)[: max(_GROUP_TRANSACTIONS - len(winners), 0)],
     )
     if ended.duplicate:
-        # What is open was not in the decision; when only its answer was lost, nothing is.
+        # Transactions that are open were not part of that decision. (There are none when it was
+        # this call's own, and only its answer was lost.)
         _log.info("batch_decided_before", sink=sink.name, batch=batch.number)
         _abort_all(
             client, _open_ids(client, sink), f"batch {batch.number} had been committed before"
@@ -220,7 +223,8 @@ def await_visible(client: Client, sink: Sink, *, seconds: float) -> bool:
 
 
 def _acknowledged(client: Client, sink: Sink, batch: Batch, claims: Sequence[Claim]) -> list[str]:
-    """The transaction that holds a batch's acknowledgements; none when nothing is left to claim."""
+    """The transaction with the batch's acknowledgements, as a list; empty when nothing is left to
+    acknowledge."""
     for claim in claims:
         claim.settle(client, sink.client)
     if not any(claim.behind(client) for claim in claims):
@@ -232,7 +236,7 @@ def _acknowledged(client: Client, sink: Sink, batch: Batch, claims: Sequence[Cla
 
 
 def abort(client: Client, sink: Sink, number: str) -> None:
-    """Abort the attempts at a batch that are still open; a batch that is decided stays decided."""
+    """Abort the attempts at a batch that are still open; a decision on it stays."""
     attempts = {
         transaction.txn_id
         for transaction in _open(client, sink)
@@ -243,10 +247,13 @@ def abort(client: Client, sink: Sink, number: str) -> None:
 
 @functools.lru_cache(maxsize=64)
 def abort_dead(client: Client, sink: Sink, run: str) -> int:
-    """Abort what earlier runs of a sink's writer have left open, once in a process; returns how
-    many. They would hold back READ_COMMITTED readers of the output until they time out.
+    """Abort the transactions that earlier runs of a sink's writer left open, once in each process.
+    They would hold back READ_COMMITTED readers of the output until they time out.
 
-    A sink has one writer at a time, so whoever writes in a new run knows the earlier ones dead.
+    A sink has one writer at a time, so when a new run writes, the earlier ones are dead.
+
+    Returns:
+        How many there were.
     """
     dead = {
         transaction.txn_id
@@ -258,9 +265,11 @@ def abort_dead(client: Client, sink: Sink, run: str) -> int:
 
 
 def abort_leftovers(client: Client, sink: Sink) -> int:
-    """Abort what a writer that died left open, before a new one starts; returns how many.
+    """Abort all open transactions of a sink, before a new writer starts: they would hold back
+    READ_COMMITTED readers of the topic until they time out.
 
-    They would hold back READ_COMMITTED readers of the topic until they time out.
+    Returns:
+        How many there were.
     """
     leftovers = _open_ids(client, sink)
     _abort_all(client, leftovers, f"left by a writer of {sink.name} that died")

@@ -1,10 +1,10 @@
-"""A stream that goes on where a subscription stands, and whose sink acknowledges what it has read.
+"""Streams that start where a subscription stands, and whose sink acknowledges what they have read.
 
-The source says in its offsets which subscription they belong to. Spark writes a batch's offsets to
-the checkpoint before the batch runs; the sink takes them from there when it commits, acknowledges
-up to them in a transaction of its own, and ends that transaction in the batch's group. So output
-and position become final by one decision, and a lost checkpoint doubles nothing: a new one begins
-where the subscription stands.
+The source puts the subscription's name into its offsets. Spark writes a batch's offsets to the
+checkpoint before the batch runs. When the sink commits the batch, it reads them there, acknowledges
+up to them in another transaction, and ends that transaction in the batch's group. So output and
+position become final by one decision. When the checkpoint is lost nothing is doubled, because a new
+one begins where the subscription stands.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from txnconsole.pipeline.offsets import SUBSCRIPTION, Place, noted_offsets
 
 _ONE_CONSUMER = ("EXCLUSIVE", "FAILOVER")
 _OFFSETS_VERSION = "v1"
-#: How long an end that has been decided may take to be carried out.
+#: How long to wait until a decision on a transaction has been carried out.
 _END_SECONDS = 20.0
 
 
 class SubscriptionUnfit(Exception):
-    """A stream cannot go on where this subscription stands."""
+    """A stream cannot use this subscription; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Subscription:
         return cls(f"{tenant}/{namespace}/{topic}", name)
 
     def look_up(self, client: Client) -> SubscriptionInfo:
-        """Where it stands.
+        """Ask where it stands.
 
         Raises:
-            SubscriptionNotFound: it is not there.
-            SubscriptionUnfit: it takes no cumulative acknowledgements.
+            SubscriptionNotFound: there is no such subscription.
+            SubscriptionUnfit: its type does not take cumulative acknowledgements.
         """
         found = client.perform(calls.get_subscription(self.topic, self.name))
         if found.type not in _ONE_CONSUMER:
@@ -66,7 +66,7 @@ class Subscription:
         """Where a stream without a checkpoint begins.
 
         Raises:
-            SubscriptionUnfit: something else acknowledges on it, so it has no such place.
+            SubscriptionUnfit: others acknowledge on it, so there is no offset to start from.
         """
         found = self.look_up(client)
         for cursor in found.partitions:
@@ -85,13 +85,13 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a batch has read of a subscription: everything below these offsets."""
+    """What a batch claims to have read of a subscription: everything below ``ends``."""
 
     subscription: Subscription
     ends: Mapping[Place, int]
 
     def acknowledge(self, client: Client, transaction: Transaction, consumer: str) -> None:
-        """Acknowledge in a transaction what is not acknowledged yet.
+        """Acknowledge, in a transaction, what is not acknowledged yet.
 
         Raises:
             TransactionConflict, ConsumerBusy: somebody else acknowledges on this subscription.
@@ -99,10 +99,10 @@ class Claim:
         one = client.consumer(self.subscription.topic, self.subscription.name, name=consumer)
         for place, end in self.behind(client).items():
             one.ack_cumulative(message_id_at(client, place, end - 1), txn=transaction)
-        one.leave()  # The transaction holds them now; a query under another name may follow.
+        one.leave()  # The transaction has the messages; the subscription is free for another query.
 
     def behind(self, client: Client) -> dict[Place, int]:
-        """The ends that the subscription has not reached; none, when the batch is a repetition."""
+        """The ends that the subscription has not reached; empty when the batch is a repetition."""
         cursors = self.subscription.look_up(client).partitions
         deleted = {cursor.partition: cursor.mark_delete_offset for cursor in cursors}
         return {
@@ -112,18 +112,18 @@ class Claim:
         }
 
     def settle(self, client: Client, owner: str) -> None:
-        """See the transactions of one client to their end that hold acknowledgements here: the last
-        batch's, which has been decided, and those of attempts that died."""
+        """End a client's transactions that have acknowledgements pending on this subscription: wait
+        for the last batch's, which is decided, and abort those of attempts that died."""
         cursors = self.subscription.look_up(client).partitions
         for txn_id in {each.txn_id for cursor in cursors for each in cursor.pending_acks}:
             _settle(client, txn_id, owner)
 
 
 def message_id_at(client: Client, place: Place, offset: int) -> str:
-    """What is at an offset, a marker too, by its message id."""
+    """The id of the message, or marker, at an offset."""
     at = {"from_offset": offset, "max_messages": 1, "view": "log"}
     found = client.perform(calls.fetch(place.topic, place.partition, at)).messages
-    # What retention has taken is not asked for its ledger any more.
+    # For what retention has deleted, the server does not check the ledger's id.
     there = found and found[0].offset == offset
     return found[0].message_id if there else f"0:{offset}:{place.partition}:0"
 
@@ -132,7 +132,7 @@ def _settle(client: Client, txn_id: str, owner: str) -> None:
     try:
         found = client.transactions.get(txn_id)
         if found.client != owner:
-            return  # Then the acknowledgement meets a conflict that names it.
+            return  # Another's: the acknowledgement will fail with a conflict that names it.
         if found.status in ("COMMITTING", "COMMITTED"):
             client.transactions.commit(txn_id, wait=_END_SECONDS)
         else:
@@ -142,14 +142,14 @@ def _settle(client: Client, txn_id: str, owner: str) -> None:
 
 
 def claims_of(checkpoint: str, batch: str) -> list[Claim]:
-    """What a batch has read of subscriptions, by the offsets that Spark wrote before it ran.
+    """What a batch has read of subscriptions, from the offsets that Spark wrote before it ran.
 
     Args:
         checkpoint: a query's checkpoint location: a path, or a URI of a file system that PyArrow
             knows.
 
     Raises:
-        SubscriptionUnfit: the offsets are written in a way that is not known here.
+        SubscriptionUnfit: the offsets are in a format that is not known here.
     """
     lines = _read(checkpoint, f"offsets/{batch}").decode().splitlines()
     if lines[0] != _OFFSETS_VERSION:

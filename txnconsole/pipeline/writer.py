@@ -1,10 +1,10 @@
 """The sink as Spark calls it, for batches and for streams.
 
 What Spark promises (reference/spark.md, section c): a task attempt runs ``write`` to its end before
-anyone decides whether it counts; ``commit`` may come again for the same batch after a restart;
-``abort`` may come after a ``commit`` that raised, and with no messages at all. In a stream the
-driver's calls are made on another object than the tasks', in another process, so all that passes
-from ``write`` to ``commit`` is in the commit messages.
+it is decided whether it counts; ``commit`` may be called again for the same batch after a restart;
+``abort`` may be called after a ``commit`` that raised, and without any messages. In a stream the
+driver and the tasks have different writer objects, in different processes, so only the commit
+messages carry information from ``write`` to ``commit``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from txnconsole.pipeline.subscription import claims_of
 _DEFAULT_TIMEOUT_MS = 300_000
 #: How many seconds a batch write waits after its decision for all of it to be visible.
 _VISIBLE_WITHIN = 10.0
-#: Spark tells a task none of them; these local properties of its thread do. Pinned by a test.
+#: Spark has no public way to tell a task these; they are local properties of its thread. A test
+#: checks that they still are.
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 _RUN_ID = "spark.jobGroup.id"
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What an attempt tells the driver: its transaction (None without rows) and its batch."""
+    """What an attempt tells the driver: its batch, and its transaction (None without rows)."""
 
     batch: Batch
     txn_id: str | None
@@ -46,10 +47,11 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class TopicWrite:
-    """What a write's options say; a stream's tasks learn their ``batch`` from Spark.
+    """What a write's options say.
 
-    ``checkpoint`` is where the offsets of a query's batches stand: what its source has read of a
-    subscription is acknowledged with the batch.
+    ``batch`` is None in a stream, whose tasks ask Spark for it. ``checkpoint`` is the query's
+    checkpoint, which has the offsets of its batches: what a batch has read of a subscription is
+    acknowledged together with it.
     """
 
     connection: Connection
@@ -74,9 +76,8 @@ class TopicWrite:
 
     @classmethod
     def of_batch(cls, options: Mapping[str, str]) -> Self:
-        """Read a batch write's options. With ``sink`` and ``batch`` a repetition does nothing.
-
-        Within ``foreachBatch``, ``checkpointLocation`` repeats the query's.
+        """Read a batch write's options. With ``sink`` and ``batch``, repeating the write does
+        nothing. Within ``foreachBatch``, ``checkpointLocation`` is to be the query's.
 
         Raises:
             ValueError: an option is missing or malformed.
