@@ -13,7 +13,7 @@ from django.urls import reverse
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission, Role
 from txnconsole.alerts.reading import firing_count
-from txnconsole.console.elsewhere import elsewhere
+from txnconsole.console.command_lines import command_lines
 from txnconsole.preferences.models import Pace
 
 #: Title, address name, permission; in the order of the navigation.
@@ -103,7 +103,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "environment_name": settings.ENVIRONMENT_NAME,
         "read_only": settings.READ_ONLY,
         # Asked for by the frame, and by what it is not around.
-        "elsewhere": partial(elsewhere, request, principal.name),
+        "command_lines": partial(command_lines, request, principal.name),
         "in_dialog": in_dialog,
         "title_level": 2 if in_dialog else 1,  # Of what is a dialog, or a page by itself.
     }

@@ -1,7 +1,8 @@
-"""A page's question asked elsewhere: the REST call that answers it, and the ``txnctl`` command.
+"""Commands for a shell that do what a page does: a ``curl`` of the REST API, and ``txnctl``.
 
-One table for all pages, by the names of their addresses. What a page asks of several calls is given
-as the call that tells most of it; a page that no call answers (a search, a form) has none.
+One table has them for all pages, by the names of their addresses. For a page that takes several
+calls it has the call that answers most of the page. A page that no call answers (a search, a form)
+has none.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, parse
 from txnconsole.console.views.explain import ExplainForm
 
-#: Stands for the token in every line: the console knows none.
+#: Stands for the token in every line, because the console knows no tokens.
 TOKEN = "$TXNCONSOLE_TOKEN"  # noqa: S105  # A placeholder.
 WHY = "why it is done"
 _MORE = 50
@@ -31,8 +32,8 @@ _MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A page's address: the names in its path, its query, who looks."""
+class PageAddress:
+    """The address of a page: the names in its path, its query, and the name of who looks at it."""
 
     path: Mapping[str, Any]
     query: QueryDict
@@ -60,14 +61,14 @@ class Asked:
         return default if found is None else found
 
     def given(self, *names: str) -> dict[str, str]:
-        """The parameters of the page that its call takes by the same names."""
+        """The given ones of these parameters of the page; its call has the same names for them."""
         return {name: str(self.query[name]) for name in names if self.query.get(name)}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``path`` is below ``/api/v1``; ``command`` is what follows ``txnctl``, None where it has no
-    command for it."""
+    """A call of the REST API; ``path`` is below ``/api/v1``. ``command`` is what follows
+    ``txnctl``, None where ``txnctl`` cannot do it."""
 
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
@@ -77,30 +78,32 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """What can be copied into a shell where ``TXNCONSOLE_TOKEN`` is set; ``changes``: it is no
-    question, it does what the page would do."""
+class CommandLines:
+    """Lines for a shell in which ``TXNCONSOLE_TOKEN`` is set. ``changes``: they do not ask, they
+    make the change that the page would make."""
 
     curl: str
     txnctl: str | None
     changes: bool
 
 
-def elsewhere(request: HttpRequest, me: str) -> Lines | None:
-    """The lines for a request's page; None for one that no call answers."""
+def command_lines(request: HttpRequest, me: str) -> CommandLines | None:
+    """The command lines for a request's page; None for a page that no call answers."""
     match = request.resolver_match
     make = _CALLS.get(match.url_name or "") if match is not None else None
     if match is None or make is None:
         return None
     try:
-        call = make(Asked(match.kwargs, request.GET, me))
+        call = make(PageAddress(match.kwargs, request.GET, me))
     except (QueryError, InvalidRequest):
         return None
-    return None if call is None else lines(call, f"{request.scheme}://{request.get_host()}")
+    return (
+        None if call is None else as_command_lines(call, f"{request.scheme}://{request.get_host()}")
+    )
 
 
-def lines(call: Call, server: str) -> Lines:
-    """A call as lines of a POSIX shell."""
+def as_command_lines(call: Call, server: str) -> CommandLines:
+    """A call as command lines of a POSIX shell."""
     query = urlencode(call.query, doseq=True, safe=":/")
     address = f"{server}/api/v1/{call.path}" + (f"?{query}" if query else "")
     parts = ["curl", "-sS", f'-H "Authorization: Bearer {TOKEN}"']
@@ -111,7 +114,7 @@ def lines(call: Call, server: str) -> Lines:
         parts.append("-d " + shlex.quote(json.dumps(call.body)))
     parts.append(shlex.quote(address))
     command = call.command
-    return Lines(
+    return CommandLines(
         curl=" ".join(parts),
         txnctl=None
         if command is None
@@ -120,9 +123,9 @@ def lines(call: Call, server: str) -> Lines:
     )
 
 
-def _transactions(asked: Asked) -> Call | None:
-    listing = Listing.of(asked.query)
-    query = parse(listing.text, me=asked.me)
+def _transactions(page: PageAddress) -> Call | None:
+    listing = Listing.of(page.query)
+    query = parse(listing.text, me=page.me)
     wanted = query.filter
     if query.txn_ids or wanted.subscription or wanted.timed_out or wanted.pending_acks:
         return None  # The REST API has no such filters.
@@ -172,22 +175,22 @@ def _options(values: Mapping[str, Any]) -> list[object]:
     ]
 
 
-def _log(asked: Asked) -> Call:
-    at = asked.number("at")
-    return _entries(asked, at, _MORE)
+def _log(page: PageAddress) -> Call:
+    at = page.number("at")
+    return _entries(page, at, _MORE)
 
 
-def _entries(asked: Asked, offset: int, limit: int) -> Call:
+def _entries(page: PageAddress, offset: int, limit: int) -> Call:
     return Call(
-        f"{asked.partition_path}/messages",
+        f"{page.partition_path}/messages",
         {"view": "log", "from_offset": offset, "max_messages": limit},
-        ("partitions", "log", asked.partition, "--from", offset, "--limit", limit),
+        ("partitions", "log", page.partition, "--from", offset, "--limit", limit),
     )
 
 
-def _explain(asked: Asked) -> Call | None:
-    form = ExplainForm(asked.query)
-    if "message" not in asked.query or not form.is_valid():
+def _explain(page: PageAddress) -> Call | None:
+    form = ExplainForm(page.query)
+    if "message" not in page.query or not form.is_valid():
         return None
     data = form.cleaned_data
     partition: PartitionName = data["place"]
@@ -203,33 +206,35 @@ def _explain(asked: Asked) -> Call | None:
     )
 
 
-def _operate(asked: Asked) -> Call:
-    name = asked.path["name"]
-    cut = {"offset": asked.number("offset")} if name == "truncate" else {}
+def _operate(page: PageAddress) -> Call:
+    name = page.path["name"]
+    cut = {"offset": page.number("offset")} if name == "truncate" else {}
     return Call(
-        f"{asked.partition_path}/{name}",
+        f"{page.partition_path}/{name}",
         method="POST",
         body=cut | {"reason": WHY},
-        command=("partitions", name, asked.partition, *cut.values(), "--reason", WHY),
+        command=("partitions", name, page.partition, *cut.values(), "--reason", WHY),
     )
 
 
-def _subscriptions(asked: Asked) -> Call:
+def _subscriptions(page: PageAddress) -> Call:
     return Call(
-        f"{asked.topic}/subscriptions", command=("subscriptions", "list", asked.path["topic"])
+        f"{page.topic}/subscriptions", command=("subscriptions", "list", page.path["topic"])
     )
 
 
-def _started(asked: Asked) -> Call:
-    body = {"kind": asked.path["kind"], "parameters": {}, "reason": WHY}
+def _started(page: PageAddress) -> Call:
+    body = {"kind": page.path["kind"], "parameters": {}, "reason": WHY}
     return Call("pipeline/runs", method="POST", body=body)
 
 
-def _about_transaction(part: str, *command: str, reason: bool = True) -> Callable[[Asked], Call]:
+def _about_transaction(
+    part: str, *command: str, reason: bool = True
+) -> Callable[[PageAddress], Call]:
     """A change of one transaction."""
 
-    def call(asked: Asked) -> Call:
-        txn_id = asked.path["txn_id"]
+    def call(page: PageAddress) -> Call:
+        txn_id = page.path["txn_id"]
         return Call(
             f"transactions/{txn_id}/{part}",
             method="POST",
@@ -246,26 +251,26 @@ def _plain(path: str, *command: str, query: Mapping[str, Any] | None = None) -> 
 
 
 _SLOW = ("transactions", "slow", "--min-age", "0")
-_CALLS: Mapping[str, Callable[[Asked], Call | None]] = {
+_CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
     "overview": _plain("slow-transactions", *_SLOW, query={"min_age_ms": 0}),
     "held-back": _plain("slow-transactions", *_SLOW, query={"min_age_ms": 0}),
     "transactions": _transactions,
-    "transaction": lambda asked: Call(
-        f"transactions/{asked.path['txn_id']}",
-        command=("transactions", "describe", asked.path["txn_id"]),
+    "transaction": lambda page: Call(
+        f"transactions/{page.path['txn_id']}",
+        command=("transactions", "describe", page.path["txn_id"]),
     ),
     "abort": _about_transaction("abort", "transactions", "abort"),
     "retry-transaction": _about_transaction("retry"),
     "bulk-aborts": _plain(
         "jobs", "jobs", "list", "--kind", "bulk_abort", query={"kind": "bulk_abort"}
     ),
-    "bulk-job": lambda asked: Call(
-        f"jobs/{asked.path['job_id']}", command=("jobs", "describe", asked.path["job_id"])
+    "bulk-job": lambda page: Call(
+        f"jobs/{page.path['job_id']}", command=("jobs", "describe", page.path["job_id"])
     ),
     "hanging": _plain("hanging-transactions", "transactions", "find-hanging"),
     "topics": _plain("topics", "topics", "list"),
-    "topic": lambda asked: Call(
-        f"{asked.topic}/partitions", command=("topics", "describe", asked.path["topic"])
+    "topic": lambda page: Call(
+        f"{page.topic}/partitions", command=("topics", "describe", page.path["topic"])
     ),
     "create-topic": lambda _: Call(
         "topics/public/default/NAME",
@@ -273,52 +278,52 @@ _CALLS: Mapping[str, Callable[[Asked], Call | None]] = {
         body={"partitions": 1},
         command=("topics", "create", "public/default/NAME", "--partitions", 1),
     ),
-    "delete-topic": lambda asked: Call(
-        asked.topic, method="DELETE", command=("topics", "delete", asked.path["topic"])
+    "delete-topic": lambda page: Call(
+        page.topic, method="DELETE", command=("topics", "delete", page.path["topic"])
     ),
-    "partition": lambda asked: Call(
-        f"{asked.partition_path}/blockers", command=("partitions", "blockers", asked.partition)
+    "partition": lambda page: Call(
+        f"{page.partition_path}/blockers", command=("partitions", "blockers", page.partition)
     ),
     "log": _log,
-    "log-entry": lambda asked: _entries(asked, asked.path["offset"], 1),
-    "test-message": lambda asked: Call(
-        f"{asked.partition_path}/messages",
+    "log-entry": lambda page: _entries(page, page.path["offset"], 1),
+    "test-message": lambda page: Call(
+        f"{page.partition_path}/messages",
         method="POST",
         body={"messages": [{"payload": "a test"}]},
         command=(
-            *("produce", asked.path["topic"], "-m", "a test"),
-            *("--partition", asked.path["number"]),
+            *("produce", page.path["topic"], "-m", "a test"),
+            *("--partition", page.path["number"]),
         ),
     ),
-    "history": lambda asked: Call(
-        f"{asked.partition_path}/history", command=("partitions", "history", asked.partition)
+    "history": lambda page: Call(
+        f"{page.partition_path}/history", command=("partitions", "history", page.partition)
     ),
-    "delivery-models": lambda asked: Call(
-        f"{asked.partition_path}/messages", {"order": "committed", "max_messages": _MORE}
+    "delivery-models": lambda page: Call(
+        f"{page.partition_path}/messages", {"order": "committed", "max_messages": _MORE}
     ),
-    "aborted-ranges": lambda asked: Call(
-        f"{asked.partition_path}/aborted-index", asked.given("segment")
+    "aborted-ranges": lambda page: Call(
+        f"{page.partition_path}/aborted-index", page.given("segment")
     ),
-    "partition-snapshots": lambda asked: Call(
-        f"{asked.partition_path}/rehearsal"
-        if asked.query.get("rehearse") == "1"
-        else asked.partition_path,
+    "partition-snapshots": lambda page: Call(
+        f"{page.partition_path}/rehearsal"
+        if page.query.get("rehearse") == "1"
+        else page.partition_path,
         command=None
-        if asked.query.get("rehearse") == "1"
-        else ("partitions", "describe", asked.partition),
+        if page.query.get("rehearse") == "1"
+        else ("partitions", "describe", page.partition),
     ),
     "partition-subscriptions": _subscriptions,
     "operate-partition": _operate,
-    "subscription": lambda asked: Call(
-        asked.subscription,
-        command=("subscriptions", "describe", asked.path["topic"], asked.path["name"]),
+    "subscription": lambda page: Call(
+        page.subscription,
+        command=("subscriptions", "describe", page.path["topic"], page.path["name"]),
     ),
-    "seek": lambda asked: Call(
-        f"{asked.subscription}/seek",
+    "seek": lambda page: Call(
+        f"{page.subscription}/seek",
         method="POST",
         body={"earliest": True, "reason": WHY},
         command=(
-            *("subscriptions", "seek", asked.path["topic"], asked.path["name"]),
+            *("subscriptions", "seek", page.path["topic"], page.path["name"]),
             *("--earliest", "--reason", WHY),
         ),
     ),
@@ -329,27 +334,27 @@ _CALLS: Mapping[str, Callable[[Asked], Call | None]] = {
         body={"count": 16, "reason": WHY},
         command=("coordinators", "scale", 16, "--reason", WHY),
     ),
-    "coordinator": lambda asked: Call(f"coordinators/{asked.path['tc_id']}"),
+    "coordinator": lambda page: Call(f"coordinators/{page.path['tc_id']}"),
     "invariants": _plain("invariants"),
     "explain": _explain,
-    "pipeline": lambda asked: Call("pipeline/runs", asked.given("kind", "state")),
-    "run": lambda asked: Call(f"pipeline/runs/{asked.path['run_id']}"),
+    "pipeline": lambda page: Call("pipeline/runs", page.given("kind", "state")),
+    "run": lambda page: Call(f"pipeline/runs/{page.path['run_id']}"),
     "start-run": _started,
-    "cancel-run": lambda asked: Call(
-        f"pipeline/runs/{asked.path['run_id']}/cancel", method="POST", body={"reason": WHY}
+    "cancel-run": lambda page: Call(
+        f"pipeline/runs/{page.path['run_id']}/cancel", method="POST", body={"reason": WHY}
     ),
-    "repeat-run": lambda asked: Call(
-        f"pipeline/runs/{asked.path['run_id']}/repeat", method="POST", body={"reason": WHY}
+    "repeat-run": lambda page: Call(
+        f"pipeline/runs/{page.path['run_id']}/repeat", method="POST", body={"reason": WHY}
     ),
     "alerts": _plain("alerts", "alerts", "list", query={"state": "firing"}),
     "alert-history": _plain("alerts", "alerts", "list", "--state", "all"),
-    "alert": lambda asked: Call(f"alerts/{asked.path['alert_id']}"),
+    "alert": lambda page: Call(f"alerts/{page.path['alert_id']}"),
     "alert-rules": _plain("alerts/rules"),
     "alert-silences": _plain("alerts/silences"),
     "alert-channels": _plain("alerts/channels"),
-    "audit": lambda asked: Call("audit", asked.given("who", "action", "object")),
+    "audit": lambda page: Call("audit", page.given("who", "action", "object")),
     "settings-profile": _plain("me"),
     "settings-tokens": _plain("tokens"),
     "settings-users": _plain("users"),
-    "settings-user": lambda asked: Call(f"users/{quote(asked.path['name'], safe='')}"),
+    "settings-user": lambda page: Call(f"users/{quote(page.path['name'], safe='')}"),
 }

@@ -23,7 +23,7 @@ from tests.server import Served
 from txnconsole.access.roles import Role
 from txnconsole.access.tokens import issue
 from txnconsole.client.txnctl.app import main
-from txnconsole.console.elsewhere import TOKEN, WHY, Call, lines
+from txnconsole.console.command_lines import TOKEN, WHY, Call, as_command_lines
 
 _LINE = re.compile(r'data-copy="((?:curl|txnctl) [^"]*)"')
 #: Questions that no REST call answers, and forms that ask nothing yet.
@@ -43,7 +43,7 @@ def offered(page: str) -> dict[str, str]:
 def test_a_line_is_quoted_for_a_shell_and_names_no_token() -> None:
     body = {"reason": "it's stuck"}
     call = Call("transactions/3:1/abort", {"a": "b c"}, ("x", "it's"), "POST", body)
-    found = lines(call, "https://console.example")
+    found = as_command_lines(call, "https://console.example")
     assert shlex.split(found.curl) == [
         *("curl", "-sS", "-H", f"Authorization: Bearer {TOKEN}", "-X", "POST"),
         *("-H", "Content-Type: application/json", "-d", json.dumps(body)),
