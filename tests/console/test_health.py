@@ -9,7 +9,7 @@ import pytest
 from engine.model.partition import OngoingTxn, PartitionState, PartitionStatus
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from txnconsole.console.health import Hands, Level, health
+from txnconsole.console.health import Level, Workers, health
 from txnconsole.queue.heartbeat import Beat
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -72,9 +72,9 @@ def test_what_cannot_be_reached_or_heard_is_worse_than_waiting(
 
 def test_who_carries_nothing_out_is_told_apart() -> None:
     told = [health([], {}, beats) for beats in (AT_WORK, [Beat("w", 20.0)], [], None)]
-    assert [(one.hands, one.silent_ms) for one in told] == [
-        (Hands.AT_WORK, None),
-        (Hands.SILENT, 20_000),
-        (Hands.NONE, None),
-        (Hands.QUEUE_AWAY, None),
+    assert [(one.workers, one.silent_ms) for one in told] == [
+        (Workers.AT_WORK, None),
+        (Workers.SILENT, 20_000),
+        (Workers.NONE, None),
+        (Workers.QUEUE_AWAY, None),
     ]

@@ -1,6 +1,6 @@
-"""Who holds which messages of a subscription, and who was refused for it, as a drawing.
+"""Conflicts on a subscription as a drawing: who holds which messages, and who was refused them.
 
-Three columns: the refused transactions, the messages, the transactions that hold them.
+It has three columns: the refused transactions, the messages, and the transactions that hold them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from engine.model.txn_id import TxnID
 from txnconsole.refusals.models import Refusal
 from txnconsole.refusals.recording import newest
 
-#: Holdings and refusals that the drawing shows; the tables have the rest.
+#: How many holdings, and how many refusals, the drawing shows; the tables have the rest.
 _MOST = 24
-#: Refusals that the page lists.
+#: How many refusals the page lists.
 _LISTED = 50
 _ROW = 32
 #: The right edge of the first column, the edges of the second, the left edge of the third.
@@ -25,7 +25,7 @@ _LEFT, _FROM, _TO, _RIGHT = 170, 330, 560, 720
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A box; ``txn_id`` when it is a transaction."""
+    """A box of the drawing; ``txn_id`` is set when it is a transaction."""
 
     y: int
     text: str
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A line from one column to the next; ``refused`` when it is about a refusal."""
+    """A line from one column to the next; ``refused`` when it stands for a refusal."""
 
     x1: int
     y1: int
@@ -45,7 +45,7 @@ class Edge:
 
 @dataclass(slots=True)
 class ConflictGraph:
-    """The drawing, and all refusals that are listed beside it."""
+    """The drawing, and the refusals that are listed beside it."""
 
     refused: list[Node] = field(default_factory=list)
     messages: list[Node] = field(default_factory=list)
@@ -59,7 +59,7 @@ class ConflictGraph:
 
 
 def conflict_graph(name: SubscriptionName, held: Iterable[tuple[int, PendingAck]]) -> ConflictGraph:
-    """Read the refusals of a subscription and draw them beside what is held now."""
+    """Read a subscription's refusals and draw them beside what is held now."""
     return drawn(list(held), newest(name, _LISTED))
 
 
@@ -82,7 +82,7 @@ def drawn(held: Sequence[tuple[int, PendingAck]], refusals: Sequence[Refusal]) -
 def _box(
     graph: ConflictGraph, boxes: Sequence[tuple[int, PendingAck, Node]], refusal: Refusal
 ) -> Node:
-    """The messages that a refusal was about: those that are held still, or a box of their own."""
+    """The box of the messages that a refusal was about: of those still held, or a new one."""
     for partition, ack, box in boxes:
         if (
             partition == refusal.partition
@@ -102,7 +102,7 @@ def _box(
 
 
 def _node(column: list[Node], text: str, txn_id: TxnID | None = None) -> Node:
-    """The box of that text in a column; a new one below the others when there is none."""
+    """The column's box of that text; a new one below the others when there is none."""
     for node in column:
         if node.text == text:
             return node

@@ -1,4 +1,4 @@
-"""What has become of a subscription's offsets, one by one, as runs of a strip."""
+"""What has become of a subscription's offsets, one by one, drawn as a strip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.model.message import StoredMessage, Visibility
 from engine.model.subscription import PendingAck
 from engine.model.txn_id import TxnID
 
-#: Offsets in a row of the strip, and rows.
+#: The offsets in a row of the strip, and the number of rows.
 COLUMNS, ROWS = 64, 4
 #: The height of a row, and of a cell in it, in the drawing's units; a cell is ten wide.
 ROW_HEIGHT, CELL_HEIGHT, CELL_WIDTH = 22, 16, 10
@@ -30,7 +30,7 @@ class AckState(StrEnum):
     HIDDEN = "hidden"
 
 
-#: How each is called on the page.
+#: The name of each state on the page.
 NAMES: Mapping[AckState, str] = {
     AckState.ACKED: "Acknowledged",
     AckState.PENDING: "Held by a transaction",
@@ -45,7 +45,8 @@ NAMES: Mapping[AckState, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AckRun:
-    """Neighbouring offsets with the same fate. ``who``: the transaction or the consumer."""
+    """Neighbouring offsets with the same state. ``who``: the transaction or the consumer that has
+    them."""
 
     first: int
     last: int
@@ -63,7 +64,7 @@ class AckRun:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A part of a run on one row of the strip, in the drawing's units."""
+    """The part of a run that is on one row of the strip, in the drawing's units."""
 
     x: int
     y: int
@@ -79,10 +80,10 @@ def runs_of(
     start: int,
     end: int,
 ) -> list[AckRun]:
-    """The fate of the offsets from ``start`` to ``end``, neighbours of the same put together.
+    """The states of the offsets from ``start`` to ``end``, with equal neighbours joined.
 
     Args:
-        entries: what stands at them, with what a reader makes of it.
+        entries: the entries at these offsets, with what a reader makes of them.
     """
     stable = cursor.stable_position
     skipped = frozenset(
@@ -123,7 +124,7 @@ def _fate(
 
 
 def cells_of(runs: Iterable[AckRun], start: int) -> list[Cell]:
-    """Runs on the rows of the strip, whose first offset is ``start``."""
+    """Runs as cells of the strip, whose first offset is ``start``."""
     cells: list[Cell] = []
     for run in runs:
         first = run.first

@@ -1,4 +1,4 @@
-"""What people fill in about alerts. The rules and channels themselves check what makes sense."""
+"""The forms of alerts. Whether values make sense is checked by ``txnconsole.alerts`` itself."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class AcknowledgeForm(forms.Form):
 
 
 class _RuleField(forms.ModelChoiceField):  # type: ignore[type-arg]
-    """Rules by their names."""
+    """A choice of rules by their names."""
 
     def label_from_instance(self, obj: Any) -> str:
         return str(obj.name)
 
 
 class SilenceForm(forms.Form):
-    """Of one rule and a pattern of objects, for a while."""
+    """A silence: of which rule and objects, and for how long."""
 
     objects_matching = forms.CharField(
         label="Objects",
@@ -86,7 +86,7 @@ class SilenceForm(forms.Form):
 
 
 class RuleForm(forms.Form):
-    """A rule of a kind that is chosen before; spans are in seconds, reminders in hours."""
+    """A rule, whose kind was chosen before; spans are in seconds, reminders in hours."""
 
     name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
     topics = forms.CharField(
@@ -173,7 +173,7 @@ def _plain(number: float) -> float | int:
 
 
 class ChannelForm(forms.Form):
-    """An e-mail channel or a webhook; one that exists keeps its address when none is given."""
+    """An e-mail channel or a webhook; an existing webhook keeps its URL when none is given."""
 
     name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
     recipients = forms.CharField(
@@ -227,7 +227,7 @@ class ChannelForm(forms.Form):
         )
 
 
-#: The form's names of what rules call otherwise.
+#: The form's names of fields that have another name in rules.
 _NAMES = {"for_ms": "hold", "clear_ms": "clear", "remind_ms": "remind"}
 
 

@@ -22,7 +22,7 @@ _MOMENT = _TEXT | {"placeholder": "2026-11-22 14:03"}
 
 
 class AuditForm(forms.Form):
-    """Which entries; everything may be left out. Moments are in the reader's zone."""
+    """A filter of entries; every field may be left out. Times are in the reader's zone."""
 
     object = forms.CharField(
         required=False, widget=forms.TextInput(attrs=_TEXT | {"placeholder": "3:1042"})
@@ -52,7 +52,8 @@ def audit_page(*, before: int | None, about: str, people: bool, limit: int) -> E
     """Entries below the number ``before``, newest first.
 
     Args:
-        about: the object of the entries, or empty for any; a transaction in any spelling.
+        about: the object of the entries, or empty for any; a transaction in any spelling of its
+            id.
         people: leave out what was done with a token.
     """
     wanted = AuditFilter(object=_object(about) if about else None, people=people)
@@ -61,7 +62,7 @@ def audit_page(*, before: int | None, about: str, people: bool, limit: int) -> E
 
 def exported(wanted: AuditFilter, form: str) -> Iterator[str]:
     """The entries as the lines of a file (``csv``, or ``json`` with one object a line), up to the
-    newest one now; some at a time."""
+    entry that is the newest now; yielded a part at a time."""
     pages = (list(map(_facts, step)) for step in in_order(wanted, numbers_of(wanted)))
     if form == "csv":
         yield from csv_lines(_COLUMNS, ([list(each.values()) for each in page] for page in pages))
@@ -79,7 +80,7 @@ def _facts(entry: AuditEntry) -> Mapping[str, object]:
 
 
 def _object(about: str) -> str:
-    """What the log calls an object: ``transaction:3:42``, ``topic:public/default/flights``, …"""
+    """An object's name in the log: ``transaction:3:42``, ``topic:public/default/flights``, …"""
     try:
         return f"transaction:{parse_txn_id(about)}"
     except InvalidRequest:

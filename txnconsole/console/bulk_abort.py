@@ -1,7 +1,7 @@
 """Aborting many transactions at once: which ones, what it would do, and the job that does it.
 
-The set is frozen when the dialog is shown: what is confirmed is what was counted, whatever has been
-opened or grown old since. What has ended meanwhile is told as such by the job.
+The set is frozen when the dialog is shown, so what is confirmed is what was counted, whatever has
+been opened or has aged since. The job reports transactions that have ended meanwhile as such.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.bulk_abort import matching, start_on, txn_id_of
 from txnconsole.jobs.models import ItemState, Job, JobItem
 
-#: Owners and partitions that a dialog names.
+#: How many owners, and how many partitions, a dialog names.
 NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The transactions that a bulk abort is about, as they were when it was asked for.
+    """The transactions that a bulk abort is about, as they were when the dialog was shown.
 
     Attributes:
         transactions: the OPEN ones, which it would abort.
         passed_over: how many of those chosen are not OPEN any more.
-        more: the query matches more than may be taken at once.
-        origin: what was chosen, for the job's parameters.
+        more: whether the query matches more than may be taken at once.
+        origin: how they were chosen, for the job's parameters.
     """
 
     transactions: Sequence[Transaction]
@@ -48,7 +48,7 @@ class Selection:
 
     @property
     def owners(self) -> list[tuple[str, int]]:
-        """Whose they are, and how many of each; the most first."""
+        """The owners of the transactions with how many each has, the most first."""
         return Counter(one.owner for one in self.transactions).most_common(NAMED)
 
     @property
@@ -56,15 +56,15 @@ class Selection:
         return len({one.owner for one in self.transactions}) - len(self.owners)
 
     def effect(self) -> Region[JointEffect]:
-        """What aborting all of them would do, or why that cannot be told."""
+        """What aborting all of them would do, or why that is unknown."""
         return region(lambda: engine().inspect.transactions.joint_effect(self.txn_ids))
 
 
 def chosen(txn_ids: Sequence[TxnID], *, most: int, origin: dict[str, object]) -> Selection:
-    """A selection by ids.
+    """Select by ids.
 
     Raises:
-        CoordinatorUnavailable: it cannot be told which of them are OPEN.
+        CoordinatorUnavailable: it is unknown which of them are OPEN.
     """
     ids = list(dict.fromkeys(txn_ids))
     found = engine().coordinator.get_many(ids[:most])
@@ -78,10 +78,10 @@ def chosen(txn_ids: Sequence[TxnID], *, most: int, origin: dict[str, object]) ->
 
 
 def matched(text: str, *, me: str, most: int) -> Selection:
-    """A selection by a query, frozen now.
+    """Select by a query, frozen now.
 
     Raises:
-        InvalidRequest: the query means nothing, or asks for what has ended.
+        InvalidRequest: the query is malformed, or asks for transactions that have ended.
     """
     try:
         query = parse(text, me=me)
@@ -92,7 +92,7 @@ def matched(text: str, *, me: str, most: int) -> Selection:
 
 
 def failed_of(job: Job, *, most: int) -> Selection:
-    """What a job has failed to abort, to try it again."""
+    """Select what a job has failed to abort, to try it again."""
     items = JobItem.objects.filter(job=job, state=ItemState.FAILED).order_by("number")
     ids = [txn_id_of(item) for item in items[: most + 1]]
     return chosen(ids, most=most, origin={"retry_of": job.pk})

@@ -1,7 +1,7 @@
-"""Asking before a change: what it does is shown, a reason is required, the outcome is told.
+"""Asking before a change: its effect is shown, a reason is required, and the outcome is reported.
 
-The same form stands in a dialog and, without a script, on a page of its own. A refusal keeps the
-form and says why: 422 for what was filled in, 409 or 503 for what the engine answered.
+The same form is in a dialog or, without JavaScript, on a page of its own. After a refusal the form
+stays and says why: with 422 for wrong input, with 409 or 503 for an error of the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHORT = f"Give a reason of at least {MIN_REASON} characters."
 
 
 class ReasonForm(forms.Form):
-    """Why somebody changes something; kept in the audit log. Subclasses add what else is asked."""
+    """The reason for a change, which the audit log keeps. Subclasses add other fields."""
 
     reason = forms.CharField(
         min_length=MIN_REASON,
@@ -47,8 +47,9 @@ F = TypeVar("F", bound=ReasonForm)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """A change that is asked about. ``effects``: what it would do, a sentence each. ``address``
-    takes the form, ``back`` is where its object is shown; ``harm``: it cannot be undone."""
+    """A change that is to be confirmed. ``effects``: a sentence for each thing it would do.
+    ``address`` is where the form is sent, ``back`` is the page of its object; ``harm``: it cannot
+    be undone."""
 
     title: str
     effects: Sequence[str]
@@ -61,8 +62,8 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a change has done. ``goes_to``: where the browser goes on at once, because its object is
-    not where it was."""
+    """What a change has done. ``goes_to``: where the browser goes next, when the object is not at
+    the address any more."""
 
     title: str
     lines: Sequence[str] = ()
@@ -77,7 +78,7 @@ def ask(
     *,
     initial: Mapping[str, object] | None = None,
 ) -> HttpResponse:
-    """Show what a change would do; on POST, make it and tell what it has done."""
+    """Show what a change would do; on POST, make it and report what it has done."""
     if request.method != "POST":
         return _show(request, confirmation, form_class(initial=initial))
     form = form_class(request.POST)
@@ -101,7 +102,7 @@ def ask(
 
 
 def _go(request: ConsoleRequest, address: str) -> HttpResponse:
-    """The object is elsewhere, or nowhere, now: the page below the dialog would not find it."""
+    """Send the browser to another page: the one below the dialog does not exist any more."""
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)

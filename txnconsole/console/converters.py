@@ -1,4 +1,4 @@
-"""Parts of the console's addresses: topics and transaction ids."""
+"""Path converters for the console's addresses: topics and transaction ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.model.txn_id import TxnID
 
 
 class TopicConverter:
-    """``tenant/namespace/topic``; anything else is no address of the console."""
+    """``tenant/namespace/topic``; no other text matches."""
 
     regex = "[^/]+/[^/]+/[^/]+"
 

@@ -28,7 +28,7 @@ _HEADER = "Content-Security-Policy"
 
 
 class ContentSecurityPolicyMiddleware:
-    """Set the policy on every answer that brings none of its own."""
+    """Set the policy on every response that does not have one of its own."""
 
     async_capable = True
     sync_capable = True

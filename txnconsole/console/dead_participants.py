@@ -1,6 +1,6 @@
-"""Participants of a transaction that have been deleted, while it was under way or since.
+"""Participants of a transaction that were deleted, while it was open or since.
 
-They hold nothing any more and answer nothing; its end counts them as done.
+They hold nothing any more and do not answer; the transaction's end counts them as done.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from engine.model.transaction import (
 from txnconsole.enginedb.wiring import engine
 
 Participant = PartitionParticipant | SubscriptionParticipant
-#: Topics that are asked for; a process remembers those that are there.
+#: How many topics are asked for; a process remembers those that exist.
 _ASKED = 4
 
 
 def dead(transaction: Transaction) -> frozenset[Participant]:
-    """Those of which that is recorded, or whose topic is not there."""
+    """The participants that are recorded as deleted, or whose topic does not exist."""
     parts: list[Participant] = [*transaction.partitions, *transaction.subscriptions]
     missing = _missing(dict.fromkeys(_topic(part) for part in parts))
     return frozenset(part for part in parts if part.last_error == GONE or _topic(part) in missing)
@@ -42,5 +42,5 @@ def _missing(topics: Iterable[TopicName]) -> set[TopicName]:
         except TopicNotFound:
             missing.add(topic)
         except EngineError:
-            break  # The coordinators' database is away: nothing is known to be gone.
+            break  # The coordinators' database does not answer: assume that nothing is deleted.
     return missing

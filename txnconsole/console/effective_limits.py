@@ -1,4 +1,4 @@
-"""The limits and retention in effect, with what sets each; read only."""
+"""The limits and retention times in effect, with the settings that set them; read only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _BUILT_IN = ""
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit: what it bounds, its value, and the variable that sets it (empty: built in)."""
+    """A limit: what it bounds, its value, and the environment variable that sets it (empty: built
+    in)."""
 
     what: str
     value: str
@@ -25,7 +26,7 @@ class Limit:
 
 
 def limits() -> list[Limit]:
-    """What is refused above which value."""
+    """The limits above which requests are refused."""
     engine = EngineSettings()
     per_owner = settings.MAX_OPEN_PER_OWNER
     return [
@@ -90,7 +91,7 @@ def limits() -> list[Limit]:
 
 
 def retention() -> list[Limit]:
-    """What is kept for how long."""
+    """For how long each kind of data is kept."""
     return [
         Limit(
             "Header, participants and log of an ended transaction",

@@ -1,4 +1,4 @@
-"""What a browser gets when no view answers."""
+"""The pages for requests that no view answers."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form without the token of this session (``CSRF_FAILURE_VIEW``): who has signed in again
-    since the page was made has another."""
+    """A form without this session's CSRF token (``CSRF_FAILURE_VIEW``), for example because the
+    user has signed in again since the page was loaded."""
     del reason
     if not asked_by_script(request):
         return HttpResponse(render_to_string("403_csrf.html", {"request": request}), status=403)
@@ -59,6 +59,6 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _is_away(error: BaseException | None) -> bool:
-    """Whether Django could not reach its tables, which stand in the coordinators' database."""
+    """Whether Django could not reach its tables, which are in the coordinators' database."""
     late = isinstance(getattr(error, "__cause__", None), (QueryCanceled, LockNotAvailable))
     return isinstance(error, (OperationalError, InterfaceError)) and not late

@@ -1,4 +1,4 @@
-"""An explanation of visibility in words: what each reason means, and what would end it."""
+"""An explanation of visibility in words: what each reason means, and what would change it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TITLES: Mapping[ReasonCode, str] = {
     ReasonCode.TO_REDELIVER: "To be delivered again",
     ReasonCode.UNREAD: "To be delivered",
 }
-#: What would end it; left out where nothing has to.
+#: What would change it; left out where nothing needs to change.
 _ENDS: Mapping[ReasonCode, str] = {
     ReasonCode.OPEN: "Its commit makes it readable. After its abort nobody ever gets it.",
     ReasonCode.BLOCKED: "That transaction's end, however it ends; the next in the stack may hold.",
@@ -52,8 +52,9 @@ _ENDS: Mapping[ReasonCode, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A reason as a page shows it. ``to_end``: the transaction whose abort would change it."""
+class WordedReason:
+    """A reason as a page shows it. ``ends``: what would change it. ``to_end``: the transaction
+    whose abort would change it."""
 
     code: ReasonCode
     title: str
@@ -66,13 +67,13 @@ class Told:
     to_end: TxnID | None
 
 
-def told(explanation: Explanation) -> list[Told]:
+def in_words(explanation: Explanation) -> list[WordedReason]:
     """All reasons, in the order in which they were found."""
-    return [_told(reason) for reason in explanation.reasons]
+    return [_in_words(reason) for reason in explanation.reasons]
 
 
 def verdict(explanation: Explanation) -> tuple[bool, str]:
-    """Whether it is given, and the sentence that says so."""
+    """Whether the reader gets the message, and a sentence that says so."""
     reader = explanation.isolation.value.upper()
     if not explanation.readable:
         return False, f"No: a {reader} reader does not get it now."
@@ -84,7 +85,7 @@ def verdict(explanation: Explanation) -> tuple[bool, str]:
     return False, f"No: readers may see it, but the next receive on {name} does not get it."
 
 
-def _told(reason: Reason) -> Told:
+def _in_words(reason: Reason) -> WordedReason:
     ends = _ENDS.get(reason.code)
     named = reason.evidence.get("txn_id")
     txn_id = None if named is None else TxnID.parse(str(named))
@@ -92,7 +93,7 @@ def _told(reason: Reason) -> Told:
     is_open = status == TxnStatus.OPEN
     if status in _DECIDED:
         ends = "It is decided; the workers are carrying it out. Nothing needs to be done."
-    return Told(
+    return WordedReason(
         code=reason.code,
         title=_TITLES[reason.code],
         text=reason.text,

@@ -11,16 +11,16 @@ from engine.model.page import encode_cursor
 from engine.model.partition import Fetched
 from engine.model.topic_name import PartitionName
 
-#: Offsets of one simulation.
+#: The most offsets of one simulation.
 MAX_OFFSETS = 100
-#: Rows of the index that one looks at.
+#: The most rows of the index that it looks at.
 _ROWS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """``returned`` are the offsets that the fetch has returned; ``rows`` what the scan of the
-    index made of its rows, ``cut`` when there were more than it looked at."""
+    """``returned`` are the offsets that the fetch returned. ``rows`` has what the scan of the index
+    made of each row, ``cut`` whether there were more rows than it looked at."""
 
     from_offset: int
     to_offset: int
@@ -32,7 +32,7 @@ class Simulation:
 
 
 def simulate(engine: Engine, partition: PartitionName, start: int, end: int) -> Simulation:
-    """Fetch the offsets from ``start`` to ``end`` and follow the rule over the index.
+    """Fetch the offsets from ``start`` to ``end``, and apply the rule to the index.
 
     Raises:
         EngineError: the partition does not exist or cannot be read.

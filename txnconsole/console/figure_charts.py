@@ -1,4 +1,4 @@
-"""The charts of the figures page (``plots``), and their data."""
+"""The charts of the figures page (figures as in ``plots``), and their data."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _PERCENTILES = ("p50", "p95", "p99")
 
 
 def read_charts(*, dimension: str, resolution: str, name: str) -> dict[str, Any]:
-    """The newest periods by column: amounts summed over all names, or of one; of percentiles, which
-    no sum tells, those of the slowest name. A period of which nothing is known counted nothing."""
+    """The newest periods as columns: amounts are summed over all names, or are of one. For
+    percentiles, which cannot be summed, the slowest name's are taken. A period without figures
+    counts as zero."""
     figures = Figure.objects.filter(dimension=dimension, resolution=resolution)
     if name:
         figures = figures.filter(name=name)
@@ -52,7 +53,7 @@ def read_charts(*, dimension: str, resolution: str, name: str) -> dict[str, Any]
 
 
 def _periods(found: Mapping[datetime, object], width: timedelta) -> list[datetime]:
-    """From the oldest to the newest without a gap, and where the newest ends."""
+    """The periods from the oldest to the newest without a gap, and where the newest ends."""
     if not found:
         return []
     first, last = min(found), max(found)
@@ -61,7 +62,7 @@ def _periods(found: Mapping[datetime, object], width: timedelta) -> list[datetim
 
 @cache
 def figure_templates(amounts: tuple[str, ...]) -> dict[str, Any]:
-    """Traces and axes of all charts."""
+    """The traces and axes of all charts, without data."""
     drawn = {"amount": over_time()} | {latency: over_time() for latency in _LATENCIES}
     for column in amounts:
         drawn["amount"].add_scatter(

@@ -19,10 +19,10 @@ RESOLUTIONS = ("hour", "minute")
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """A figure with what follows from it."""
+    """A figure with what is computed from it; ``share`` is the percentage of the largest in the
+    list, for its bar."""
 
     figure: Figure
-    #: Of the largest in the list, for the bars, in percent.
     share: int
 
     @property
@@ -35,8 +35,9 @@ class FigureRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a page of the list ends: its last figure's period and name, as an address has them."""
+class PageEnd:
+    """Where a page of the list ends: the period and the name of its last figure. In an address it
+    is ``<seconds>:<name>``."""
 
     at: datetime
     name: str
@@ -46,7 +47,7 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """None for what names no place."""
+        """Read it from an address; None for any other text."""
         seconds, colon, name = text.partition(":")
         # Eleven digits reach beyond the year 5000, and stay within what a datetime can hold.
         if not (colon and seconds.isascii() and seconds.isdecimal() and len(seconds) < 12):
@@ -56,18 +57,25 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class FigureList:
-    """The newest figures first; ``older``: where the next page begins, None on the last one."""
+    """Figures, the newest first; ``older``: where the next page begins, None on the last page."""
 
     rows: Sequence[FigureRow]
-    older: Place | None
+    older: PageEnd | None
 
 
 def read_figures(
-    *, dimension: str, resolution: str, name: str, before: Place | None = None
+    *, dimension: str, resolution: str, name: str, before: PageEnd | None = None
 ) -> FigureList:
-    """Figures of one dimension, of one name or of all for an empty text, after ``before`` in the
-    list's order. Bars compare messages of topics, time held of owners, and ended transactions of
-    the others."""
+    """One page of the figures of a dimension.
+
+    Args:
+        name: of which topic, owner, …; empty for all.
+        before: the end of the page before.
+
+    Returns:
+        The page. Its bars compare messages for topics, the time held for owners, and ended
+            transactions for the others.
+    """
     figures = Figure.objects.filter(dimension=dimension, resolution=resolution)
     if name:
         figures = figures.filter(name=name)
@@ -82,7 +90,7 @@ def read_figures(
     largest = max((_weight(each) for each in shown), default=0)
     rows = [FigureRow(each, round(100 * _weight(each) / max(1, largest))) for each in shown]
     last = shown[-1] if len(found) > PAGE_ROWS else None
-    return FigureList(rows, Place(last.at, last.name) if last else None)
+    return FigureList(rows, PageEnd(last.at, last.name) if last else None)
 
 
 def _weight(figure: Figure) -> int:

@@ -1,7 +1,7 @@
 """What a text in the search box can mean: a transaction, a message, a partition, a name, a page.
 
-A text that names one thing in full leads there. Everything else is looked for in the names of
-topics and subscriptions and in the titles of pages.
+A text that names one thing in full leads there. Any other is searched for in the names of topics
+and subscriptions and in the titles of pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txnconsole.console.shell import pages_for
 from txnconsole.console.txn_id_forms import is_txn_id, parse_txn_id, txn_id_hex
 from txnconsole.enginedb.wiring import engine
 
-#: Names that each database looks through for a part of a name, of either kind.
+#: How many names of each kind a database searches for a part of a name.
 LOOK_THROUGH = 10_000
 _SUGGESTIONS = 8
 _SCHEMES = re.compile(r"^(persistent|non-persistent)://")
@@ -32,7 +32,7 @@ _OFFSET = re.compile(r"(.+:\d{1,5})[@:](\d{1,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Something that a text can mean, and where it is shown."""
+    """Something that a text can mean, and the address where it is shown."""
 
     kind: str
     title: str
@@ -42,8 +42,8 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Finds:
-    """``exact`` when the text names them in full; ``complete`` when all names were looked
-    through."""
+    """What was found. ``exact``: the text names them in full. ``complete``: all names were
+    searched."""
 
     items: tuple[Find, ...]
     exact: bool
@@ -51,7 +51,7 @@ class Finds:
 
 
 def find(text: str, principal: Principal, *, limit: int = _SUGGESTIONS) -> Finds:
-    """What the text means, the likeliest first."""
+    """What the text can mean, the likeliest first."""
     text = _SCHEMES.sub("", text.strip())
     if not text:
         return Finds(tuple(_pages("", principal)), exact=False)
@@ -79,12 +79,12 @@ def _named(text: str) -> Iterator[Find]:
 
 
 def _messages(text: str) -> Iterator[Find]:
-    """A message id names a ledger and no topic: the brokers know whose it is."""
+    """A message id has a ledger and no topic; the brokers know whose ledger it is."""
     try:
         message_id = MessageID.parse(text if text.count(":") == 3 else f"{text}:0")
     except InvalidRequest:
         return
-    if text.count(":") < 2:  # Two colons and more; one is a transaction's.
+    if text.count(":") < 2:  # A message id has two or more colons; a transaction id has one.
         return
     for partition in engine().inspect.partitions_of(message_id):
         yield Find(
@@ -121,7 +121,7 @@ def _topic(text: str) -> Find | None:
 
 
 def _subscription(text: str) -> Find | None:
-    """``tenant/namespace/topic/subscription``."""
+    """Read ``tenant/namespace/topic/subscription``."""
     topic, slash, name = text.rpartition("/")
     if not slash:
         return None
@@ -139,7 +139,7 @@ def _found_subscription(name: SubscriptionName) -> Find:
 
 
 def _names(text: str, limit: int) -> tuple[list[Find], bool]:
-    """Topics and subscriptions whose names hold the text, those that begin with it first."""
+    """Topics and subscriptions with the text in their names; first those that begin with it."""
     wanted = text.lower()
     try:
         topics, all_topics = engine().topics.named(

@@ -1,4 +1,4 @@
-"""Is anything stuck? One sentence for the top of the overview, from what was read."""
+"""Is anything stuck? The sentence at the top of the overview, decided from what was read."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from engine.model.partition import PartitionStatus
 from engine.model.txn_id import TxnID
 from txnconsole.queue.heartbeat import Beat
 
-#: An open transaction holds its partitions back for as long as it is open; beyond this it is news.
+#: Every open transaction holds partitions back; only for longer than this it is worth a mention.
 PATIENCE = timedelta(seconds=60)
 
 
 class Level(StrEnum):
-    """How bad it is; also the state whose badge the sentence carries."""
+    """How bad it is; the values are those of transaction states, whose badges are used."""
 
     CLEAR = "COMMITTED"
     WAITING = "OPEN"
     STUCK = "ABORTED"
 
 
-class Hands(StrEnum):
-    """Whether anybody carries decisions out."""
+class Workers(StrEnum):
+    """Whether there are workers, which carry out decisions and expire transactions."""
 
     AT_WORK = "at work"
     SILENT = "silent"
@@ -33,8 +33,8 @@ class Hands(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """The partition that has been held back for longest, by whom, and for how long."""
+class HeldPartition:
+    """A partition that is held back, by which transaction, and for how long."""
 
     partition: PartitionStatus
     txn_id: TxnID
@@ -46,18 +46,19 @@ class Health:
     """What the sentence says; the template words it.
 
     Attributes:
-        held: partitions that are held back.
-        stuck: those of them that have been for longer than :data:`PATIENCE`.
-        silent_ms: how long no worker has been heard of, when they are silent.
+        held: how many partitions are held back.
+        stuck: how many of them have been for longer than :data:`PATIENCE`.
+        silent_ms: for how long no worker has been heard of, when they are silent.
+        longest: the partition that has been held back for longest.
     """
 
     level: Level
     unreachable: Sequence[str]
-    hands: Hands
+    workers: Workers
     silent_ms: int | None
     held: int
     stuck: int
-    longest: Holding | None
+    longest: HeldPartition | None
 
     @property
     def word(self) -> str:
@@ -68,40 +69,43 @@ class Health:
 def health(
     held: Sequence[PartitionStatus], unreachable: Mapping[str, str], beats: Sequence[Beat] | None
 ) -> Health:
-    """Judge what was read. Nothing held back, every database there and workers at work is clear.
+    """Judge what was read. All is clear when nothing is held back, every database answers and
+    workers are at work.
 
     Args:
-        beats: of workers, the liveliest first; None when the queue is away.
+        held: the partitions that are held back.
+        unreachable: the databases that do not answer, with the reason.
+        beats: the workers' heartbeats, the newest first; None when the queue does not answer.
     """
-    holdings = sorted(map(_holding, held), key=lambda one: one.for_ms, reverse=True)
-    stuck = sum(one.for_ms > PATIENCE / timedelta(milliseconds=1) for one in holdings)
-    hands = _hands(beats)
-    if unreachable or hands is not Hands.AT_WORK or stuck:
+    found = sorted(map(_held_partition, held), key=lambda one: one.for_ms, reverse=True)
+    stuck = sum(one.for_ms > PATIENCE / timedelta(milliseconds=1) for one in found)
+    workers = _workers(beats)
+    if unreachable or workers is not Workers.AT_WORK or stuck:
         level = Level.STUCK
     else:
-        level = Level.WAITING if holdings else Level.CLEAR
+        level = Level.WAITING if found else Level.CLEAR
     return Health(
         level=level,
         unreachable=sorted(unreachable),
-        hands=hands,
-        silent_ms=beats[0].age_ms if beats and hands is Hands.SILENT else None,
-        held=len(holdings),
+        workers=workers,
+        silent_ms=beats[0].age_ms if beats and workers is Workers.SILENT else None,
+        held=len(found),
         stuck=stuck,
-        longest=holdings[0] if holdings else None,
+        longest=found[0] if found else None,
     )
 
 
-def _hands(beats: Sequence[Beat] | None) -> Hands:
+def _workers(beats: Sequence[Beat] | None) -> Workers:
     if beats is None:
-        return Hands.QUEUE_AWAY
+        return Workers.QUEUE_AWAY
     if not beats:
-        return Hands.NONE
-    return Hands.SILENT if beats[0].silent else Hands.AT_WORK
+        return Workers.NONE
+    return Workers.SILENT if beats[0].silent else Workers.AT_WORK
 
 
-def _holding(status: PartitionStatus) -> Holding:
+def _held_partition(status: PartitionStatus) -> HeldPartition:
     if status.blocker is None:
         raise ValueError(f"{status.partition} is not held back")
     since: datetime = status.blocker.first_append_at
     held_ms = (status.now - since) // timedelta(milliseconds=1)
-    return Holding(partition=status, txn_id=status.blocker.txn_id, for_ms=max(0, held_ms))
+    return HeldPartition(partition=status, txn_id=status.blocker.txn_id, for_ms=max(0, held_ms))

@@ -1,4 +1,4 @@
-"""What was held back through time: an area for the page, drawn from samples, and its table."""
+"""What was held back over time: an area for the page, drawn from samples, and its table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from itertools import groupby
 from txnconsole.console.shapes import HEIGHT, WIDTH
 from txnconsole.trends.reading import Point, Series
 
-#: Rows of the table; a longer time has several points in one row, of which the worst counts.
+#: Rows of the table. Over a longer time a row has several points; it shows the worst.
 ROWS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The most that was held back at once from ``at`` on; None: nobody looked."""
+    """The most that was held back at once in the period from ``at`` on; None: no sample."""
 
     at: datetime
     offsets: int | None
@@ -25,7 +25,8 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldHistory:
-    """``path`` is an SVG area, broken where nobody looked; ``rows`` the newest first."""
+    """``path`` is an SVG area with gaps where samples are missing; ``rows`` are the newest
+    first."""
 
     path: str
     most: int
@@ -36,7 +37,7 @@ class HeldHistory:
 
 
 def held_history(series: Series) -> HeldHistory | None:
-    """Draw a series; None when nobody has looked in all of it."""
+    """Draw a series; None when it has no samples at all."""
     known = [point for point in series.points if point.held_offsets is not None]
     if series.now is None or not known:
         return None
@@ -65,7 +66,7 @@ def held_history(series: Series) -> HeldHistory | None:
 
 
 def _runs(series: Series) -> Iterator[Sequence[Point]]:
-    """Points that follow one another without a span in between that nobody looked at."""
+    """Split a series at its gaps: runs of points with samples."""
     run: list[Point] = []
     for point in series.points:
         if point.held_offsets is None or (run and point.at - run[-1].at > series.width):

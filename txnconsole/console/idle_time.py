@@ -1,7 +1,7 @@
-"""An axis of time without the long stretches in which nothing happened.
+"""A time axis on which long stretches in which nothing happened are drawn short.
 
-A transaction may write for a moment, wait for an hour and end: drawn to scale, all that happened
-is a line at either edge.
+A transaction may write for a moment, wait for an hour and end. Drawn to scale, all that happened
+would be a line at either edge.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import accumulate, pairwise
 
-#: What nothing happens in for a larger share of the whole is idle, and gets so much of the axis.
+#: A stretch without events is idle when it is a larger share of the whole than this; it then gets
+#: so much of the axis.
 _IDLE_SHARE, _DRAWN_SHARE = 0.2, 0.06
 _ZERO = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Moments in order, and where each of them is drawn; between two the axis is linear.
+    """Moments in order, each with its place on the axis; between two moments the axis is linear.
 
     Attributes:
-        idle: the stretches that are drawn shorter than they are, by moments.
+        idle: the stretches that are drawn shorter than they are.
     """
 
     moments: Sequence[timedelta]
@@ -30,7 +31,7 @@ class Axis:
     idle: Sequence[tuple[timedelta, timedelta]]
 
     def place(self, at: timedelta) -> timedelta:
-        """Where a moment is drawn; beyond the ends at the ends."""
+        """The place of a moment; one beyond an end of the axis is at that end."""
         index = bisect_right(self.moments, at) - 1
         if index < 0:
             return self.drawn[0]
@@ -42,7 +43,8 @@ class Axis:
 
 
 def without_idle(moments: Iterable[timedelta], end: timedelta) -> Axis:
-    """An axis from 0 to ``end`` on which what lies between the moments is short when it is idle."""
+    """An axis from 0 to ``end`` on which the stretches between the moments are short when they are
+    idle."""
     known = sorted({_ZERO, end, *(at for at in moments if _ZERO < at < end)})
     idle = [(since, until) for since, until in pairwise(known) if until - since > end * _IDLE_SHARE]
     busy = end - sum((until - since for since, until in idle), _ZERO)

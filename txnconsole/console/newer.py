@@ -1,24 +1,24 @@
-"""What has been added to a list since its page was read: counted, and shown when it is asked for,
-so that no row moves under a reader."""
+"""What has been added to a list since its page was loaded. It is counted, and shown only when the
+user asks for it, so that no row moves while somebody reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Additions are counted up to so many.
+#: How far additions are counted.
 MOST = 999
 
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """``count`` additions that the list of the address has and the page has not."""
+    """``count`` additions that the page does not show yet; the list with them is at ``address``."""
 
     count: int
     address: str
 
     @property
     def is_more(self) -> bool:
-        """There are more than were counted."""
+        """Whether there are more than were counted."""
         return self.count > MOST
 
     @property

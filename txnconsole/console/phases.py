@@ -1,4 +1,4 @@
-"""Where a transaction's time went: the phases of its life, and its way through the states."""
+"""Where a transaction's time went: the phases of its life, and its path through the states."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Protocol
 from engine.model.transaction import Transaction
 from engine.model.txn_status import DECISION, END, TxnAction, TxnStatus, action_of
 
-#: A phase is drawn at least so wide, in percent, so that a short one can be seen.
+#: The least width of a phase, in percent, so that a short one can be seen.
 _MIN_WIDTH = 1.5
 _MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase; ``left`` and ``width`` are percentages of the whole life."""
+    """One phase; ``left`` and ``width`` are percentages of the whole life, to draw it."""
 
     status: TxnStatus
     since: datetime
@@ -27,7 +27,8 @@ class Phase:
 
 
 def phases_of(transaction: Transaction) -> list[Phase]:
-    """OPEN until the decision, then COMMITTING or ABORTING until the end; none once archived."""
+    """OPEN until the decision, then COMMITTING or ABORTING until the end; none for an archived
+    transaction, whose times are unknown."""
     opened = transaction.opened_at
     if opened is None:
         return []
@@ -50,20 +51,25 @@ def phases_of(transaction: Transaction) -> list[Phase]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A state of the state machine: whether the transaction has been in it, or ``is_here``; since
-    when and for how long, as far as that is known."""
+    """A state of the state machine, for one transaction.
+
+    Attributes:
+        taken: whether the transaction is or has been in this state.
+        is_here: whether it is in this state now.
+        at, ms: since when, and for how many milliseconds; None when it is not known.
+        why: what led here.
+    """
 
     status: TxnStatus
     taken: bool
     is_here: bool
     at: datetime | None
     ms: int | None
-    #: What led here.
     why: str | None = None
 
 
-class Lived(Protocol):
-    """What a transaction's way through the states is known by."""
+class Lifetime(Protocol):
+    """What is needed of a transaction to tell its path through the states."""
 
     @property
     def status(self) -> TxnStatus: ...
@@ -77,8 +83,8 @@ class Lived(Protocol):
     def end_reason(self) -> str | None: ...
 
 
-def steps(one: Lived, now: datetime) -> list[Step]:
-    """All five states, the branch of the commit before that of the abort."""
+def steps(one: Lifetime, now: datetime) -> list[Step]:
+    """All five states: OPEN, those of a commit, then those of an abort."""
     status, decided, ended = one.status, one.decided_at, one.ended_at
     action = action_of(status)
 

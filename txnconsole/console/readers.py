@@ -1,9 +1,9 @@
-"""Whether readers of committed messages go on: of a partition, of a subscription, of one in the
-other.
+"""Whether readers of committed messages get on: those of a partition, of a subscription, or of a
+subscription in one partition.
 
-A transaction holds readers back for as long as it is open: they wait, which is no news for a while.
-Beyond that they are at risk, for as long as something is left to read before the place where they
-will be held; when nothing is, they have stopped.
+A transaction holds readers back for as long as it is open. For a while they just wait, which is
+normal. After that they are at risk while something is left to read before the place where they will
+be held, and they have stopped when nothing is left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PATIENCE_MS = PATIENCE / timedelta(milliseconds=1)
 
 
 class Reach(StrEnum):
-    """The verdict; also the state whose badge it carries."""
+    """The verdict. The values are those of transaction states, whose badges it borrows."""
 
     GO_ON = "COMMITTED"
     WAITING = "OPEN"
@@ -41,7 +41,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What readers are told, and why; ``reason`` is a sentence."""
+    """The verdict on some readers, and a sentence that gives the reason."""
 
     reach: Reach
     reason: str
@@ -56,21 +56,27 @@ class Verdict:
 
 
 def held_ms(status: PartitionStatus) -> int | None:
-    """For how long the transaction that holds a partition back has done so; None when none does."""
+    """For how long the blocker of a partition has held it back, in milliseconds; None when nothing
+    does."""
     if status.blocker is None or not status.hidden_messages:
         return None
     return max(0, (status.now - status.blocker.first_append_at) // timedelta(milliseconds=1))
 
 
 def is_held_long(status: PartitionStatus) -> bool:
-    """Held back for longer than is no news: only then it matters who has come how far."""
+    """Whether it has been held back for longer than is normal. Only then it matters how far its
+    readers are."""
     held = held_ms(status)
     return held is not None and held > _PATIENCE_MS
 
 
 def of_partition(status: PartitionStatus, readers: Readers | None) -> Verdict:
-    """The verdict of a partition; ``readers``: its subscriptions, where :func:`is_held_long`, None
-    when they could not be asked."""
+    """The verdict on a partition.
+
+    Args:
+        readers: how far its subscriptions are, needed where :func:`is_held_long`; None when
+            they could not be asked.
+    """
     not_served = _not_served(status.state, status.offline_reason)
     if not_served is not None:
         return not_served
@@ -90,7 +96,7 @@ def of_partition(status: PartitionStatus, readers: Readers | None) -> Verdict:
 
 
 def of_cursor(cursor: CursorState) -> Verdict:
-    """The verdict of a subscription in one partition."""
+    """The verdict on a subscription in one partition."""
     state = PartitionState.ONLINE
     if not cursor.online:
         state = PartitionState.OFFLINE
@@ -106,7 +112,7 @@ def of_reader(cursor: CursorSummary, status: PartitionStatus) -> Verdict:
 
 
 def of_subscription(summary: SubscriptionSummary) -> Verdict:
-    """The verdict of a subscription over all its partitions, which is that of the worst."""
+    """The verdict on a subscription over all its partitions: that of the worst."""
     if summary.offline:
         number = count(summary.offline)
         return Verdict(Reach.STOPPED, f"{number} of its partitions are offline.")
@@ -118,7 +124,7 @@ def of_subscription(summary: SubscriptionSummary) -> Verdict:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The first of the worst."""
+    """The worst verdict; the first one of several that are equally bad."""
     found = list(verdicts)
     for reach in (Reach.STOPPED, Reach.AT_RISK, Reach.WAITING):
         for verdict in found:

@@ -13,7 +13,7 @@ from engine.model.errors import EngineError, InvalidRequest
 from engine.model.message import MAX_OFFSET, Isolation, MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from txnconsole.access.roles import Permission
-from txnconsole.console.explanation import told, verdict
+from txnconsole.console.explanation import in_words, verdict
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
@@ -76,7 +76,7 @@ def explain(request: ConsoleRequest) -> HttpResponse:
             context |= {
                 "given": given,
                 "sentence": sentence,
-                "reasons": told(answer.value),
+                "reasons": in_words(answer.value),
             }
     invalid = asked and not form.is_valid()
     return show(

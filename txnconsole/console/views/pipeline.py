@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.console.figure_charts import read_charts
-from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, Place, read_figures
+from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, PageEnd, read_figures
 from txnconsole.console.newer import Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
@@ -94,7 +94,7 @@ def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
 def figures(request: ConsoleRequest) -> HttpResponse:
     """What the job ``metrics`` has computed, by one dimension."""
     by, per, name = _asked_figures(request)
-    before = Place.parse(request.GET.get("before", ""))
+    before = PageEnd.parse(request.GET.get("before", ""))
     context = {
         "by": by,
         "per": per,
