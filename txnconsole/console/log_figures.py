@@ -1,4 +1,4 @@
-"""The charts of the log page, without their data (``plots``)."""
+"""The charts of the log page, without their data (figures as in ``plots``)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def _positions() -> dict[str, Any]:
 
 
 def _spans() -> dict[str, Any]:
-    """Transactions as spans of offsets, one trace a state.
+    """Transactions as spans of offsets, one trace for each state.
 
-    plotly.js 4.1.1 warns on every draw about an array of colours together with a pattern; one
-    trace a state needs no array (design/console.md §1.2).
+    An array of colours would do with one trace, but plotly.js 4.1.1 warns on every draw about such
+    an array together with a pattern (design/console.md §1.2).
     """
     figure = empty_figure()
     for status in TxnStatus:

@@ -1,9 +1,8 @@
 """The part of a partition's log that the log page draws, and what is added to it every second.
 
-Everything is in the compact form that the page's script reads. An entry is
-``[offset, kind, txn_id, key, publish_ms, bytes]`` with kind ``m`` (message), ``c`` (commit
-marker) or ``a`` (abort marker); a transaction is
-``[state, first_offset, last_offset, messages, owner, opened_ms, timeout_ms]``.
+Everything is in the compact form that the page's script reads. An entry is ``[offset, kind, txn_id,
+key, publish_ms, bytes]`` with kind ``m`` (message), ``c`` (commit marker) or ``a`` (abort marker);
+a transaction is ``[state, first_offset, last_offset, messages, owner, opened_ms, timeout_ms]``.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from txnconsole.console.plots import milliseconds
 
 COLUMNS = 64
 ROWS = 6
-#: The table of entries begins so far before the stable position, or with the last so many.
+#: The table of entries begins so many before the stable position, or has the last so many.
 TABLE_BEFORE, TABLE_ENTRIES = 3, 9
-#: How long back the chart of positions goes.
+#: How far back the chart of positions goes.
 HISTORY = timedelta(minutes=5)
-#: Ongoing transactions told to the page, lowest first offset first.
+#: How many ongoing transactions the page gets, those with the lowest first offset.
 MAX_ONGOING = 50
-#: Ended transactions drawn as spans.
+#: How many ended transactions are drawn as spans.
 MAX_ENDED = 40
 
 _KIND = {EntryKind.DATA: "m", EntryKind.TXN_COMMIT: "c", EntryKind.TXN_ABORT: "a"}
@@ -50,7 +49,10 @@ Span = list[Any]
 def read_window(
     engine: Engine, partition: PartitionName, *, at: int | None, sight: Sight
 ) -> dict[str, Any]:
-    """The rows at the end of the log, or those around the offset ``at``, as they may be seen.
+    """The window at the end of the log, or around the offset ``at``.
+
+    Args:
+        sight: what the reader may see of messages.
 
     Raises:
         EngineError: the partition does not exist or its broker cannot be read.
@@ -67,8 +69,8 @@ def window_of(
     at: int | None,
     sight: Sight,
 ) -> dict[str, Any]:
-    """As :func:`read_window`, by what has been read already. Entries past the status are left out:
-    they come with the next frame.
+    """As :func:`read_window`, with a status and blockers that have been read already. Entries after
+    the status are left out: they come with the next frame.
 
     Raises:
         EngineError: the partition does not exist or its broker cannot be read.
@@ -98,14 +100,14 @@ def window_of(
 
 
 def position_of(status: PartitionStatus, ongoing: dict[str, Span]) -> str:
-    """The stream position: everything in a partition moves its last offset, but for the states
-    that only the coordinators know, which the second half stands for."""
+    """The stream position. Everything that happens in a partition moves its last offset, except for
+    states that only the coordinators know; the second half of the position stands for those."""
     states = [[txn_id, span[0]] for txn_id, span in ongoing.items()]
     return f"{status.last_offset}.{digest(status.stable_position, states)}"
 
 
 def summary_of(status: PartitionStatus) -> dict[str, Any]:
-    """The figures above the strip; ``now`` is the broker's clock, in milliseconds."""
+    """The figures above the strip; ``now`` is the broker's clock in milliseconds."""
     return {
         "last": status.last_offset,
         "stable": status.stable_position,
@@ -120,7 +122,7 @@ def summary_of(status: PartitionStatus) -> dict[str, Any]:
 def read_entries(
     engine: Engine, status: PartitionStatus, start: int, number: int
 ) -> list[StoredMessage]:
-    """Up to ``number`` entries from ``start``, none past the status's last offset."""
+    """Up to ``number`` entries from ``start`` on, up to the status's last offset."""
     start = max(start, status.log_start_offset)
     number = min(number, status.last_offset - start + 1)
     if number <= 0:
@@ -131,12 +133,13 @@ def read_entries(
 
 
 def read_blockers(engine: Engine, status: PartitionStatus) -> tuple[Blocker, ...]:
-    """Transactions with data and without a marker here; nothing is read when there are none."""
+    """Transactions with data and without a marker here; nothing is read when the status has
+    none."""
     return engine.inspect.blockers(status.partition, MAX_ONGOING) if status.ongoing_txns else ()
 
 
 def spans_of(blockers: Iterable[Blocker]) -> dict[str, Span]:
-    """What the page draws of the transactions under the stable position."""
+    """What the page draws of the transactions that hold the stable position back."""
     spans: dict[str, Span] = {}
     for blocker in blockers:
         one, header = blocker.ongoing, blocker.transaction
@@ -159,8 +162,8 @@ def read_history(engine: Engine, partition: PartitionName) -> list[list[int]]:
 
 
 def packed(message: StoredMessage, sight: Sight) -> Entry:
-    """An entry in the form that the page reads. Frames are for many: it has no payload, and of the
-    key what the rules leave that they have in common."""
+    """An entry in the form that the page reads. Frames are shared by many readers, so it has no
+    payload, and the key only as far as all of them may see it."""
     return [
         message.offset,
         _KIND[message.kind],
@@ -172,7 +175,7 @@ def packed(message: StoredMessage, sight: Sight) -> Entry:
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges of ``(start, number)`` in order, those that meet made one."""
+    """Ranges of ``(start, number)`` in order, with adjoining ones merged."""
     result: list[tuple[int, int]] = []
     for start, number in sorted(ranges):
         if result and start <= sum(result[-1]):
@@ -184,7 +187,8 @@ def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _base(status: PartitionStatus, at: int | None) -> int:
-    """The first offset of the strip: whole rows, the last of them with the end of the log."""
+    """The first offset of the strip, so that it has whole rows and the last row has the end of the
+    log."""
     last_row = max(0, status.last_offset) // COLUMNS
     row = last_row - ROWS + 1
     if at is not None:
@@ -193,7 +197,7 @@ def _base(status: PartitionStatus, at: int | None) -> int:
 
 
 def _states(messages: Iterable[StoredMessage]) -> dict[str, Span]:
-    """The transactions of the entries, as far as the entries themselves tell."""
+    """The states of the entries' transactions, as far as the entries themselves tell."""
     spans: dict[str, Span] = {}
     for message in messages:
         if message.txn_id is None:
@@ -209,7 +213,8 @@ def _states(messages: Iterable[StoredMessage]) -> dict[str, Span]:
 
 
 def _ended(engine: Engine, status: PartitionStatus, base: int) -> dict[str, Span]:
-    """Exact spans of the transactions that ended in the drawn range, newest marker first."""
+    """The exact spans of the transactions that ended in the drawn range, the newest marker
+    first."""
     upper = min(base + ROWS * COLUMNS, status.last_offset + 1)
     rows = engine.log.indexed(status.partition, base, upper)
     newest = sorted(rows, key=lambda row: row.last_offset, reverse=True)[:MAX_ENDED]

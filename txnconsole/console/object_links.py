@@ -1,4 +1,4 @@
-"""The page of what the audit log and alerts are about, by the names that they use."""
+"""Links to the pages of objects that the audit log and alerts name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _TRANSACTION = re.compile(r"(?:transaction[: ])?(\d{1,5}:\d{1,18})", re.ASCII)
 
 
 def address_of(text: str) -> str | None:
-    """The console's page of an object such as ``partition:public/default/flights:0``; None when
-    it has none."""
+    """The page of an object such as ``partition:public/default/flights:0``; None when it
+    has none."""
     found = _TRANSACTION.fullmatch(text)
     if found is not None:
         return reverse("console:transaction", args=[TxnID.parse(found[1])])

@@ -1,4 +1,4 @@
-"""The charts of the overview (``plots``), and their data."""
+"""The charts of the overview (figures as in ``plots``), and their data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txnconsole.trends.reading import Series
 
 
 def columns(name: str, found: Series) -> dict[str, Any]:
-    """The points of a range by column, in the units that the charts show: ends a second,
+    """The points of a range as columns, in the units of the charts: ends per second,
     milliseconds."""
     points = found.points
     return {
@@ -38,7 +38,7 @@ def columns(name: str, found: Series) -> dict[str, Any]:
 
 @cache
 def figure_templates() -> dict[str, Any]:
-    """All figures as JSON values; durations are drawn by the page itself (static/js/heatmap.js)."""
+    """All figures as JSON values; the page itself draws durations (static/js/heatmap.js)."""
     return {
         "throughput": _throughput(),
         "live": _live(),
@@ -47,9 +47,9 @@ def figure_templates() -> dict[str, Any]:
 
 
 def _throughput() -> dict[str, Any]:
-    """Ends a second, committed and aborted on one another: is the abort ratio changing?
+    """Ends per second, committed and aborted stacked: does the abort ratio change?
 
-    Steps and not bars: an area is one element however many points it has, a bar is two of its own.
+    Steps and not bars: an area is one element however many points it has, a bar is two elements.
     """
     figure = over_time(",.3~g")
     for status, pattern in (("committed", ""), ("aborted", "x")):
@@ -66,7 +66,8 @@ def _throughput() -> dict[str, Any]:
 
 
 def _live() -> dict[str, Any]:
-    """Unfinished transactions by state: a pile-up while committing or aborting is a stuck end."""
+    """Unfinished transactions by state: many that are committing or aborting mean that ends are
+    stuck."""
     figure = over_time(",d")
     for status in ("aborting", "committing", "open"):
         figure.add_scatter(
@@ -81,8 +82,8 @@ def _live() -> dict[str, Any]:
 
 
 def _oldest() -> dict[str, Any]:
-    """The age of the oldest open transaction: does one head for its timeout? The page draws the
-    line at the timeout of those that ask for none."""
+    """The age of the oldest open transaction: does one approach its timeout? The page draws a line
+    at the default timeout."""
     figure = over_time()
     figure.add_scatter(
         name="Oldest open",
@@ -96,7 +97,7 @@ def _oldest() -> dict[str, Any]:
 
 
 def _doublings(durations: Mapping[int, int]) -> dict[int, int]:
-    """Ends by how often one millisecond must be doubled to reach their duration."""
+    """Ends by duration, in classes that double from one millisecond on."""
     found: dict[int, int] = {}
     for step, count in durations.items():
         doubling = step // STEPS_PER_DOUBLING

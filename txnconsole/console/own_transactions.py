@@ -1,6 +1,8 @@
-"""Whose transactions a page shows: everybody's to who may read them all, else those of who looks.
+"""Whose transactions a page shows: everybody's to those who may read them all, else the
+user's own.
 
-As over REST (semantics §2): to a user who may read only their own, another's does not exist.
+As in the REST API (semantics §2): for a user who may read only their own, others' transactions do
+not exist.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ View = Callable[[ConsoleRequest, TxnID], HttpResponseBase]
 
 
 def transaction_page(view: View) -> Callable[..., HttpResponseBase]:
-    """A page, or a part of one, about a transaction that whoever asks may see."""
+    """A page, or a part of one, about a transaction that the user may see."""
 
     @page(Permission.TRANSACTION_READ)
     @wraps(view)
@@ -36,7 +38,7 @@ def transaction_page(view: View) -> Callable[..., HttpResponseBase]:
 
 
 def narrowed(query: TransactionQuery, principal: Principal) -> TransactionQuery:
-    """The query, of the principal's own transactions when it may read no others.
+    """The query, limited to the principal's own transactions when it may read no others.
 
     Raises:
         QueryError: it asks for another's.

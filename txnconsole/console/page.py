@@ -1,4 +1,4 @@
-"""What every page shares: who asks, what they may, and what is said when the engine refuses."""
+"""What every page shares: who asks, what they may do, and the answers to the engine's errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 
 
 class ConsoleRequest(HttpRequest):
-    """A request whose sender is known; what :func:`page` hands to a view."""
+    """A request whose sender is known; what :func:`page` gives to a view."""
 
     principal: Principal
     preferences: Preferences
@@ -38,11 +38,11 @@ View = Callable[Concatenate[ConsoleRequest, P], HttpResponseBase]
 
 
 def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpResponseBase]]:
-    """Let in who holds the permission; turn the engine's errors into pages.
+    """Let in whoever holds the permission, and turn the engine's errors into pages.
 
-    Anonymous requests go to the login, except those of a page's own script, which get a 401 that
-    the script understands. What is answered is for its sender alone: no cache that others share
-    keeps it.
+    Anonymous requests are sent to the login page, except those of a page's own script, which get a
+    401 that the script understands. The answer is for its sender only: shared caches must not keep
+    it.
     """
 
     def decorate(view: View[P]) -> Callable[..., HttpResponseBase]:
@@ -100,12 +100,12 @@ def show(
 
 
 def actor_of(request: ConsoleRequest) -> Actor:
-    """The signed-in user, as the audit log knows them."""
+    """The signed-in user, as the audit log names them."""
     return _actor(request, request.principal)
 
 
 def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:
-    """The page that names the missing permission; the attempt to change something is recorded."""
+    """The page that names the missing permission; an attempt to change something is recorded."""
     principal = principal_of(request.user)
     if principal is not None:
         record_refusal(
@@ -120,7 +120,7 @@ def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:
 
 
 def failed(request: HttpRequest, error: EngineError) -> HttpResponse:
-    """The page for a refusal or failure of the engine that concerns the whole page."""
+    """The page for an error of the engine that concerns the whole page."""
     status = status_of(error)
     if asked_by_script(request):
         return refused(request, status, error.code, error.message, retryable=error.retryable)
@@ -132,14 +132,15 @@ def failed(request: HttpRequest, error: EngineError) -> HttpResponse:
 def _rendered(
     request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int
 ) -> HttpResponse:
-    """What was read is shown, late or not: a broker that is away may have taken all of the time,
-    and the page says so. The frame's few questions have their statements' timeout."""
+    """Render, even when the request's deadline has passed: a broker that does not answer may have
+    used up the time, and the page says so. The few queries of the page's frame have their own
+    timeout."""
     with deadlines.lifted():
         return render(request, template, dict(context), status=status)
 
 
 def status_of(error: EngineError) -> int:
-    """How an error of the engine is answered."""
+    """The HTTP status for an error of the engine."""
     if isinstance(error, NotFound):
         return 404
     if isinstance(error, InvalidRequest):
@@ -148,7 +149,7 @@ def status_of(error: EngineError) -> int:
 
 
 def asked_by_script(request: HttpRequest) -> bool:
-    """A page's own script asks, and wants no page."""
+    """Whether a page's own script asks, which does not want a page."""
     return "HX-Request" in request.headers or wants_json(request)
 
 
@@ -159,7 +160,7 @@ def wants_json(request: HttpRequest) -> bool:
 def refused(
     request: HttpRequest, status: int, code: str, message: str, *, retryable: bool = False
 ) -> HttpResponse:
-    """Tell a page's script why it gets nothing, as JSON or as a region's fault."""
+    """Tell a page's script why it gets nothing, as JSON or as the error of a region."""
     error = {"code": code, "message": message}
     if wants_json(request):
         return JsonResponse(error, status=status)
@@ -168,7 +169,7 @@ def refused(
 
 
 def sought(request: HttpRequest) -> str:
-    """What an address that leads nowhere was about, for the search box of its page."""
+    """What a missing page was about, to fill the search box of the error page."""
     return "/".join(request.path.strip("/").split("/")[1:])[:200]
 
 

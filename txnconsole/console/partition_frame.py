@@ -1,4 +1,4 @@
-"""What all pages of one partition have around them: its name, its neighbours, its tabs."""
+"""What all pages of a partition have around them: its name, its neighbours, its tabs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from txnconsole.enginedb.wiring import engine
 
-#: Title and address name, in order.
+#: The title and the address name of each tab, in order.
 TABS = (
     ("Summary", "partition"),
     ("Log", "log"),
@@ -22,7 +22,7 @@ TABS = (
 
 
 def frame(partition: PartitionName, tab: str, status: PartitionStatus | None) -> dict[str, Any]:
-    """The context of the frame.
+    """The template context of the frame.
 
     Raises:
         TopicNotFound: there is no such topic.

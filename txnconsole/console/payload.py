@@ -1,4 +1,4 @@
-"""What a message carries, as text that a person can read."""
+"""A message's payload as text that a person can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEX_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The beginning of a payload, as text or, when it is no text, as hexadecimal digits."""
+    """The beginning of a payload, as text or, if it is not text, as hexadecimal digits."""
 
     text: str
     is_text: bool
@@ -18,7 +18,7 @@ class Preview:
 
 
 def preview(payload: bytes, most: int = _MAX_BYTES) -> Preview:
-    """Show UTF-8 as it is; a character that the cut splits is left out."""
+    """Show UTF-8 as text; a character that the cut would split is left out."""
     head = payload[:most]
     try:
         text = head.decode()

@@ -36,7 +36,7 @@ _DUE = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A kind of run, with its newest one and how often it starts by itself."""
+    """A kind of run, with its newest run and how often it is started by the schedule."""
 
     kind: Kind
     newest: PipelineRun | None
@@ -45,8 +45,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """What workers do again and again: its last run, None when nobody knows, and what waits for
-    it, up to :data:`COUNTED`."""
+    """A periodic task of the workers: its last run (None: unknown), and how many items wait for it,
+    counted up to :data:`COUNTED`."""
 
     name: str
     does: str
@@ -56,26 +56,26 @@ class PeriodicTask:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The page ``/pipeline``. ``audit`` is the newest audit that is done."""
+    """What the page ``/pipeline`` shows. ``audit`` is the newest audit that is done."""
 
     jobs: Sequence[Job]
     running: int
     queued: int
     failed_today: int
     audit: PipelineRun | None
-    #: None: Redis does not answer.
+    #: None when Redis does not answer.
     tasks_waiting: int | None
     workers_seen: bool | None
     tasks: Sequence[PeriodicTask]
-    #: Kinds in the schedule that cannot be started, and why.
+    #: Scheduled kinds that cannot be started, with the reason.
     schedule_faults: Mapping[str, str]
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """Runs up to the number ``known``, newest first; ``below`` goes on, None at the end. ``newer``
-    have been asked for since."""
+    """Runs up to the number ``known``, newest first. ``below`` is where the next page begins, None
+    at the end; ``newer`` is how many runs have been started since."""
 
     runs: Sequence[PipelineRun]
     below: int | None
@@ -84,7 +84,7 @@ class RunList:
 
 
 def read_overview() -> Overview:
-    """All that the page ``/pipeline`` shows."""
+    """Read everything that the page ``/pipeline`` shows."""
     counts = dict(
         PipelineRun.objects.filter(state__in=UNFINISHED)
         .order_by()
@@ -109,7 +109,7 @@ def read_overview() -> Overview:
 
 
 def _newest() -> dict[str, PipelineRun]:
-    """The newest run of each kind, all asked for at once."""
+    """The newest run of each kind, in one query."""
     first, *others = (_listed().filter(kind=kind)[:1] for kind in KINDS)
     return {run.kind: run for run in first.union(*others, all=True)}
 
@@ -133,10 +133,11 @@ def _tasks() -> list[PeriodicTask]:
 
 
 def read_runs(*, kind: str, state: str, below: int | None, above: int | None = None) -> RunList:
-    """Runs of a kind and state, or of any for an empty text, below a number.
+    """Runs of a kind and state (empty: any), below a number.
 
     Args:
-        above: the newest run when the page was first read; later ones are counted, not listed.
+        above: the newest run when the page was first loaded; later ones are counted, not
+            listed.
     """
     runs = _listed()
     if kind:
@@ -153,12 +154,12 @@ def read_runs(*, kind: str, state: str, below: int | None, above: int | None = N
 
 
 def newest_run() -> int:
-    """The number of the newest run; 0 before the first."""
+    """The number of the newest run; 0 when there is none."""
     return PipelineRun.objects.order_by("-id").values_list("id", flat=True).first() or 0
 
 
 def read_position() -> str:
-    """Changes when anything that the pages show has changed."""
+    """A digest that changes with anything that the pages show."""
     newest = PipelineRun.objects.order_by("-id").values_list(
         "id", "state", "stage", "stage_done", "figures", "cancel_requested_by"
     )
@@ -170,7 +171,7 @@ def pretty(value: object) -> str:
 
 
 def _listed() -> QuerySet[PipelineRun]:
-    """Runs without what a list does not show."""
+    """Runs without the columns that a list does not show."""
     return PipelineRun.objects.order_by("-id").defer("result", "log_tail")
 
 

@@ -1,7 +1,7 @@
 """What the charts of all pages have in common: plotly figures without data and without colours.
 
-The page fills both: data comes from its window and its stream, colours from the style sheet, so
-that a chart follows the theme. Each trace carries a stable handle in ``meta``.
+The page fills in both: data from its window and its stream, colours from the style sheet, so that
+charts follow the theme. Each trace has a stable handle in ``meta``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PATTERN = {
 
 
 def empty_figure() -> Any:
-    """A figure without a template of plotly's own."""
+    """A figure without any of plotly's own templates."""
     # Imported on first use: plotly takes a fifth of a second that no other page should wait for.
     from plotly.graph_objects import Figure  # noqa: PLC0415
 
@@ -28,7 +28,7 @@ def empty_figure() -> Any:
 
 
 def over_time(tickformat: str | None = None) -> Any:
-    """An empty figure of the newest hours or days, its values from zero on."""
+    """An empty figure over the last hours or days, with values from zero on."""
     return empty_figure().update_layout(
         hovermode="x unified",
         margin={"l": 54, "r": 92, "t": 10, "b": 26},
@@ -38,12 +38,12 @@ def over_time(tickformat: str | None = None) -> Any:
 
 
 def as_json(figure: Any) -> dict[str, Any]:
-    """What the page's script makes the chart of."""
+    """The figure as the page's script needs it."""
     return dict(json.loads(figure.to_json()))
 
 
 def span_bar(status: TxnStatus) -> dict[str, Any]:
-    """What a horizontal bar of a state is like, in whatever chart."""
+    """The look of a horizontal bar for a state, in any chart."""
     return {
         "orientation": "h",
         "name": status.capitalize(),
@@ -61,5 +61,5 @@ def span_bar(status: TxnStatus) -> dict[str, Any]:
 
 
 def milliseconds(at: datetime) -> int:
-    """Since 1970, as the page's script reads a moment."""
+    """A moment as milliseconds since 1970, as the page's script needs it."""
     return int(at.timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""Rates, shares and durations as short text with a unit."""
+"""Rates, shares and durations as short texts with a unit."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ _TEN, _MS_SECOND, _MS_MINUTE, _MS_HOUR = 10, 1_000, 60_000, 3_600_000
 
 
 def rate(per_second: float) -> str:
-    """``12.34`` as ``12.3 /s``; what is rarer than once in ten seconds is told by the minute."""
+    """``12.34`` as ``12.3 /s``; less than one in ten seconds is given per minute."""
     if 0 < per_second < 1 / _TEN:
         return f"{per_second * 60:.1f} /min"
     return f"{per_second:,.1f} /s" if per_second < 1000 else f"{per_second:,.0f} /s"
 
 
 def percent(share: float | None) -> str:
-    """``0.0312`` as ``3.1 %``; of nothing it is a dash."""
+    """``0.0312`` as ``3.1 %``; None as a dash."""
     return _DASH if share is None else f"{share * 100:.1f} %"
 
 
 def brief(milliseconds: float | None) -> str:
-    """A duration in one unit, to two digits or so: ``840 ms``, ``3.4 s``, ``12 min``."""
+    """A duration in one unit, to about two digits: ``840 ms``, ``3.4 s``, ``12 min``."""
     if milliseconds is None:
         return _DASH
     for unit, name in ((_MS_HOUR, "h"), (_MS_MINUTE, "min"), (_MS_SECOND, "s")):

@@ -1,7 +1,7 @@
-"""The middleware of people's requests, which programs' pass by.
+"""The middleware of sessions, which requests of programs skip.
 
-A program says who it is in each request, so it has no session, no messages and no account that a
-page would ask for. To make them ready took a tenth of what a call costs (docs/decisions/0046).
+A program identifies itself in each request, so it needs no session, no messages and no user of a
+page. Setting these up took a tenth of the time of a call (docs/decisions/0046).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from txnconsole.access.requests import is_a_programs
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
-#: As they would stand in ``MIDDLEWARE``; none of them looks at views.
+#: In the order of ``MIDDLEWARE``; none of them has a hook for views.
 _MIDDLEWARE = (
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -28,7 +28,7 @@ _MIDDLEWARE = (
 
 
 class SessionsMiddleware:
-    """Gives ``session``, ``user``, messages and ``htmx`` to the requests that may need them."""
+    """Adds ``session``, ``user``, messages and ``htmx`` to the requests that may need them."""
 
     async_capable = True
     sync_capable = True

@@ -16,7 +16,7 @@ from txnconsole.preferences.models import Density, Pace, Theme
 
 _TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
 _MAX_TOPICS, _MAX_PATTERN = 64, 400
-#: How long a token holds, by what its field says; in days.
+#: How many days a token is valid, for each choice of the field.
 LIFETIMES = (
     ("7", "7 days"),
     ("30", "30 days"),
@@ -27,7 +27,7 @@ LIFETIMES = (
 
 
 class PreferencesForm(forms.Form):
-    """How the user wants to see the console."""
+    """How the user wants the console to look."""
 
     zone = forms.CharField(
         max_length=64, label="Time zone", widget=forms.TextInput(attrs=_TEXT | {"list": "zones"})
@@ -100,7 +100,7 @@ class TokenForm(forms.Form):
 
 
 class NewUserForm(forms.Form):
-    """A new user's name and roles; a password is made for it if it is a person."""
+    """A new user's name and roles; for a person a password is made."""
 
     name = forms.RegexField(
         USER_NAME,
@@ -118,7 +118,7 @@ class NewUserForm(forms.Form):
 
 
 class RolesForm(ReasonForm):
-    """Which roles a user has from now on."""
+    """The roles that a user is to have."""
 
     roles = forms.MultipleChoiceField(
         required=False,
@@ -131,7 +131,7 @@ class RolesForm(ReasonForm):
 
 
 class MaskingForm(forms.Form):
-    """What viewers shall not see of the messages of some topics."""
+    """What viewers must not see of the messages of some topics."""
 
     topics = forms.CharField(
         max_length=_MAX_PATTERN,

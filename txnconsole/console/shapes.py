@@ -1,4 +1,5 @@
-"""Small drawings as coordinates for inline SVG, which the policy lets through as attributes."""
+"""Small drawings as coordinates for inline SVG, whose attributes the content security policy
+allows."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from datetime import datetime, timedelta
 
 from engine.model.partition import PositionSample
 
-#: The chart's drawing area; the page stretches it.
+#: The chart's drawing area, which the page stretches.
 WIDTH, HEIGHT = 1000, 200
-#: A chart goes at least so far back.
+#: The shortest time that a chart covers.
 _LEAST = timedelta(minutes=1)
 
 
 def sparkline(values: Sequence[float], *, width: int = 120, height: int = 22) -> str:
-    """The points of a polyline over equally spaced values, from zero; empty when all are zero."""
+    """The points of a polyline over equally spaced values, from zero on; empty when all are
+    zero."""
     most = max(values, default=0)
     if not most:
         return ""
@@ -28,7 +30,7 @@ def sparkline(values: Sequence[float], *, width: int = 120, height: int = 22) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionChart:
-    """Stable and last position over a while: SVG paths, and the values at the edges."""
+    """The stable and the last position over a while: SVG paths, and the values at the edges."""
 
     last: str
     stable: str
@@ -42,9 +44,9 @@ class PositionChart:
 def position_chart(
     samples: Sequence[PositionSample], *, last: int, stable: int, now: datetime, back: timedelta
 ) -> PositionChart | None:
-    """Draw samples, and where the positions stand now; None when nothing was sampled meanwhile.
+    """Draw samples up to the present positions; None when there is no sample in that time.
 
-    A position holds until the next sample, so the lines are steps.
+    A position stays until the next sample, so the lines are steps.
     """
     if not samples:
         return None
@@ -52,7 +54,7 @@ def position_chart(
     points.append((now, last, stable))
     lowest = min(point[2] for point in points)
     highest = max(point[1] for point in points)
-    # What stood before the first sample is not known: the chart begins there.
+    # The positions before the first sample are unknown, so the chart begins there.
     since = max(now - back, min(samples[0].at, now - _LEAST))
     back = now - since
     spread = max(1, highest - lowest)
@@ -77,7 +79,7 @@ def position_chart(
 
 
 def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Horizontal, then vertical; what does not move is left out."""
+    """A path of horizontal and vertical lines; points at which nothing changes are left out."""
     steps = [points[0]]
     for x, y in points[1:]:
         before = steps[-1][1]

@@ -1,4 +1,4 @@
-"""What the frame around every page needs (a template context processor)."""
+"""The template context that the frame around every page needs (a context processor)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _GROUPS = (
         ),
     ),
 )
-#: Pages that are reached from others, or by their names through the search box and the palette.
+#: Pages that are not in the navigation; other pages, the search box and the palette lead to them.
 _ELSEWHERE = (
     ("Held-back partitions", "held-back", Permission.TOPIC_READ),
     ("Hanging transactions", "hanging", Permission.TRANSACTION_READ_ANY),
@@ -56,12 +56,12 @@ _ELSEWHERE = (
     ("Masking rules", "settings-masking", Permission.OPERATION_READ),
     ("Limits and retention", "settings-limits", Permission.OPERATION_READ),
 )
-#: From the role that may most to the one that may least.
+#: From the role that may do most to the one that may do least.
 _RANK = (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.PRODUCER, Role.CONSUMER)
 
 
 def pages_for(principal: Principal) -> list[tuple[str, str]]:
-    """Title and address of every page without a subject that the principal may open."""
+    """The title and address of every page without a subject that the principal may open."""
     groups = (_PAGES, *(pages for _, pages in _GROUPS), _ELSEWHERE)
     return [
         (title, reverse(f"console:{name}"))
@@ -73,7 +73,7 @@ def pages_for(principal: Principal) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class NavLink:
-    """One page in the navigation."""
+    """A page in the navigation."""
 
     title: str
     icon: str
@@ -84,7 +84,7 @@ class NavLink:
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """The navigation of the signed-in user: only pages that exist and that they may open."""
+    """The navigation of the signed-in user, with only the pages that they may open."""
     user = getattr(request, "user", None)
     principal = getattr(request, "principal", None) or (user and principal_of(user))
     if not principal:
@@ -105,7 +105,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         # Asked for by the frame, and by what it is not around.
         "command_lines": partial(command_lines, request, principal.name),
         "in_dialog": in_dialog,
-        "title_level": 2 if in_dialog else 1,  # Of what is a dialog, or a page by itself.
+        "title_level": 2 if in_dialog else 1,  # In a dialog, or on a page of its own.
     }
 
 

@@ -1,4 +1,4 @@
-"""A part of rows that a page has at hand, so that it stays small however many there are."""
+"""A part of many rows, so that a page stays small however many there are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(Generic[T]):
-    """Rows from place ``start`` on; ``previous`` and ``next`` are where the others begin."""
+    """Rows from the index ``start`` on; ``previous`` and ``next`` are where the other parts
+    begin."""
 
     rows: Sequence[T]
     start: int
@@ -23,7 +24,7 @@ class Slice(Generic[T]):
 
     @property
     def first(self) -> int:
-        """The first row's number, as people count."""
+        """The number of the first row, counted from 1."""
         return self.start + 1
 
     @property
@@ -36,8 +37,8 @@ class Slice(Generic[T]):
 
 
 def slice_of(rows: Sequence[T], wanted: str, size: int) -> Slice[T]:
-    """``size`` rows from the place that an address asks for, which may mean nothing: then the
-    first; beyond the end, the last."""
+    """``size`` rows from the index in an address. It may be any text: the first rows are given for
+    a wrong one, the last for one beyond the end."""
     asked = number_of(wanted, digits=9) or 0
     start = min(asked, max(0, len(rows) - 1)) // size * size
     return Slice(

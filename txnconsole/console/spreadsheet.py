@@ -1,4 +1,4 @@
-"""Lists as files: CSV for spreadsheets, and how any file writes a moment."""
+"""Lists as CSV files for spreadsheets, and times as all files write them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-#: What a spreadsheet would take for a formula.
+#: Beginnings of text that a spreadsheet takes for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_lines(columns: Sequence[str], pages: Iterable[Iterable[Sequence[object]]]) -> Iterator[str]:
-    """The header and the rows of each page, as text that a file goes on with."""
+    """The header and the rows of each page, as parts of the file's text."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(columns)
@@ -35,5 +35,5 @@ def _taken(buffer: io.StringIO) -> str:
 
 
 def _cell(value: object) -> object:
-    """Text that a spreadsheet would run is told to be text."""
+    """Mark text that a spreadsheet would run as a formula, so that it takes it for text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,4 +1,4 @@
-"""The state of the whole system in a few figures: what the overview shows and its channel sends."""
+"""The state of the whole system in a few figures, for the overview and its channel."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from txnconsole.console.quantities import brief, percent, rate
 from txnconsole.console.reads import Region, region
 from txnconsole.trends.reading import Rates, rates
 
-#: How many held-back partitions are read, and counted.
+#: How many held-back partitions are read and counted.
 HELD_BACK_LIMIT = 100
-#: Rates that no worker has sampled again for so long are not shown any more.
+#: Rates older than this, because no worker samples them, are not shown.
 RATES_HOLD = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One reading of the system; each part stands on its own when another cannot be read."""
+    """What was read of the system; when a part cannot be read, the others still are."""
 
     counts: Region[dict[TxnStatus, int]]
     coordinators: Region[tuple[CoordinatorStats, ...]]
     held_back: Region[HeldBack]
-    #: Of the last minute that a worker has sampled; None before the first.
+    #: Those of the last minute that a worker has sampled; None before the first one.
     rates: Rates | None = None
     #: Databases that could not be reached, with the reason.
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def figures(self) -> dict[str, int | str | None]:
-        """The figures by the names that the page's elements carry: numbers, or text with its unit;
-        None when not known."""
+        """The figures by the names that the page's elements have: numbers, or text with a unit;
+        None when unknown."""
         counts = self.counts.value
         held = self.held_back.value
         figures: dict[str, int | str | None] = {
@@ -64,7 +64,7 @@ class Summary:
 
     @property
     def position(self) -> str:
-        """Changes with everything that the page shows, except for ages."""
+        """A digest of everything that the page shows, except for ages."""
         return digest(
             self.figures,
             [
@@ -81,8 +81,8 @@ class Summary:
 
 
 def issued(stats: tuple[CoordinatorStats, ...]) -> int:
-    """How many transactions were ever opened: sequences count from 0, without a gap, and a
-    coordinator that has issued none is at -1."""
+    """How many transactions were ever opened. Sequences count from 0 without a gap, and are -1 in a
+    coordinator that has issued none."""
     return sum(coordinator.sequence + 1 for coordinator in stats)
 
 

@@ -1,14 +1,14 @@
 """Live updates over server-sent events.
 
-Purpose: tell open pages what changed, at most once a second a channel, from one hub per process
-that reads a channel only while someone listens.
+Purpose: tell open pages what has changed, at most once a second for each channel. Each process has
+one hub, which reads a channel only while it has a listener.
 
 States of a channel: idle (no listener, nothing runs), reading (one task, one read a second),
-failing (its last read failed; the listeners were told, the reads go on less often).
+failing (the last read failed; the listeners were told, and it is read less often).
 
-Invariants: a frame's id is a function of the databases, never of the process; a listener that
-does not keep up is told to read again instead of being buffered without bound; no stream holds a
-database connection.
+Invariants: the id of a frame depends on the databases, never on the process; a listener that does
+not keep up is told to read the page again, instead of being buffered without bound; no stream holds
+a database connection.
 
 A crash leaves nothing behind; browsers reconnect and compare ids.
 """

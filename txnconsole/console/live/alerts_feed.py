@@ -16,7 +16,7 @@ class AlertsFeed(TableFeed):
 
 
 def alerts_position() -> str:
-    """Changes with everything that the page of what fires shows, except for values and ages."""
+    """A digest of everything that the page of firing alerts shows, except for values and ages."""
     pending = Alert.objects.filter(state=AlertState.PENDING).order_by("id")
     return digest(
         [

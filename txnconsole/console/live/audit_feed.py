@@ -7,7 +7,7 @@ from txnconsole.console.live.feed import Reading, TableFeed
 
 
 class AuditFeed(TableFeed):
-    """Says that entries were added; the page asks how many of them match what it shows."""
+    """Tells that entries were added; the page then asks how many of them match its filter."""
 
     def look(self) -> Reading:
         return Reading(str(newest_number()), {})

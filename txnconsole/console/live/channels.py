@@ -1,8 +1,9 @@
 """The names of channels: ``overview``, ``pipeline``, ``txns``, ``txn:<id>``, ``part:<name>``,
 ``job:<number>``, ``alerts``, ``audit``.
 
-Who may read only their own transactions gets ``txns`` and ``txn:<id>`` as channels of their own,
-which read no others (semantics §2). Who may read no messages gets ``part:<name>`` without keys.
+Whoever may read only their own transactions gets ``txns`` and ``txn:<id>`` as separate channels,
+which read no others (semantics §2). Whoever may not read messages gets ``part:<name>`` without
+keys.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Channel:
     """A channel by its canonical name, who may listen to it, and what reads it.
 
     Attributes:
-        owner: whose transactions alone it tells of; None where that is not restricted.
+        owner: it is only about this owner's transactions; None: about everybody's.
     """
 
     name: str
@@ -45,11 +46,11 @@ class Channel:
     owner: str | None = None
 
     def may_be_heard_by(self, principal: Principal) -> bool:
-        """Whether the principal may listen now; its roles may change while it does."""
+        """Whether the principal may listen now. Its roles may change while it listens."""
         return principal.may(self.permission) and self.owner in {None, principal.name}
 
 
-#: Channels of which there is one.
+#: The channels that have no subject.
 _SINGLE: Mapping[str, tuple[Permission, Callable[[], Feed]]] = {
     "overview": (Permission.TOPIC_READ, OverviewFeed),
     "pipeline": (Permission.JOB_READ, PipelineFeed),
@@ -59,10 +60,10 @@ _SINGLE: Mapping[str, tuple[Permission, Callable[[], Feed]]] = {
 
 
 def channel_named(text: str, principal: Principal) -> Channel:
-    """Find a channel, as the principal may hear it.
+    """Find a channel, in the form that the principal may listen to.
 
     Raises:
-        InvalidRequest: the text names none.
+        InvalidRequest: the text does not name a channel.
     """
     kind, _, rest = text.partition(":")
     if text == "txns" or kind == "txn":
@@ -78,7 +79,7 @@ def channel_named(text: str, principal: Principal) -> Channel:
 
 
 def _of_partition(partition: PartitionName, principal: Principal) -> Channel:
-    """With the keys of messages, or without; never one channel for both."""
+    """The channel with the keys of messages, or the one without; the two are never shared."""
     reads = principal.may(Permission.MESSAGE_READ)
     permission, suffix = (
         (Permission.MESSAGE_READ, "") if reads else (Permission.TOPIC_READ, " without keys")
@@ -91,7 +92,7 @@ def _of_partition(partition: PartitionName, principal: Principal) -> Channel:
 
 
 def _of_transactions(text: str, principal: Principal) -> Channel:
-    """Of everybody's, or of the principal's own; never one channel for both."""
+    """The channel about everybody's transactions, or about the principal's own; never shared."""
     owner = principal.owner_filter
     permission, suffix = (
         (Permission.TRANSACTION_READ_ANY, "")

@@ -1,4 +1,4 @@
-"""What a channel of live updates reads."""
+"""Feeds: what a channel of live updates reads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from engine.model.errors import CoordinatorUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at the databases.
+    """The result of looking at the databases once.
 
     Attributes:
-        position: names what was seen; equal positions mean that nothing changed.
-        change: what to tell the listeners, or None when nothing changed since the last reading.
+        position: identifies what was seen; equal positions mean that nothing changed.
+        change: what to tell the listeners; None when nothing changed since the last reading.
     """
 
     position: str
@@ -28,7 +28,7 @@ class Reading:
 
 
 class Feed(Protocol):
-    """Reads one channel. The hub calls it from a thread, never twice at once."""
+    """Reads one channel. The hub calls it from a thread, never twice at the same time."""
 
     def read(self) -> Reading:
         """Look once.
@@ -39,14 +39,14 @@ class Feed(Protocol):
 
 
 class TableFeed(ABC):
-    """A feed of Django's tables: keeps no connection, and tells of a change once."""
+    """A feed that reads Django's tables: it keeps no connection, and tells each change once."""
 
     def __init__(self) -> None:
         self._position = ""
 
     @abstractmethod
     def look(self) -> Reading:
-        """The position, and what to tell when it is not the last one."""
+        """The position, and what to tell the listeners when it differs from the last one."""
 
     def read(self) -> Reading:
         """Look once.
@@ -60,12 +60,12 @@ class TableFeed(ABC):
         except (OperationalError, InterfaceError) as error:
             raise CoordinatorUnavailable from error
         finally:
-            connections.close_all()  # This thread belongs to no request that would give it back.
+            connections.close_all()  # No request ends on this thread to close them.
         changed = found.position != self._position
         self._position = found.position
         return found if changed else Reading(found.position, None)
 
 
 def digest(*values: object) -> str:
-    """A short name for values of JSON types, equal in every process."""
+    """A short text that identifies values of JSON types, the same in every process."""
     return hashlib.blake2s(msgspec.json.encode(values), digest_size=6).hexdigest()

@@ -1,4 +1,4 @@
-"""One hub per process: reads each channel once a second and hands its frames to the listeners."""
+"""One hub per process: it reads each channel once a second and gives frames to the listeners."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _log = structlog.get_logger(__name__)
 #: Seconds between two readings of a channel, and between two that fail.
 INTERVAL = 1.0
 INTERVAL_FAILING = 3.0
-#: Frames that may wait for a browser; then it is told to read the page's data again.
+#: How many frames may wait for a browser; beyond that it is told to read the page again.
 QUEUE_FRAMES = 16
-#: Open streams of one process (design/console.md §1.4).
+#: How many streams a process may have open (design/console.md §1.4).
 MAX_STREAMS = 500
 
 
@@ -30,13 +30,14 @@ class TooManyStreams(Exception):
 
 
 class Listener:
-    """One open stream's place in a channel."""
+    """An open stream in a channel, with the frames that wait for it."""
 
     def __init__(self) -> None:
         self._frames: asyncio.Queue[str] = asyncio.Queue(QUEUE_FRAMES)
 
     def put(self, text: str, *, position: str) -> None:
-        """Queue a frame; a full queue is emptied and replaced by the advice to read again."""
+        """Queue a frame. A full queue is emptied, and holds only the advice to read the
+        page again."""
         try:
             self._frames.put_nowait(text)
         except asyncio.QueueFull:
@@ -65,7 +66,7 @@ class _Channel:
 
 
 class Hub:
-    """The channels of one event loop. All methods are called on that loop."""
+    """The channels of one event loop. All methods are to be called on that loop."""
 
     def __init__(self, *, interval: float = INTERVAL, max_streams: int = MAX_STREAMS) -> None:
         self._interval = interval
@@ -83,7 +84,7 @@ class Hub:
         return self._streams >= self._max_streams
 
     def join(self, name: str, make_feed: Callable[[], Feed]) -> Listener:
-        """Start to listen to a channel, which starts to be read if it was not.
+        """Start to listen to a channel; it is read from now on, if it was not yet.
 
         Raises:
             TooManyStreams: the process is at its limit; nothing was joined.
@@ -102,7 +103,7 @@ class Hub:
         return listener
 
     def leave(self, name: str, listener: Listener) -> None:
-        """Stop listening; the last one out stops the channel's reading."""
+        """Stop listening. When nobody listens any more, the channel is not read any more."""
         channel = self._channels.get(name)
         if channel is None or listener not in channel.listeners:
             return
@@ -128,7 +129,7 @@ class Hub:
             channel.broadcast(frame("fault", {"code": error.code, "message": error.message}))
             return False
         except Exception:
-            # A defect in one feed must not end the channel silently: its pages would look alive.
+            # A bug in a feed must not end the channel silently: its pages would look up to date.
             _log.exception("live.read_broken")
             channel.broadcast(frame("fault", {"code": "Internal", "message": "Reading failed."}))
             return False
@@ -144,11 +145,12 @@ class Hub:
 
 
 def look(feed: Feed) -> Reading:
-    """Read in this thread, wait for no database twice, and let go of what Django opened for it.
+    """Read in this thread, without waiting twice for a database that does not answer, and close
+    what Django has opened for it.
 
     Raises:
-        CoordinatorUnavailable: Django's tables, which stand in that database, cannot be read.
-        Whatever the feed raises.
+        CoordinatorUnavailable: Django's tables, which are in that database, cannot be read.
+        EngineError: whatever the feed raises.
     """
     try:
         with absences.remembered():

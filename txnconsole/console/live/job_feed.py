@@ -8,22 +8,22 @@ from txnconsole.jobs.models import Job
 
 
 class JobFeed(TableFeed):
-    """Tells when a job has moved on."""
+    """Tells when a background job has got on."""
 
     def __init__(self, job_id: int) -> None:
         super().__init__()
         self._job_id = job_id
 
     def look(self) -> Reading:
-        """The job as it stands.
+        """The job as it is now.
 
         Raises:
-            JobNotFound: there is none.
+            JobNotFound: there is no such job.
         """
         return Reading(job_position(starting.find(self._job_id)), {"changed": True})
 
 
 def job_position(job: Job) -> str:
-    """Changes with everything that the page shows of the job itself."""
+    """A digest of everything that the page shows of the job itself."""
     cancelling = job.cancel_requested_at is not None
     return digest(job.state, job.begun, job.done, job.failed, job.error, cancelling)

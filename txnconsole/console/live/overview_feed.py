@@ -8,13 +8,13 @@ from txnconsole.enginedb.wiring import engine
 
 
 class OverviewFeed:
-    """Sends the figures; the page reads its tables again when they have changed."""
+    """Sends the overview's figures; the page reads its tables again when they have changed."""
 
     def __init__(self) -> None:
         self._position = ""
 
     def read(self) -> Reading:
-        """Look once. A part that cannot be read is left out, so this does not raise."""
+        """Look once. It does not raise, because parts that cannot be read are left out."""
         summary = read_summary(engine())
         changed = summary.position != self._position
         self._position = summary.position

@@ -1,4 +1,4 @@
-"""The channel of one partition: the entries that were added and what they changed."""
+"""The channel of one partition: the entries that were added, and what they changed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from txnconsole.console.log_window import (
 )
 from txnconsole.enginedb.wiring import engine
 
-#: With more new entries than this the page reads its window again instead.
+#: When there are more new entries than this, the page reads its window again instead.
 MAX_ENTRIES = 256
-#: A new masking rule holds in frames after so many seconds.
+#: After so many seconds a new masking rule is applied to frames.
 RULES_HOLD_S = 5.0
 
 
 class PartitionFeed:
     """Sends new entries, the ongoing transactions with their states, and the positions.
 
-    A frame says from which offset on it is complete (``from``). A page applies it when it knows
-    everything below, also when it knows more; else it reads its window again. Ends of transactions
-    need no telling: their markers are among the entries. Who hears it either reads messages or
-    does not: keys are for those who do.
+    A frame says from which offset on it is complete (``from``). A page that knows everything below
+    applies it, even if it knows more; any other page reads its window again. Ends of transactions
+    are not told separately, since their markers are among the entries. A feed is either for
+    listeners who may read messages, and has keys, or for others, and has none.
     """
 
     def __init__(self, partition: PartitionName, *, reads_messages: bool) -> None:
@@ -67,7 +67,7 @@ class PartitionFeed:
         return {"from": start, "entries": [packed(message, sight) for message in new]}
 
     def _sight(self) -> Sight:
-        """What may be seen of keys; asked again after :data:`RULES_HOLD_S`."""
+        """What may be shown of keys; read again after :data:`RULES_HOLD_S`."""
         now = time.monotonic()
         if self._known_sight is None or now >= self._sight_until:
             self._known_sight = sight_in_common(

@@ -7,7 +7,7 @@ from txnconsole.console.pipeline_page import read_position
 
 
 class PipelineFeed(TableFeed):
-    """Says that a run has changed; the pages read their regions again."""
+    """Tells that a run has changed; the pages then read their regions again."""
 
     def look(self) -> Reading:
         return Reading(read_position(), {})

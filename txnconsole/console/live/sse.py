@@ -1,4 +1,4 @@
-"""The only place that makes a streaming answer (design/console.md §1.4)."""
+"""The only place that makes a streaming response (design/console.md §1.4)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _HEADERS = {
 async def sse_response(frames: AsyncIterator[str]) -> StreamingHttpResponse:
     """Answer with an endless stream of frames.
 
-    The session and the login were read through Django's connection of this request's thread,
-    which lives as long as the answer. Without closing it first, every open tab would hold one
+    The session and the user were read through Django's connection of this request's thread, which
+    lives as long as the response. It is closed first; otherwise every open tab would hold a
     database connection.
     """
     await sync_to_async(connections.close_all)()

@@ -1,4 +1,4 @@
-"""One browser's stream: frames of one channel, heartbeats, and the end of its session."""
+"""One browser's stream: the frames of a channel, heartbeats, and its end with the session."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def frames(
 ) -> AsyncIterator[str]:
     """Yield the channel's frames until the browser goes away, or its session or permission ends.
 
-    The channel is joined by the first step and left by the last, so that a stream that was never
-    started holds no place.
+    The first step joins the channel and the last one leaves it, so that a stream that was never
+    started takes no place.
     """
     source = get_hub()
     try:
@@ -59,9 +59,10 @@ async def frames(
 
 
 def _goodbye(session_key: str, channel: Channel) -> str | None:
-    """Why the session may not listen any more; None while it may. Leaves no connection open.
+    """Why the session may not listen any more; None while it may. It leaves no connection open.
 
-    Who has lost a role is still signed in: signing in again would give them nothing.
+    A user who has lost a role is still signed in, and is not sent to sign in again: that would not
+    help.
     """
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)

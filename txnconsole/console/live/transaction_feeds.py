@@ -13,7 +13,7 @@ from txnconsole.console.live.feed import Reading, digest
 from txnconsole.console.summary import issued
 from txnconsole.enginedb.wiring import engine
 
-#: So many of an owner's newest transactions are told of, and so many open ones counted.
+#: How many of an owner's newest transactions are sent, and how far open ones are counted.
 NEWEST = 40
 MOST_OPEN = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class TransactionsFeed:
     """Sends how many transactions are live and how many were ever opened.
 
-    The page keeps its rows in place: it asks for those that were not final, and says how many
+    The page does not move its rows. It asks for those that were not final, and shows how many
     transactions were opened since.
     """
 
@@ -43,8 +43,8 @@ class TransactionsFeed:
 
 
 class OwnTransactionsFeed:
-    """Sends how many of an owner's transactions are open, and when the newest were opened; knows
-    nothing of anybody else's."""
+    """Sends how many of an owner's transactions are open, and when the newest were opened. It knows
+    nothing of others' transactions."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -64,8 +64,8 @@ class OwnTransactionsFeed:
 
 @dataclass(frozen=True, slots=True)
 class OwnStanding:
-    """How an owner's transactions stand: ``opened`` has the moments of the newest, in µs of the
-    epoch, the newest first."""
+    """An owner's transactions in figures. ``opened`` has the times of the newest ones in µs since
+    1970, the newest first."""
 
     position: str
     figures: dict[str, int]
@@ -77,7 +77,7 @@ class OwnStanding:
 
 
 def own_standing(owner: str) -> OwnStanding:
-    """Look once at the owner's newest transactions, and count the open ones.
+    """Read the owner's newest transactions, and count the open ones.
 
     Raises:
         CoordinatorUnavailable: the coordinators' database cannot be read.
@@ -93,8 +93,8 @@ def own_standing(owner: str) -> OwnStanding:
 
 
 class TransactionFeed:
-    """Tells when a transaction or one of its participants has moved on, or has written or
-    acknowledged more. To a listener who is not its ``owner``, there is none."""
+    """Tells when a transaction or one of its participants has changed its state, or has written or
+    acknowledged more. With an ``owner``, transactions of others do not exist."""
 
     def __init__(self, txn_id: TxnID, owner: str | None = None) -> None:
         self._txn_id = txn_id
@@ -117,7 +117,7 @@ class TransactionFeed:
 
 
 def live_figures() -> dict[str, int]:
-    """Live transactions by state, and the number ever opened."""
+    """How many live transactions each state has, and how many transactions were ever opened."""
     figures = {
         str(status).lower(): number for status, number in engine().coordinator.counts().items()
     }
@@ -129,9 +129,9 @@ def _holding_of(txn_id: TxnID) -> Holding | None:
 
 
 def transaction_position(transaction: Transaction, holding: Holding | None) -> str:
-    """Changes with the header, with every participant, and, until it has ended, with what it has
-    written and acknowledged: its brokers know that, and ``holding`` is None where they were not
-    asked."""
+    """A digest of the header, of every participant and, until the transaction has ended, of what it
+    has written and acknowledged (``holding``, which its brokers know; None when they were not
+    asked)."""
     return digest(
         holding and [holding.messages, holding.acks],
         transaction.status,
