@@ -1,8 +1,8 @@
-"""Reading the document of a transaction (:mod:`txnconsole.documents`), of whatever console it comes
-from.
+"""Reading the document of a transaction (:mod:`txnconsole.documents`), which may come from another
+console.
 
-It is a stranger's: nothing of it is kept, looked up or linked, and what is too large is not read at
-all.
+It is not trusted: nothing of it is kept, looked up or linked, and a file that is too large is not
+read at all.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from engine.model.txn_id import TxnID
 from txnconsole.documents.structs import TransactionDocument
 
 MAX_BYTES = 4 * 1024 * 1024
-#: On the request of which a file was too large.
+#: The attribute of a request that had a file that was too large.
 TOO_LARGE = "UPLOAD_TOO_LARGE"
 
 
 class Bounded(FileUploadHandler):
-    """Skips a file that is larger than any that the console takes: nothing of it is kept."""
+    """An upload handler that skips a file larger than the limit, without keeping any of it."""
 
     def new_file(self, *args: object, **kwargs: object) -> None:
         super().new_file(*args, **kwargs)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def read_document(data: bytes) -> TransactionDocument:
     """Read a document.
 
     Raises:
-        InvalidRequest: it is none, or not of this version.
+        InvalidRequest: it is not a document, or one of another version.
     """
     if len(data) > MAX_BYTES:
         raise InvalidRequest(f"A document has at most {MAX_BYTES // 2**20} MiB.", field="document")

@@ -15,9 +15,9 @@ from txnconsole.console.reads import region
 from txnconsole.console.transaction_query import NAMES, Term, TransactionQuery
 from txnconsole.enginedb.wiring import engine
 
-#: Chips that say yes to a qualifier, with their words.
+#: Qualifiers that have a chip for yes, with its words.
 _SWITCHES = {"overdue": "Overdue", "timedout": "Timed out", "pending": "Pending acks"}
-#: What the columns sort by, the way that they sort first.
+#: The order that a click on a column gives first.
 _ORDERS = {
     TransactionOrder.NEWEST: "newest first",
     TransactionOrder.OLDEST: "oldest first",
@@ -35,8 +35,8 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """A part of the query that a click adds or takes away. ``figure`` names a live count, which
-    was ``count`` when the page was read."""
+    """A part of the query that a click adds or takes away. ``figure`` names the live count beside
+    it, which was ``count`` when the page was loaded."""
 
     label: str
     address: str
@@ -56,8 +56,8 @@ class Listing:
 
     @classmethod
     def of(cls, query: QueryDict) -> Listing:
-        """Read an address. Qualifiers may stand in it by their names, as links from elsewhere
-        write them (``?owner=alice``); they become part of the query."""
+        """Read an address. Qualifiers may also be parameters of their own, as in links from
+        elsewhere (``?owner=alice``); they become part of the query."""
         text = query.get("q", "").strip()
         named = [
             str(Term(name, value.strip()))
@@ -72,7 +72,7 @@ class Listing:
         )
 
     def address(self, *, text: str | None = None, **changes: str) -> str:
-        """The query string of this list, or of a similar one, from its first page on."""
+        """The query string of this list, or of one with another text, from its first page on."""
         sort = "" if self.order is TransactionOrder.NEWEST else str(self.order)
         values = {"q": self.text if text is None else text, "sort": sort} | changes
         return "?" + urlencode({name: value for name, value in values.items() if value}, safe=":,>")
@@ -83,7 +83,7 @@ class Listing:
 
     @property
     def by_age(self) -> str:
-        """The address of the list in the other order of its transactions' ages."""
+        """The address of this list ordered by age the other way round."""
         newest = self.order is TransactionOrder.NEWEST
         return self.address(sort=str(TransactionOrder.OLDEST) if newest else "")
 
@@ -93,12 +93,12 @@ class Listing:
 
 
 def order_named(name: str) -> TransactionOrder:
-    """The order of a name; the newest first where there is none of it."""
+    """The order of that name; the newest first for any other text."""
     return TransactionOrder(name) if name in set(TransactionOrder) else TransactionOrder.NEWEST
 
 
 def with_holdings(transactions: Iterable[Transaction]) -> list[TransactionRow]:
-    """Rows with what each transaction holds, read at once."""
+    """Rows with what each transaction holds, all read together."""
     found = list(transactions)
     holdings = region(
         lambda: engine().inspect.transactions.holdings(one.txn_id for one in found)
@@ -107,7 +107,8 @@ def with_holdings(transactions: Iterable[Transaction]) -> list[TransactionRow]:
 
 
 def chips(listing: Listing, query: TransactionQuery, figures: Mapping[str, int]) -> Sequence[Chip]:
-    """The chips of every state, of every yes, and of whatever else the query asks for."""
+    """The chips for every state, for every yes-or-no qualifier, and for all other terms of the
+    query."""
     statuses = query.filter.statuses
     found = [
         Chip(

@@ -1,10 +1,9 @@
 """The query language of the transactions page: ``state:open age:>5m owner:alice 3:1042``.
 
-A query is terms with blanks between them; a value with blanks stands in double quotes. A term is
-``qualifier:value``, a transaction's id in any of its forms, or a bare word, which is an owner. All
-terms must hold; several values of one qualifier, after commas, are alternatives where
-:data:`QUALIFIERS` says so. The query is the page's whole state of filtering, and stands in its
-address.
+A query is a list of terms separated by blanks; a value with blanks is put in double quotes. A term
+is ``qualifier:value``, a transaction's id in any of its forms, or a bare word, which is an owner.
+All terms must hold; several values of one qualifier, separated by commas, are alternatives where
+:data:`QUALIFIERS` allows that. The query is all of the page's filter, and is in its address.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from txnconsole.console.txn_id_forms import is_txn_id, parse_txn_id
 
 MAX_LENGTH = 500
 MAX_IDS = 50
-#: What ``owner:`` takes for whoever asks.
+#: The value of ``owner:`` that stands for the user who asks.
 ME = "me"
 
 _TERM = re.compile(r'([A-Za-z]+):(?:\s|$)|(?:([A-Za-z]+):)?("[^"]*"|\S+)')
@@ -36,12 +35,13 @@ _MAX_NAME = 400
 
 
 class QueryError(Exception):
-    """A query that means nothing; the message says what to write instead."""
+    """The query is malformed; the text says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term; ``name`` is the qualifier's own name, ``txn`` for an id, ``owner`` for a word."""
+    """One term; ``name`` is the qualifier's canonical name, ``txn`` for an id, ``owner`` for a bare
+    word."""
 
     name: str
     value: str
@@ -55,10 +55,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TransactionQuery:
-    """A query that was understood.
+    """A parsed query.
 
     Attributes:
-        filter: the engine's; it has nothing to say when there are ``txn_ids``.
+        filter: the engine's filter; not used when there are ``txn_ids``.
         txn_ids: the transactions asked for by their ids.
     """
 
@@ -79,7 +79,7 @@ class TransactionQuery:
         return " ".join(str(term) for term in self.terms if term.name != name)
 
     def toggled(self, name: str, value: str) -> str:
-        """The query with a value of a qualifier added, or taken away when it is there."""
+        """The query with a value of a qualifier added, or removed when it has it."""
         values = self.values(name)
         rest = [one for one in values if one.lower() != value]
         left = rest if len(rest) < len(values) else [*values, value]
@@ -89,7 +89,7 @@ class TransactionQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What values are read by: whose ``me`` is, and when ``since:1h`` counts from."""
+    """What is needed to read values: who ``me`` is, and the time from which ``since:1h`` counts."""
 
     me: str
     now: Callable[[], datetime]
@@ -100,7 +100,7 @@ _Read = Callable[[TransactionFilter, str, _Reading], TransactionFilter]
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """What a qualifier takes, for its completion and its errors."""
+    """What values a qualifier takes, for completion and error texts."""
 
     name: str
     takes: str
@@ -203,7 +203,7 @@ QUALIFIERS: Mapping[str, Qualifier] = {
         Qualifier("until", "opened before: 1h ago, or a time in UTC", _until, ("15m", "1h", "1d")),
     )
 }
-#: Qualifiers by their names and by others that people try.
+#: Qualifiers by their names, and by other names that people try.
 NAMES: Mapping[str, Qualifier] = {
     name: one for one in QUALIFIERS.values() for name in (one.name, *one.aliases)
 }
@@ -212,14 +212,14 @@ NAMES: Mapping[str, Qualifier] = {
 def parse(
     text: str, *, me: str = "", now: Callable[[], datetime] = database_now
 ) -> TransactionQuery:
-    """Understand a query; the empty one matches every transaction.
+    """Parse a query; the empty one matches every transaction.
 
     Args:
-        me: whose transactions ``owner:me`` are.
-        now: when relative times count from; asked only when there are any.
+        me: the owner that ``owner:me`` stands for.
+        now: gives the time that relative times count from; called only when there are any.
 
     Raises:
-        QueryError: it means nothing.
+        QueryError: it is malformed.
     """
     if len(text) > MAX_LENGTH:
         raise QueryError(f"A query has at most {MAX_LENGTH} characters.")

@@ -1,7 +1,7 @@
 """A transaction's life as lanes, one for its coordinator and one for each participant.
 
-A lane has spans (in a state, from a moment to another) and marks (something that happened at one).
-The chart and its table show the same lanes.
+A lane has spans (a state over a time) and marks (something that happened at a moment). The chart
+and its table show the same lanes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from txnconsole.console.templatetags.console import duration
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A while in a state; ``until`` is None when it goes on."""
+    """A time in a state; ``until`` is None when it has not ended."""
 
     status: TxnStatus
     what: str
@@ -51,7 +51,7 @@ class Lane:
 
 
 def lanes(timeline: Timeline) -> list[Lane]:
-    """The coordinator first, then partitions and subscriptions."""
+    """The lanes: the coordinator first, then partitions and subscriptions."""
     txn = timeline.transaction
     decision = [Mark("decided", txn.decided_at)] if txn.decided_at else []
     end = [Mark("ended", txn.ended_at)] if txn.ended_at else []
@@ -107,7 +107,7 @@ def _subscription(timeline: Timeline, one: SubscriptionTimes) -> Lane:
 
 
 def _spans(timeline: Timeline, since: datetime | None, ended: datetime | None) -> tuple[Span, ...]:
-    """Undecided until the coordinator's decision, then waiting for it to be carried out here."""
+    """Undecided until the coordinator's decision, then waiting until it is carried out here."""
     txn = timeline.transaction
     if since is None:
         return ()
@@ -121,13 +121,14 @@ def _spans(timeline: Timeline, since: datetime | None, ended: datetime | None) -
 
 
 def chart_height(rows: int) -> int:
-    """Pixels that a chart of so many lanes takes; the page keeps them free while it loads."""
+    """The height in pixels of a chart with so many lanes; the page reserves it while the chart
+    loads."""
     return 56 + 30 * min(rows, PARTICIPANTS + 1)
 
 
 def figure(timeline: Timeline, rows: list[Lane], *, hide_idle: bool = False) -> dict[str, Any]:
     """The lanes as a plotly figure: a bar trace for each state, marks as points. Times count from
-    the opening in a unit that suits, so that a transaction of 40 ms can be drawn as well.
+    the opening, in a unit that fits, so that even a transaction of 40 ms can be drawn.
 
     ``idle`` has the stretches in which nothing happened, as places on the axis with their lengths;
     with ``hide_idle`` they are drawn short.
@@ -173,7 +174,7 @@ def figure(timeline: Timeline, rows: list[Lane], *, hide_idle: bool = False) -> 
 
 
 def _moments(rows: Iterable[Lane], opened: datetime) -> list[timedelta]:
-    """When anything happened, from the opening on."""
+    """The times of all events, as spans since the opening."""
     return [
         at - opened
         for lane in rows
@@ -201,7 +202,7 @@ def _written(took: timedelta) -> str:
 
 
 def template() -> dict[str, Any]:
-    """The figure without data; one's own to fill."""
+    """The figure without data; a new one, to be filled."""
     drawn = json.loads(_template())
     for trace in drawn["data"]:
         trace |= {"x": [], "y": [], "customdata": []}

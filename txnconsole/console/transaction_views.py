@@ -1,4 +1,5 @@
-"""The views of the transactions page: those that everybody has, one's own, and their counts."""
+"""The saved views of the transactions page: those that everybody has, the user's own, and their
+counts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.saved_views import keeping
 from txnconsole.saved_views.models import SavedView
 
-#: Matches that a view's count goes up to.
+#: How far the matches of a view are counted.
 COUNTED = 100
 
 _EVERYBODYS = (
@@ -31,9 +32,9 @@ _EVERYBODYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view with how much it shows; ``saved_id`` when it is the user's own.
+    """A saved query with its count; ``saved_id`` is set when it is the user's own.
 
-    ``count`` is None when it is not known; ``more``: at least so many.
+    ``count`` is None when it is unknown; ``more``: it is at least so many.
     """
 
     name: str
@@ -45,8 +46,7 @@ class View:
 
 
 def shown_views(listing: Listing, *, user_id: int, me: str, counted: bool) -> dict[str, Any]:
-    """What a page shows of the views beside a list: everybody's, the user's own, with their counts
-    when those are asked for, and what a new one may be named."""
+    """The views beside a list, with counts if asked for, and the name that a new one could get."""
     everybodys, own = views(listing, keeping.views_of(user_id), me=me, counted=counted)
     return {
         "listing": listing,
@@ -88,7 +88,8 @@ def _view(
 
 def _counts(listings: Iterable[Listing], me: str) -> dict[str, tuple[int, bool]]:
     """How many transactions each query matches, up to :data:`COUNTED`, and whether there may be
-    more: all asked at once. One that means nothing, or cannot be answered now, is left out."""
+    more; all asked together. Malformed queries, and those that cannot be answered now, are left
+    out."""
     found: dict[str, tuple[int, bool]] = {}
     asked: dict[str, TransactionFilter] = {}
     for text in dict.fromkeys(listing.text for listing in listings):

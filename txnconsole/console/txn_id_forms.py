@@ -1,4 +1,4 @@
-"""The ways in which people write a transaction's id."""
+"""The forms in which people write a transaction's id."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{16})-?([0-9a-fA-F]{16})", re.ASCII)
 def parse_txn_id(text: str) -> TxnID:
     """Read ``3:1042``, ``(most,least)`` or 32 hexadecimal digits.
 
-    Pulsar itself puts the bare coordinator id into the most significant half, where PIP-31 puts it
-    into its highest 16 bits; a small first number can only be Pulsar's.
+    PIP-31 puts the coordinator's id into the highest 16 bits of the most significant half, but
+    Pulsar itself makes that half the bare id. So a small first number can only be Pulsar's.
 
     Raises:
-        InvalidRequest: the text is none of these, or out of range.
+        InvalidRequest: the text has none of these forms, or is out of range.
     """
     text = text.strip()
     if found := _BITS.fullmatch(text):
@@ -31,7 +31,7 @@ def parse_txn_id(text: str) -> TxnID:
 
 
 def is_txn_id(text: str) -> bool:
-    """Tell whether the text reads as a transaction's id."""
+    """Whether the text can be read as a transaction's id."""
     try:
         parse_txn_id(text)
     except InvalidRequest:

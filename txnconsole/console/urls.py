@@ -1,4 +1,5 @@
-"""The addresses of the console. Any of them can be pasted: filters and positions stand in them."""
+"""The addresses of the console. All of them can be shared: filters and positions are part
+of them."""
 
 from __future__ import annotations
 

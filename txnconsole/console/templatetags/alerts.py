@@ -1,4 +1,4 @@
-"""How alerts are written on a page: severities, values, and their course as a small line."""
+"""How alerts are written on a page: severities, values, and a small chart of their values."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _WIDTH, _HEIGHT, _PAD = 120, 24, 2
 
 @register.simple_tag
 def severity(name: str) -> SafeString:
-    """A severity as a badge; it has no colour, that is for states of transactions."""
+    """A severity as a badge. It has no colour: colours are for states of transactions."""
     return format_html('<span class="sev" data-severity="{}">{}</span>', name, name.capitalize())
 
 
 @register.simple_tag
 def alert_value(kind: str, value: float) -> str:
-    """A value of a kind of rule with its unit."""
+    """A value of a kind of rule, with its unit."""
     return written(value, KINDS[Kind(kind)].unit)
 
 
 @register.simple_tag
 def sparkline(kind: str, samples: Sequence[float], threshold: float) -> SafeString:
-    """The last values, the newest at the right, over a line at the threshold."""
+    """The last values, the newest on the right, with a line at the threshold."""
     unit = KINDS[Kind(kind)].unit
     if not samples:
         return format_html("{}", "\N{EN DASH}")

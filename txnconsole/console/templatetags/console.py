@@ -33,12 +33,12 @@ register = template.Library()
 
 _STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {
     "NONE": "No transaction",
-    # A participant that has not carried out its transaction's end yet.
+    # Of a participant that has not carried out its transaction's end yet.
     "PENDING": "Pending",
 }
 _MS_SECOND, _MS_MINUTE, _MS_HOUR, _MS_DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _MAX_RUNS = 8
-#: A second; what is less would be written as none.
+#: The least rate per second that is not written as 0.
 _LEAST_RATE = 0.05
 _ROW_BYTES = 200
 _DASH = "\N{EN DASH}"
@@ -58,7 +58,7 @@ _READING = {
 
 @register.filter
 def count(value: int | Literal[""] | None) -> str:
-    """``18546`` as ``18,546``; nothing known, or of something unknown, is a dash."""
+    """``18546`` as ``18,546``; None, and what cannot be counted, as a dash."""
     return _DASH if value is None or value == "" else f"{value:,}"
 
 
@@ -105,13 +105,13 @@ def size(value: int) -> str:
 
 @register.filter
 def words(code: str) -> str:
-    """A code of the contract: ``PartitionUnavailable`` as ``Partition unavailable``."""
+    """A code of the contract in words: ``PartitionUnavailable`` as ``Partition unavailable``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", code).capitalize()
 
 
 @register.filter
 def since(later: datetime, earlier: datetime) -> str:
-    """The time between two moments of one clock, as a duration."""
+    """The time between two moments of the same clock, as a duration."""
     return duration((later - earlier).total_seconds() * 1000)
 
 
@@ -123,7 +123,7 @@ def used_ms(transaction: Transaction) -> int:
 
 @register.filter
 def time_left_ms(transaction: Transaction) -> int:
-    """What is left until an open transaction's deadline; 0 when it has passed."""
+    """How long it is until an open transaction's deadline; 0 when it has passed."""
     if transaction.deadline is None:
         return 0
     left = (transaction.deadline - transaction.now).total_seconds() * 1000
@@ -148,7 +148,7 @@ def reading(entry: StoredMessage) -> str:
 
 @register.filter
 def linked_object(text: str) -> SafeString:
-    """The object of an audit entry or an alert, as a link when it has a page."""
+    """The object of an audit entry or an alert; a link when it has a page."""
     address = address_of(text)
     if address is None:
         return format_html("{}", text)
@@ -157,7 +157,7 @@ def linked_object(text: str) -> SafeString:
 
 @register.filter
 def offsets(ranges: Ranges) -> str:
-    """A set of offsets as inclusive ranges, the first few of them."""
+    """A set of offsets as inclusive ranges; only the first few of them."""
     shown = [
         f"{lower:,}" if upper == lower + 1 else f"{lower:,}{_DASH}{upper - 1:,}"
         for lower, upper in ranges.runs[:_MAX_RUNS]
@@ -169,7 +169,7 @@ def offsets(ranges: Ranges) -> str:
 
 @register.simple_tag
 def stamp(value: datetime | None) -> SafeString:
-    """A point in time in the reader's zone, exact in UTC for whoever points at it."""
+    """A time in the reader's zone; pointing at it shows it exactly, in UTC."""
     if value is None:
         return format_html("{}", _DASH)
     utc = value.astimezone(UTC)
@@ -184,19 +184,20 @@ def stamp(value: datetime | None) -> SafeString:
 
 @register.simple_tag
 def zone() -> str:
-    """The zone that moments are written in: ``UTC``, or the user's own."""
+    """The zone that times are shown in: ``UTC``, or the user's own."""
     return timezone.get_current_timezone_name()
 
 
 @register.simple_tag
 def moment(value: datetime | None) -> SafeString:
-    """A point in time as :func:`stamp`, with its zone: for where no heading names that."""
+    """A time like :func:`stamp` with its zone, for places where no heading names the zone."""
     return stamp(value) if value is None else format_html("{} {}", stamp(value), zone())
 
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """An icon of the sprite, hidden from assistive technology: the text beside it says it all."""
+    """An icon of the sprite, hidden from assistive technology, because the text beside it says the
+    same."""
     return format_html(
         '<svg class="i" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name
     )
@@ -204,7 +205,7 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def state(status: str, word: str = "") -> SafeString:
-    """A status as a badge: icon, word (its own, or another) and colour."""
+    """A status as a badge with icon, word (its own or the given one) and colour."""
     name = str(status).upper()
     symbol = "NONE" if name == "PENDING" else name
     return format_html(
@@ -217,7 +218,7 @@ def state(status: str, word: str = "") -> SafeString:
 
 @register.simple_tag
 def lag_bar(start: int, stable: int, last: int) -> SafeString:
-    """How much of a partition's log readers may pass, as a bar of 120 by 8."""
+    """How much of a partition's log readers can read, as a bar of 120 by 8."""
     total = max(1, last - start + 1)
     readable = round(118 * max(0, stable - start + 1) / total)
     held = 0 if last <= stable else max(4, 118 - readable)
@@ -242,8 +243,8 @@ def action(
     *arguments: object,
     harm: bool = False,
 ) -> dict[str, object]:
-    """A button that asks about a change in the dialog; disabled, and naming the permission, for
-    whoever may not make it."""
+    """A button that opens a dialog about a change. For users who may not make the change it is
+    disabled and names the permission."""
     principal: Principal | None = context.get("principal")
     return {
         "label": label,
@@ -256,7 +257,7 @@ def action(
 
 @register.filter
 def spanned(row: IndexedTxn) -> int:
-    """How many offsets lie between a transaction's first message and its marker, both counted."""
+    """The number of offsets from a transaction's first message to its marker, both counted."""
     return row.last_offset - row.first_offset + 1
 
 
@@ -268,37 +269,37 @@ def beginning(payload: bytes) -> Preview:
 
 @register.filter
 def entry_kind(entry: StoredMessage) -> str:
-    """What stands at an offset."""
+    """What kind of entry is at an offset."""
     return _KINDS[entry.kind]
 
 
 @register.filter
 def evidence(facts: Mapping[str, object]) -> str:
-    """A counter-example in one line."""
+    """A counter-example as one line."""
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items())
 
 
 @register.filter
 def held_back(position: Position) -> int:
-    """How many offsets readers could not pass."""
+    """How many offsets readers could not read."""
     return position.last_offset - position.stable_position
 
 
 @register.filter
 def utc(text: str) -> str:
-    """A moment in ISO form as it is written in sentences."""
+    """A time in ISO form, as sentences have it."""
     return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 @register.simple_tag
 def readable_bar(readable: int, offsets: int) -> SafeString:
-    """How much of all that is kept readers may pass, as :func:`lag_bar`."""
+    """How much of everything that is kept readers can read, as :func:`lag_bar`."""
     return lag_bar(0, readable - 1, offsets - 1)
 
 
 @register.filter
 def rate(value: float) -> str:
-    """Something a second: whole from ten on, with one digit below; what is rare is not nothing."""
+    """A rate per second: whole from ten on, below with one digit; a rare one is not shown as 0."""
     if 0 < value < _LEAST_RATE:
         return "< 0.1"
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
@@ -308,5 +309,5 @@ def rate(value: float) -> str:
 def of_coordinator(
     rates: Mapping[int, CoordinatorRates] | None, tc_id: int
 ) -> CoordinatorRates | None:
-    """The rates of one coordinator: zero when nothing ended there, None when nobody knows."""
+    """The rates of one coordinator: zero when nothing ended there, None when it is unknown."""
     return None if rates is None else rates.get(tc_id, CoordinatorRates(0.0, 0.0, 0.0))

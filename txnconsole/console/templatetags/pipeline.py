@@ -12,7 +12,7 @@ from txnconsole.runs.models import PipelineRun, RunState
 
 register = template.Library()
 
-#: The transaction state whose icon and colour a run borrows, and its own word.
+#: The transaction state whose icon and colour a run's state has, and its own word.
 _BADGES = {
     RunState.QUEUED: ("NONE", "Waiting"),
     RunState.RUNNING: ("OPEN", "Running"),
@@ -24,7 +24,7 @@ _BADGES = {
 
 @register.simple_tag
 def run_state(run: PipelineRun) -> SafeString:
-    """A run's state as a badge; a run that is done and found something warns."""
+    """A run's state as a badge; a run that is done and has findings gets a warning."""
     if run.state == RunState.DONE and run.found:
         return state("ABORTED", "Findings")
     if run.state == RunState.RUNNING and run.cancel_requested_at is not None:
@@ -34,7 +34,7 @@ def run_state(run: PipelineRun) -> SafeString:
 
 @register.filter
 def took(run: PipelineRun) -> str:
-    """How long a run has taken, or has been running by its last heartbeat."""
+    """How long a run took, or has been running according to its last heartbeat."""
     until = run.ended_at or run.heartbeat_at
     if run.started_at is None or until is None:
         return duration(None)
@@ -43,12 +43,12 @@ def took(run: PipelineRun) -> str:
 
 @register.filter
 def figure(run: PipelineRun, name: str) -> int | None:
-    """A number that the run has told, if it has."""
+    """A figure that the run has reported, if it has."""
     value = run.figures.get(name)
     return value if isinstance(value, int) else None
 
 
 @register.filter
 def interval(every: timedelta) -> str:
-    """How often something comes round."""
+    """How often something happens."""
     return duration(every.total_seconds() * 1000)

@@ -1,4 +1,4 @@
-"""How what is found out about transactions is said in words."""
+"""How findings about transactions are written on a page."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ _FITS = {
 
 @register.filter
 def commits_visible(impact: Impact) -> int:
-    """How many messages would become readable by an end, over all partitions."""
+    """How many messages would become readable by a commit, in all partitions."""
     return sum(part.messages_visible for part in impact.partitions)
 
 
 @register.filter
 def may_abort(principal: Principal, owner: str | None) -> bool:
-    """Whether who looks may abort a transaction of this owner."""
+    """Whether the user may abort a transaction of this owner."""
     return principal.may_abort(owner)
 
 

@@ -20,17 +20,18 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import transactions as operations
 from txnconsole.request_log import about
 
-#: Partitions of which the dialog tells everything; of more it tells what moves.
+#: Up to so many partitions the dialog shows in full; of more, only those whose position moves.
 DETAILED, NAMED = 5, 5
 
 
 @require_http_methods(["GET", "POST"])
 @page(Permission.TRANSACTION_ABORT)
 def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Show what aborting would do; on POST, do it: one's own, or anybody's for an operator.
+    """Show what aborting would do; on POST, do it. Users may abort their own transactions,
+    operators anybody's.
 
-    A missing reason is 422 and a transaction that has been ended otherwise is 409, both with the
-    form, so that the dialog stays and says so.
+    A missing reason is a 422, and a transaction that has ended otherwise a 409. Both have the form
+    in them, so that the dialog stays and says so.
     """
     found = engine().coordinator.get(txn_id, owner=request.principal.owner_filter)
     if not request.principal.may_abort(found.owner):

@@ -1,4 +1,4 @@
-"""The aborted-transaction index of a partition, and what it does to a fetch."""
+"""The aborted-transaction index of a partition, and its effect on a fetch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from txnconsole.console.shapes import WIDTH
 from txnconsole.enginedb.wiring import engine
 
 PAGE_ROWS = 50
-#: Segments offered to choose from.
+#: How many segments are offered to choose from.
 _SEGMENTS = 100
 #: The checks that are about the index and its log.
 _INDEX_CHECKS = {
@@ -62,7 +62,7 @@ class FetchForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class StripRange:
-    """An aborted range on the strip, in its units."""
+    """An aborted range on the strip, in the drawing's units."""
 
     row: IndexedTxn
     x: float
@@ -72,7 +72,8 @@ class StripRange:
 @require_GET
 @page(Permission.TOPIC_READ)
 def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """Rows of one segment or of all, on a strip and in a table; a simulated fetch; a check."""
+    """The index's rows of one segment or of all, on a strip and in a table; a simulated fetch; a
+    check."""
     partition = PartitionName(topic, number)
     status = engine().log.status(partition)
     segments = region(lambda: engine().log.segments(partition)[:_SEGMENTS])
@@ -90,7 +91,7 @@ def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> Ht
     listed = rows.value.items if rows.value else ()
     first, last = _bounds(status, chosen)
     if rows.value and (rows.value.next_cursor or "cursor" in request.GET) and listed:
-        # A strip beyond what the page lists would say that there nothing was aborted.
+        # If the strip went beyond the listed rows, it would look as if nothing was aborted there.
         first, last = min(row.first_offset for row in listed), listed[-1].last_offset
     form = FetchForm(request.GET if "start" in request.GET else None)
     asked = form.is_bound and form.is_valid()
@@ -148,7 +149,8 @@ def _strip(rows: tuple[IndexedTxn, ...], first: int, last: int) -> list[StripRan
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One bounded step of comparing index and log; ``position`` is where the next goes on."""
+    """One bounded step of comparing the index with the log; ``position`` is where the next step
+    begins."""
 
     checks: list[tuple[str, Check]]
     start: int

@@ -1,4 +1,4 @@
-"""Rules of alerts, and the channels that they are told to."""
+"""Rules of alerts, and the channels that people are told on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MESSAGES = 20
 @require_GET
 @page(Permission.ALERT_READ)
 def rules(request: ConsoleRequest) -> HttpResponse:
-    """Every rule, with how many alerts of it fire."""
+    """Every rule, with how many of its alerts fire."""
     firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
     context = rights(request) | {
         "rules": [(rule, KINDS[Kind(rule.kind)]) for rule in Rule.objects.annotate(firing=firing)],
@@ -35,7 +35,7 @@ def rules(request: ConsoleRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @page(Permission.ALERT_MANAGE)
 def new_rule(request: ConsoleRequest) -> HttpResponse:
-    """Choose what to measure, then from which value on."""
+    """Choose what to measure, then the rule's settings."""
     chosen = request.GET.get("kind", "")
     if chosen not in KINDS:
         kinds = [(kind.value, terms) for kind, terms in KINDS.items()]
@@ -68,7 +68,7 @@ def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
 @require_POST
 @page(Permission.ALERT_MANAGE)
 def delete_rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
-    """Delete a rule; what has fired stays in the history."""
+    """Delete a rule; its alerts stay in the history."""
     stored_rules.delete_rule(actor_of(request), min(rule_id, 2**63 - 1))
     return HttpResponseRedirect(reverse("console:alert-rules"))
 
@@ -76,7 +76,7 @@ def delete_rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
 @require_GET
 @page(Permission.ALERT_MANAGE)
 def channels(request: ConsoleRequest) -> HttpResponse:
-    """Where alerts are told, and whether messages arrive there."""
+    """The channels, and whether messages arrive there."""
     counted = Channel.objects.annotate(
         waiting=Count("messages", filter=Q(messages__state=MessageState.QUEUED)),
         dead=Count("messages", filter=Q(messages__state=MessageState.DEAD)),
@@ -90,7 +90,7 @@ def channels(request: ConsoleRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @page(Permission.ALERT_MANAGE)
 def new_channel(request: ConsoleRequest) -> HttpResponse:
-    """Make a channel; a webhook's secret is on the answer, this once."""
+    """Make a channel. A webhook's secret is shown in this answer only."""
     chosen = request.GET.get("kind", "")
     if chosen not in ChannelKind.values:
         raise Http404
@@ -110,7 +110,7 @@ def new_channel(request: ConsoleRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @page(Permission.ALERT_MANAGE)
 def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
-    """Change a channel, and see what was sent there."""
+    """Change a channel, and see what was sent to it."""
     found = stored_channels.find_channel(min(channel_id, 2**63 - 1))
     form = ChannelForm(ChannelKind(found.kind), request.POST or None, channel=found)
     if request.method == "POST" and form.is_valid():
@@ -159,7 +159,7 @@ def resend(request: ConsoleRequest, channel_id: int, message_id: int) -> HttpRes
 
 
 def _secret(request: ConsoleRequest, made: Channel) -> HttpResponse:
-    """The page that shows a secret once; nothing keeps it."""
+    """The page that shows a secret, which cannot be shown again."""
     response = show(request, "console/alerts/secret.html", {"alert_channel": made})
     response["Cache-Control"] = "no-store"
     return response

@@ -27,20 +27,22 @@ from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 
-#: Rows are large here: more of them would pass the elements that a page may have.
+#: Rows are large here; more of them would exceed the number of elements that a page may have.
 PAGE_ROWS = 40
 _FIRING_ROWS = 24
 _PENDING_ROWS = 10
-#: An alert bears the moment of its measurement, and is written down within so much of it.
+#: An alert has the time of its measurement, and is stored within so much of it.
 _WRITTEN_WITHIN = timedelta(minutes=1)
 
 
 @require_GET
 @page(Permission.ALERT_READ)
 def alerts(request: ConsoleRequest) -> HttpResponse:
-    """What fires, the worst first, and what is about to. While the page is open its list keeps its
-    order; what fires since waits behind a count."""
-    now = database_now()  # Before the alerts: what begins in between is counted as new.
+    """What fires, the worst first, and what is about to. While the page is open, its list keeps its
+    order; new alerts are only counted until the user asks for them."""
+    now = (
+        database_now()
+    )  # Read before the alerts, so that what begins in between is counted as new.
     position = alerts_position()
     keys, since = _listed(request)
     here = reverse("console:alerts")
@@ -59,7 +61,7 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
         "position": position,
         "firing": firing,
         "newer": Newer(newer, here),
-        # Nothing that is listed can move when nothing is.
+        # An empty list can be read again: no row of it can move.
         "region": f"{here}?{urlencode(kept)}" if firing else here,
         "loud": reading.firing_count(),
         "unlisted": reading.unlisted(firing, newer),
@@ -75,7 +77,7 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
 
 
 def _listed(request: ConsoleRequest) -> tuple[list[str], datetime | None]:
-    """What the page lists already, in its order, and when it was read if that was not all."""
+    """What the page lists already, in its order; and when it was read, if that was not all."""
     keys = request.GET.get("listed", "").split(",")[: 2 * PAGE_ROWS]
     since = parse_datetime(request.GET.get("since", ""))
     known = [key for key in keys if number_of(key.removeprefix("w")) is not None]
@@ -90,7 +92,7 @@ def history(request: ConsoleRequest) -> HttpResponse:
     below = number_of(request.GET.get("before", ""))
     if below is not None:
         resolved = resolved.filter(pk__lt=below)
-    # Before the alerts: what is resolved in between is counted as new.
+    # Read before the alerts, so that what is resolved in between is counted as new.
     since = database_now() - _WRITTEN_WITHIN
     counted = resolved.filter(resolved_at__gte=since).count()
     position = alerts_position()
@@ -115,7 +117,7 @@ def history(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.ALERT_READ)
 def resolved_since(request: ConsoleRequest) -> HttpResponse:
-    """How many alerts of the filter were resolved after a moment, beside those that the page had
+    """How many alerts of the filter were resolved after a moment, besides those that the page has
     counted already; for the history's script."""
     resolved, _, _ = _resolved(request)
     since = parse_datetime(request.GET.get("since", ""))
@@ -130,7 +132,7 @@ def resolved_since(request: ConsoleRequest) -> HttpResponse:
 
 
 def _resolved(request: ConsoleRequest) -> tuple[QuerySet[Alert], str, str]:
-    """The alerts of the filter, and what it says of object and rule."""
+    """The alerts of the filter, and its object and rule."""
     about = request.GET.get("object", "").strip()
     rule = request.GET.get("rule", "").strip()
     resolved = Alert.objects.filter(state=AlertState.RESOLVED)
@@ -144,7 +146,7 @@ def _resolved(request: ConsoleRequest) -> tuple[QuerySet[Alert], str, str]:
 @require_GET
 @page(Permission.ALERT_READ)
 def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
-    """One alert: its course, who sees to it, and who was told."""
+    """One alert: its values, who takes care of it, and who was told."""
     found = handling.find_alert(min(alert_id, 2**63 - 1))
     notices = found.notices.select_related("channel", "message").order_by("id")
     context = rights(request) | {
@@ -161,7 +163,7 @@ def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @page(Permission.ALERT_HANDLE)
 def acknowledge(request: ConsoleRequest, alert_id: int) -> HttpResponse:
-    """Say that somebody sees to a firing alert."""
+    """Say that somebody takes care of a firing alert."""
     found = handling.find_alert(min(alert_id, 2**63 - 1))
     form = AcknowledgeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -241,7 +243,7 @@ def end_silence(request: ConsoleRequest, silence_id: int) -> HttpResponse:
 
 
 def rights(request: ConsoleRequest) -> dict[str, Any]:
-    """What the sender may do about alerts."""
+    """What the user may do about alerts."""
     return {
         "may_handle": request.principal.may(Permission.ALERT_HANDLE),
         "may_manage": request.principal.may(Permission.ALERT_MANAGE),
@@ -249,7 +251,7 @@ def rights(request: ConsoleRequest) -> dict[str, Any]:
 
 
 def done(request: ConsoleRequest, address: str) -> HttpResponse:
-    """Close the dialog that the request came from; without a script, go to a page."""
+    """Close the dialog that the request came from; without JavaScript, go to a page."""
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Trigger": "alerted"})
     return HttpResponseRedirect(address)

@@ -23,7 +23,7 @@ _KINDS = {"csv": "text/csv", "json": "application/x-ndjson"}
 @require_GET
 @page(Permission.AUDIT_READ)
 def audit(request: ConsoleRequest) -> HttpResponse:
-    """Who did what, to what, why, and what came of it. A filter that means nothing is 400."""
+    """Who did what, to what, why, and with which result. A wrong filter is a 400."""
     below = number_of(request.GET.get("before", ""))
     form = AuditForm(request.GET)
     found = EntryPage([], None)
@@ -66,7 +66,8 @@ def added(request: ConsoleRequest) -> HttpResponse:
 def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
     """All entries of the filter, oldest first, as a file.
 
-    Read and sent some at a time, so that neither memory nor a connection is held for all of it.
+    They are read and sent in parts, so that neither all of them are in memory nor a connection is
+    held for long.
     """
     if form not in _KINDS:
         raise Http404

@@ -24,7 +24,7 @@ from txnconsole.jobs.bulk_abort import BULK_ABORT
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
 from txnconsole.operations import jobs as operations
 
-#: Above so many the number is typed, so that nobody aborts hundreds by habit.
+#: Above this the user must type the number, so that nobody aborts hundreds by habit.
 TYPED_ABOVE = 20
 PAGE_JOBS, PAGE_ITEMS = 40, 60
 _RESULTS: dict[str, tuple[str, dict[str, str]]] = {
@@ -36,7 +36,7 @@ _RESULTS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 class BulkAbortForm(ReasonForm):
-    """What is aborted, why, and how many that are."""
+    """The transactions to abort, the reason, and how many they are."""
 
     ids = forms.CharField(max_length=ADMINS_MOST * 27, widget=forms.HiddenInput)
     query = forms.CharField(max_length=MAX_LENGTH, required=False, widget=forms.HiddenInput)
@@ -50,7 +50,7 @@ class BulkAbortForm(ReasonForm):
     )
 
     def clean_ids(self) -> list[TxnID]:
-        """The frozen set, as the dialog wrote it."""
+        """The frozen set, as the dialog has written it."""
         try:
             return [TxnID.parse(text) for text in self.cleaned_data["ids"].split()]
         except EngineError as error:
@@ -66,7 +66,7 @@ class BulkAbortForm(ReasonForm):
 
     @property
     def origin(self) -> dict[str, object]:
-        """What had been chosen, for the job's parameters."""
+        """How they were chosen, for the job's parameters."""
         values = {name: self.cleaned_data.get(name) for name in ("query", "retry_of")}
         return {name: value for name, value in values.items() if value}
 
@@ -98,7 +98,7 @@ def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
 
 
 def _selected(request: ConsoleRequest, most: int) -> tuple[bulk_abort.Selection, str]:
-    """What the address asks for, and the reason to begin with."""
+    """What the address selects, and the reason that the form begins with."""
     query = request.GET
     retried = number_of(query.get("retry", ""))
     if retried is not None:
@@ -161,7 +161,7 @@ def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.JOB_READ)
 def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
-    """A job's progress and what came of each item."""
+    """A job's progress and the result for each item."""
     job = starting.find(job_id)
     shown = request.GET.get("show", "")
     items = JobItem.objects.filter(job=job).order_by("number")
@@ -194,7 +194,7 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @page(Permission.JOB_CANCEL)
 def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
-    """Ask why, and have a job stop after the step that is under way."""
+    """Ask for a reason, and have a job stop after its current step."""
     job = starting.find(job_id)
     waiting = job.total - job.done - job.failed
     confirmation = Confirmation(

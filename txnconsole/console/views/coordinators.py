@@ -1,4 +1,4 @@
-"""The coordinators, one of them, and how many there are."""
+"""The coordinators, one of them, and their number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import coordinators as operations
 from txnconsole.trends.reading import coordinator_rates
 
-#: Seconds left, ascending; the words of the slots below, between and above them.
+#: Limits in seconds left, ascending, and the words for the ranges below, between and above them.
 _BOUNDS = (0.0, 10.0, 60.0, 300.0, 900.0, 3600.0)
 _SLOTS = ("Overdue", "< 10 s", "< 1 min", "< 5 min", "< 15 min", "< 1 h", "more")
 _OLDEST = 20
@@ -29,7 +29,7 @@ _MAX_COORDINATORS = MAX_TC_ID + 1
 
 
 class ScaleForm(ReasonForm):
-    """How many coordinators there are to be."""
+    """The number of coordinators that there are to be."""
 
     count = forms.IntegerField(
         min_value=1,
@@ -60,7 +60,7 @@ def coordinators(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.COORDINATOR_READ)
 def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
-    """One coordinator: its marks, when its open transactions run out, and the oldest of them."""
+    """One coordinator: its marks, when its open transactions expire, and the oldest of them."""
     source = engine().coordinator
     stats = source.stats_of(tc_id)
     context: dict[str, Any] = {
@@ -98,7 +98,7 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @page(Permission.COORDINATOR_SCALE)
 def scale(request: ConsoleRequest) -> HttpResponse:
-    """Make more coordinators while everything runs."""
+    """Add coordinators while everything runs."""
     now = engine().coordinator.number()
     confirmation = Confirmation(
         title="Make more coordinators",
@@ -122,7 +122,8 @@ def scale(request: ConsoleRequest) -> HttpResponse:
 
 
 def _wheel(tc_id: int) -> list[tuple[str, int, float]]:
-    """Word, number and share of the largest, for each slot."""
+    """For each range of time to the deadline: its words, the number of transactions, and the share
+    of the largest."""
     counts = engine().coordinator.timeout_wheel(tc_id, _BOUNDS)
     most = max(1, *counts)
     return [(word, count, count / most) for word, count in zip(_SLOTS, counts, strict=True)]

@@ -1,4 +1,4 @@
-"""A piece of a partition's history under three models of delivery, side by side."""
+"""A part of a partition's history under three models of delivery, side by side."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from txnconsole.console.partition_frame import frame
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
-#: Offsets of one comparison.
+#: The most offsets of one comparison.
 MAX_OFFSETS = 200
 _DEFAULT = 48
 
 
 class RangeForm(forms.Form):
-    """The offsets that are compared."""
+    """The offsets to compare."""
 
     start = forms.IntegerField(label="From offset", min_value=0, max_value=MAX_OFFSET)
     end = forms.IntegerField(label="To offset", min_value=0, max_value=MAX_OFFSET)
@@ -52,7 +52,7 @@ class RangeForm(forms.Form):
 @dataclass(frozen=True, slots=True)
 class Chip:
     """A message that becomes readable: its offset, the outcome of its transaction, and its place in
-    a log of the model, where that is another."""
+    the log that the model would have, where that differs."""
 
     offset: int
     state: str
@@ -61,7 +61,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """An entry, and what a reader gets under each model once it stands."""
+    """An entry, and what a reader gets under each model once it has been appended."""
 
     entry: HistoryEntry
     state: str
@@ -116,7 +116,7 @@ def _compared(status: PartitionStatus, data: dict[str, int]) -> Compared:
 
 
 def history_of(messages: Sequence[StoredMessage]) -> list[HistoryEntry]:
-    """Messages and markers as they stand, batches put together again."""
+    """The messages and markers in order, with batches put together again."""
     groups: dict[int, list[StoredMessage]] = {}
     for message in messages:
         groups.setdefault(message.message_id.entry_id, []).append(message)

@@ -22,7 +22,7 @@ _TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
 
 
 class ExplainForm(forms.Form):
-    """Which message, and who asks for it."""
+    """Which message, and which reader."""
 
     partition = forms.CharField(
         label="Topic or partition",
@@ -47,7 +47,7 @@ class ExplainForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Find the partition and the offset in what was written."""
+        """Find the partition and the offset in the text."""
         data = dict(self.cleaned_data)
         if "partition" not in data or "message" not in data:
             return data
@@ -63,7 +63,7 @@ class ExplainForm(forms.Form):
 @require_GET
 @page(Permission.TOPIC_READ)
 def explain(request: ConsoleRequest) -> HttpResponse:
-    """The form, and below it the answer: the address holds the whole question."""
+    """The form, and below it the answer. The address holds the whole question."""
     asked = "message" in request.GET
     initial = {name: request.GET.get(name, "") for name in ("partition", "subscription")}
     form = ExplainForm(request.GET) if asked else ExplainForm(initial=initial)
@@ -107,7 +107,7 @@ def _explained(form: ExplainForm) -> Explanation:
 
 
 def _place(where: str, message: str) -> dict[str, object]:
-    """The partition and the offset that a topic or partition and a message name."""
+    """The partition and the offset that the fields topic (or partition) and message name."""
     if message.isascii() and message.isdigit():
         if int(message) > MAX_OFFSET:
             raise InvalidRequest(f"{message} is not an offset: no log is as long.", field="message")

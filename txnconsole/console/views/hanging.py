@@ -1,4 +1,4 @@
-"""Transactions that hang: what was found, with its evidence, and the remedy that fits each."""
+"""Transactions that hang: what was found, with the evidence, and the remedy for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGE_ROWS = 40
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that hangs, and the button that helps: its words, its address and the permission
-    that it needs; no address where it helps itself."""
+    that it needs. There is no address where the system recovers by itself."""
 
     hanging: Hanging
     label: str
@@ -42,7 +42,7 @@ class Finding:
 @require_GET
 @page(Permission.TRANSACTION_READ_ANY)
 def hanging(request: ConsoleRequest) -> HttpResponse:
-    """A cross-check of coordinators, buffers and pending acknowledgements, now."""
+    """A cross-check of coordinators, buffers and pending acknowledgements, made now."""
     late = request.GET.get("late") == "1"
     cursor = request.GET.get("cursor") or None
     found = region(
@@ -104,7 +104,7 @@ _RETRIES = {
 @require_http_methods(["GET", "POST"])
 @page(Permission.TRANSACTION_RETRY)
 def retry(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Ask, and re-drive a transaction: its decision again, never another one."""
+    """Ask, and then carry out a transaction's decision again; the decision itself never changes."""
     txn = engine().coordinator.get(txn_id)
     confirmation = Confirmation(
         title=f"Re-drive transaction {txn_id}?",
@@ -145,7 +145,8 @@ def _effects_of_retry(txn: Transaction) -> list[str]:
 @require_http_methods(["GET", "POST"])
 @page(Permission.PARTITION_OPERATE)
 def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Ask, and abort an orphan where it is open: one that no coordinator knows."""
+    """Ask, and then abort an orphan, which no coordinator knows, in the partition where it
+    is open."""
     wanted = request.GET.get("partition")
     if wanted:
         partition = PartitionName.parse(wanted)

@@ -1,4 +1,4 @@
-"""What is held back: every partition whose readers wait, and for whom."""
+"""What is held back: every partition whose readers wait, and for which transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.trends.reading import RANGES, series
 
 PAGE_ROWS = 25
-#: Partitions that are read and put in order; those that hide most.
+#: How many partitions are read and ordered: those with the most hidden offsets.
 KNOWN = 200
 _DEFAULT_RANGE = "1h"
 ORDERS = {"most": "Most offsets", "longest": "Longest"}
@@ -31,8 +31,8 @@ Held = tuple[PartitionStatus, Transaction | None]
 @require_GET
 @page(Permission.TOPIC_READ)
 def held_back(request: ConsoleRequest) -> HttpResponse:
-    """Partitions that are held back, by how much or for how long (``sort``), from a place on; and
-    how much was held back in the last while (``range``)."""
+    """Partitions that are held back, ordered by how much or for how long (``sort``), from an index
+    on; and how much was held back in the last while (``range``)."""
     range_ = request.GET.get("range", "")
     range_ = range_ if range_ in RANGES else _DEFAULT_RANGE
     past: dict[str, object] = {"ranges": RANGES, "range": range_}
@@ -71,8 +71,8 @@ def held_back(request: ConsoleRequest) -> HttpResponse:
 
 
 def with_holders(statuses: Sequence[PartitionStatus]) -> list[Held]:
-    """Partitions beside the transactions that hold them; unknown ones while no coordinator can be
-    asked."""
+    """Partitions with the transactions that hold them back; None for those when no coordinator can
+    be asked."""
     holding = [status.blocker.txn_id for status in statuses if status.blocker]
     known = region(lambda: engine().coordinator.get_many(holding)).value or {}
     return [

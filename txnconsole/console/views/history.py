@@ -30,14 +30,15 @@ RANGES = {
 }
 _DEFAULT = "1h"
 _POINTS = 400
-#: The last moment that a browser's number of milliseconds is read as.
+#: The latest time that is accepted from a browser.
 _MAX_MS = 253_402_300_799_000
 
 
 @require_GET
 @page(Permission.TOPIC_READ)
 def history(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """The page; where the partition stood at ``at`` (milliseconds), by default now."""
+    """The page, with the partition as it was at ``at`` (milliseconds since 1970; by default
+    now)."""
     partition = PartitionName(topic, number)
     at = _moment(request)
     context = frame(partition, "history", None) | {
@@ -54,7 +55,7 @@ def history(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
 @require_GET
 @page(Permission.TOPIC_READ)
 def points(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """The positions over the chosen range: exact at the ends of transactions, sampled in between.
+    """The positions over the chosen range: exact where transactions ended, sampled in between.
 
     A point is ``[ms, last, stable, exact, holder, ended]``.
     """

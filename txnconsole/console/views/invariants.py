@@ -41,7 +41,7 @@ PROMISES: Mapping[str, str] = {
 @require_GET
 @page(Permission.OPERATION_READ)
 def invariants(request: ConsoleRequest) -> HttpResponse:
-    """Every check with its state, when it was made, and its counter-examples."""
+    """Every check with its result, its time, and its counter-examples."""
     broken = request.GET.get("broken") == "1"
     cursor = request.GET.get("cursor") or None
     found = region(
@@ -69,7 +69,7 @@ def invariants(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 @page(Permission.PARTITION_OPERATE)
 def check_now(request: ConsoleRequest) -> HttpResponse:
-    """One bounded step over everything now, as the workers make one every few seconds."""
+    """One bounded step over everything, as the workers make one every few seconds."""
     engine().inspect.check_invariants()
     return HttpResponseRedirect(reverse("console:invariants"))
 

@@ -19,8 +19,8 @@ _RETRY_SECONDS = "10"
 
 
 async def live(request: HttpRequest) -> HttpResponseBase:
-    """Stream the channel named by ``ch``. A page that gets no stream asks for JSON every few
-    seconds: one look at the channel, of no use to anybody else."""
+    """Stream the channel that ``ch`` names. A page whose stream does not work asks for JSON every
+    few seconds instead: then the channel is read once, for this page only."""
     principal = await sync_to_async(_principal)(request)
     if principal is None:
         return HttpResponse("Signed out.", status=401)

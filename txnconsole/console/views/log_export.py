@@ -21,7 +21,7 @@ from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.enginedb.wiring import engine
 from txnconsole.streamed import streamed
 
-#: Offsets of one file.
+#: The most offsets of one file.
 MAX_OFFSETS = 100_000
 _STEP = 500
 _COLUMNS = (
@@ -36,10 +36,11 @@ _KINDS = {"csv": "text/csv", "json": "application/x-ndjson"}
 def export(
     request: ConsoleRequest, topic: TopicName, number: int, form: str
 ) -> StreamingHttpResponse:
-    """Every entry from one offset to another, markers too, with what a reader gets of it, as far
-    as whoever asks may see it.
+    """Every entry from one offset to another, including markers, with what a reader gets of it, as
+    far as the user may see it.
 
-    Read and sent some at a time, so that neither memory nor a connection is held for all of it.
+    They are read and sent in parts, so that neither all of them are in memory nor a connection is
+    held for long.
     """
     if form not in _KINDS:
         raise Http404
@@ -75,7 +76,7 @@ def _entries(partition: PartitionName, first: int, last: int) -> Iterator[Sequen
         found = engine().log.browse(partition, first, min(_STEP, last - first + 1))
         within = [each for each in found.messages if each.offset <= last]
         if not within:
-            return  # A gap to the end, or what is left has been dropped meanwhile.
+            return  # There is a gap up to the end, or retention has deleted the rest meanwhile.
         yield within
         first = within[-1].offset + 1
 

@@ -1,4 +1,4 @@
-"""Masking rules: what viewers do not see of messages. Everybody may read them, to know."""
+"""Masking rules: what viewers do not see of messages. Everybody may read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from txnconsole.console.views.settings import settings_page
 @require_http_methods(["GET", "POST"])
 @page(Permission.OPERATION_READ)
 def masking(request: ConsoleRequest) -> HttpResponse:
-    """The rules; on POST another one."""
+    """The rules; on POST, add one."""
     manages = request.principal.may(Permission.ACCESS_MANAGE)
     form = MaskingForm(request.POST or None)
     if request.method == "POST":

@@ -1,7 +1,7 @@
-"""What a browser shows when the server cannot be reached: a card that it has kept.
+"""What a browser shows when the server cannot be reached: a page that it has stored.
 
-A service worker fetches the card and its styles once and answers a navigation with it when nothing
-else does. It keeps nothing else, so nobody is shown an old page for a new one.
+A service worker fetches this page and its styles once, and shows it when a navigation gets no
+answer. It stores nothing else, so nobody takes an old page for a current one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from django.views.decorators.http import require_GET
 @require_GET
 @cache_control(no_cache=True)
 def card(request: HttpRequest) -> HttpResponse:
-    """The card itself; it is about nobody, so it needs no login."""
+    """The stored page itself. It shows nothing about anybody, so it needs no login."""
     return render(request, "offline.html")
 
 
 @require_GET
 @cache_control(no_cache=True)
 def worker(request: HttpRequest) -> HttpResponse:
-    """The service worker: at the root, because its place is what it works for. It names the styles
-    as this version has them, so that a new version's worker differs and replaces it."""
+    """The service worker. It is at the root because it works for the paths below its own. It names
+    this version's styles, so that the worker of another version differs and replaces it."""
     return render(request, "offline.js", content_type="text/javascript")
