@@ -17,7 +17,7 @@ from txnconsole.enginedb.wiring import engine
 
 #: Qualifiers that have a chip for yes, with its words.
 _SWITCHES = {"overdue": "Overdue", "timedout": "Timed out", "pending": "Pending acks"}
-#: The order that a click on a column gives first.
+#: The orders of the list, in words.
 _ORDERS = {
     TransactionOrder.NEWEST: "newest first",
     TransactionOrder.OLDEST: "oldest first",

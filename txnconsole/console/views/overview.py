@@ -35,10 +35,10 @@ _PARTS = {
 def overview(request: ConsoleRequest) -> HttpResponse:
     """What holds readers back, rates and charts, alerts, costs, workers, and the last changes.
 
-    Its two regions are read by themselves (``part``): what changes with every transaction, and
-    what does not.
+    Its two regions can be read separately (``part``): one changes with every transaction, the other
+    does not.
     """
-    # A region is for the page's script; whoever opens its address gets the page.
+    # Only the page's script gets a region; a user who opens its address gets the whole page.
     part = request.GET.get("part", "") if "HX-Request" in request.headers else ""
     context: dict[str, Any] = {"channel": "overview", "ranges": RANGES, "range": _range(request)}
     summary = read_summary(engine())

@@ -1,4 +1,4 @@
-"""A partition's summary: where it stands, what holds it, what can be done about it."""
+"""A partition's summary: its positions, what holds it back, and what can be done about it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from txnconsole.console.reads import region
 from txnconsole.console.shapes import position_chart
 from txnconsole.enginedb.wiring import engine
 
-#: Blockers, or transactions in the sidecar's queue, that a page lists.
+#: How many blockers, or transactions in the sidecar's queue, a page lists.
 STACK_ROWS = 50
-#: Producers that are named.
+#: How many producers are named.
 PRODUCERS = 20
 _CHART = timedelta(minutes=15)
-#: Segments that are looked at, and runs of offloaded ones that are named.
+#: How many segments are looked at, and how many runs of offloaded ones are named.
 MANY, _RUNS = 500, 5
 
-#: A transaction in a sidecar log and what its coordinator knows of it.
+#: A transaction in a sidecar log, with what its coordinator knows of it.
 Queued = tuple[OngoingTxn, Transaction | None]
 
 
 @require_GET
 @page(Permission.TOPIC_READ)
 def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """Positions, the stack of blockers or the commit-order queue, and the operations."""
+    """Positions, the stack of blockers or the queue of the commit order, and the operations."""
     partition = PartitionName(topic, number)
     status = engine().log.status(partition)
     context = frame(partition, "partition", status)
@@ -81,8 +81,8 @@ def _readers(topic: Topic, status: PartitionStatus) -> Readers | None:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """How many segments the log has, up to :data:`MANY`, and which offsets stand in files: runs
-    with their first and last, the newest ones."""
+    """How many segments the log has, counted up to :data:`MANY`, and which offsets are in files:
+    the newest runs, each with its first and last offset."""
 
     count: int
     offloaded: int
@@ -108,7 +108,7 @@ def _stack(status: PartitionStatus) -> tuple[Blocker, ...]:
 
 
 def _queue(partition: PartitionName) -> list[Queued]:
-    """Transactions whose messages wait in the sidecar log: those that commit next come first, in
+    """Transactions whose messages wait in the sidecar log. First those that will commit next, in
     the order of their decisions, then the undecided ones by their first message."""
     waiting = engine().log.ongoing(partition, STACK_ROWS)
     known = engine().coordinator.get_many(one.txn_id for one in waiting)

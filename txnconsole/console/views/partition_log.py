@@ -1,4 +1,4 @@
-"""A partition's log: what stands at each offset, and what a reader gets of it."""
+"""A partition's log: the entry at each offset, and what a reader gets of it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
 _ISOLATION = {"rc": "READ_COMMITTED", "ru": "READ_UNCOMMITTED"}
-#: Offsets that an export begins with, before somebody chooses others.
+#: How many offsets the form of an export suggests.
 _EXPORTED = 1_000
-#: Where the line of the whole partition looks for ended transactions.
+#: In how many places the overview line looks for ended transactions.
 _PLACES = 250
 
 
@@ -41,7 +41,8 @@ _PLACES = 250
 def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The strip, the inspector, the charts and the entries around the stable position.
 
-    A moment in place of the offset (``at``, in the reader's zone) leads to the last one then.
+    Instead of an offset a time may be given (``at``, in the reader's zone); it stands for the
+    offset that was the last one then.
     """
     partition = PartitionName(topic, number)
     moment = _moment(request)
@@ -70,7 +71,8 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
 @require_GET
 @page(Permission.TOPIC_READ)
 def window(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """The rows that the page draws, as JSON, when it could not follow the stream."""
+    """The rows that the page draws, as JSON; asked for when the page could not follow the
+    stream."""
     partition = PartitionName(topic, number)
     sight = _sight_in_common(request, topic)
     return JsonResponse(read_window(engine(), partition, at=_offset(request), sight=sight))
@@ -88,7 +90,7 @@ def blocker(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
 @require_GET
 @page(Permission.TOPIC_READ)
 def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -> HttpResponse:
-    """Everything about one entry that whoever asks may see of it."""
+    """Everything about one entry that the user may see."""
     partition = PartitionName(topic, number)
     found = _entry_at(partition, offset)
     shown = sight_of(request.principal, topic).shown(found)
@@ -111,7 +113,7 @@ def figures(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
 
 
 def _sight_in_common(request: ConsoleRequest, topic: TopicName) -> Sight:
-    """What the stream that goes on with the window shows too."""
+    """What the user may see that the stream, which continues the window, shows too."""
     reads_messages = request.principal.may(Permission.MESSAGE_READ)
     return sight_in_common(topic, reads_messages=reads_messages)
 
@@ -127,8 +129,8 @@ def _blocker(
 
 
 def _ended_along(status: PartitionStatus) -> str:
-    """Ended transactions over the whole partition as the page's line reads them: first offset,
-    marker, and ``a`` for an aborted one."""
+    """Ended transactions over the whole partition, in the form that the page's overview line needs:
+    first offset, marker, and ``a`` for an aborted one."""
     start, last = status.log_start_offset, status.last_offset
     step = max(1, -(-(last + 1 - start) // _PLACES))
     ended = engine().log.ended_along(status.partition, range(start, last + 1, step))
@@ -155,11 +157,11 @@ def _to_moment(
 
 
 def _moment(request: HttpRequest) -> datetime | None:
-    """The moment that ``at`` is, in the reader's zone unless it names another."""
+    """The time in ``at``, in the reader's zone unless it names another one."""
     try:
         moment = parse_datetime(request.GET.get("at", "").strip())
     except ValueError:
-        return None  # Formed like one, such as the 30th of February: it is no offset either.
+        return None  # Like a time, but none (30th of February); it is no offset either.
     return timezone.make_aware(moment) if moment and timezone.is_naive(moment) else moment
 
 

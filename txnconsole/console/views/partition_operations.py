@@ -1,4 +1,5 @@
-"""What operators do to a partition: each asks first, needs a reason, and is in the audit log."""
+"""What operators do to a partition. Each operation asks first, needs a reason, and is in the audit
+log."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from txnconsole.operations import partitions
 
 
 class TruncateForm(ReasonForm):
-    """Where the log is cut."""
+    """Where to cut the log."""
 
     offset = forms.IntegerField(
         min_value=0,
@@ -37,7 +38,7 @@ class TruncateForm(ReasonForm):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One kind of call: its question, its effects as they stand now, and what it does."""
+    """A kind of operation: its question, its effects as of now, and the call that does it."""
 
     title: str
     verb: str
@@ -50,7 +51,7 @@ class Operation:
 @require_http_methods(["GET", "POST"])
 @page(Permission.PARTITION_OPERATE)
 def operate(request: ConsoleRequest, topic: TopicName, number: int, name: str) -> HttpResponse:
-    """Ask about one of the operations; on POST, do it."""
+    """Ask about an operation; on POST, do it."""
     operation = OPERATIONS.get(name)
     if operation is None:
         raise Http404

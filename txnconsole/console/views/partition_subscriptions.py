@@ -1,4 +1,4 @@
-"""The subscriptions of a topic as they stand in one of its partitions."""
+"""The subscriptions of a topic, as they stand in one of its partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE_ROWS = 40
 @require_GET
 @page(Permission.TOPIC_READ)
 def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """By name, a page at a time."""
+    """The subscriptions by name, a page at a time."""
     partition = PartitionName(topic, number)
     after = request.GET.get("after", "")
     rows = region(

@@ -1,4 +1,4 @@
-"""Pipeline runs: what runs, what came of it, starting, repeating and cancelling."""
+"""Pipeline runs: what runs, the results, starting, repeating and cancelling."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from txnconsole.runs import operating, starting
 from txnconsole.runs.kinds import KINDS, Kind, kind_named
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
 
-#: Of a run's partitions and of its findings on one page.
+#: How many of a run's partitions, and of its findings, a page lists.
 _ROWS = 30
 
 
 class RunForm(forms.Form):
-    """What a job is asked for, as text that can be kept: the job itself says what each means."""
+    """The parameters of a job as text; the job itself decides what each means."""
 
     def __init__(self, job: Kind, given: Mapping[str, str]) -> None:
         super().__init__(given)
@@ -84,7 +84,7 @@ def _region(below: int | None, known: int, query: str) -> str:
 @require_GET
 @page(Permission.JOB_READ)
 def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
-    """One run: how far it is, what it was asked for, what came of it."""
+    """One run: its progress, its parameters, its results."""
     context = {"channel": "pipeline", "position": read_position()} | _shown(request, run_id)
     return show(request, "console/run.html", context, region="console/partials/run.html")
 
@@ -92,7 +92,7 @@ def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
 @require_GET
 @page(Permission.JOB_READ)
 def figures(request: ConsoleRequest) -> HttpResponse:
-    """What the job ``metrics`` has computed, by one dimension."""
+    """What the job ``metrics`` has computed, for one dimension."""
     by, per, name = _asked_figures(request)
     before = PageEnd.parse(request.GET.get("before", ""))
     context = {
@@ -117,7 +117,8 @@ def figure_charts(request: ConsoleRequest) -> HttpResponse:
 
 
 def _asked_figures(request: ConsoleRequest) -> tuple[str, str, str]:
-    """By what, per what, and of which name; an unknown one is the first there is."""
+    """The dimension, the resolution and the name that are asked for; the first of each for an
+    unknown one."""
     by, per = request.GET.get("by", ""), request.GET.get("per", "")
     return (
         by if by in DIMENSIONS else DIMENSIONS[0],
@@ -129,7 +130,8 @@ def _asked_figures(request: ConsoleRequest) -> tuple[str, str, str]:
 @require_http_methods(["GET", "POST"])
 @page(Permission.JOB_START)
 def start(request: ConsoleRequest, kind: str) -> HttpResponse:
-    """The form of a job's parameters; on POST, start it. Wrong ones are 422, with the form."""
+    """The form of a job's parameters; on POST, start it. Wrong parameters are a 422, with
+    the form."""
     job = kind_named(kind)
     given = request.POST if request.method == "POST" else request.GET
     form, error = RunForm(job, given), ""
@@ -181,7 +183,7 @@ def repeat(request: ConsoleRequest, run_id: int) -> HttpResponse:
 @require_POST
 @page(Permission.JOB_CANCEL)
 def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
-    """Have a run end."""
+    """Ask for a reason, and have a run end."""
     return _to(operating.cancel(run_id, actor=actor_of(request)))
 
 
@@ -210,7 +212,7 @@ def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
 
 
 def _by_partition(item: tuple[str, object]) -> tuple[str, int]:
-    """By topic, then by number: ``orders:10`` comes after ``orders:9``."""
+    """Sorts by topic, then by number: ``orders:10`` comes after ``orders:9``."""
     topic, _, number = item[0].rpartition(":")
     return topic, int(number)
 

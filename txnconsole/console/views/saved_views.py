@@ -1,4 +1,4 @@
-"""The views beside the list of transactions: shown with their counts, kept, forgotten."""
+"""The saved views beside the list of transactions: counted, saved, deleted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from txnconsole.saved_views import keeping
 @require_GET
 @page(Permission.TRANSACTION_READ_ANY)
 def counted(request: ConsoleRequest) -> HttpResponse:
-    """All views with their counts; the page asks for them after it has been shown."""
+    """All views with their counts, which the page asks for once it is shown."""
     return _shown(request, Listing.of(request.GET))
 
 
 @require_POST
 @page(Permission.TRANSACTION_READ_ANY)
 def keep(request: ConsoleRequest) -> HttpResponse:
-    """Keep the list of the form under a name; a view of that name is replaced."""
+    """Save the list of the form under a name; it replaces a view of that name."""
     listing = Listing.of(request.POST)
     name = " ".join(request.POST.get("name", "").split())
     error = ""
@@ -50,7 +50,7 @@ def forget(request: ConsoleRequest, view_id: int) -> HttpResponse:
 
 
 def _after(request: ConsoleRequest, listing: Listing, error: str, name: str) -> HttpResponse:
-    """The views again, for the page's script; else back to the list, or what was wrong."""
+    """The views again, for the page's script; otherwise the list, or an error page."""
     if "HX-Request" in request.headers or error:
         return _shown(request, listing, error, name)
     return HttpResponseRedirect(reverse("console:transactions") + listing.address())
@@ -72,4 +72,4 @@ def _shown(
 
 
 def _user_id(request: ConsoleRequest) -> int:
-    return int(request.user.pk or 0)  # Signed in: the page decorator has seen to it.
+    return int(request.user.pk or 0)  # Signed in: the page decorator has checked it.

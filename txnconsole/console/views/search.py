@@ -1,4 +1,4 @@
-"""The search box: a transaction or message in any spelling, a partition, a name, a page."""
+"""The search box: a transaction or message in any form, a partition, a name, a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _RESULTS = 100
 @require_GET
 @page(Permission.TOPIC_READ)
 def search(request: ConsoleRequest) -> HttpResponse:
-    """Go straight to what the text names, or to the only thing found; else list what was found."""
+    """Go straight to what the text names, or to the only thing found; otherwise list what was
+    found."""
     text = request.GET.get("q", "").strip()[:_LONGEST]
     found = find(text, request.principal, limit=_RESULTS)
     if text and len(found.items) == 1:

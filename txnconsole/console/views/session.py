@@ -16,7 +16,7 @@ from txnconsole.access.addresses import address_of
 
 
 class SignInForm(AuthenticationForm):
-    """Takes no more attempts than :mod:`txnconsole.access.sign_ins` allows."""
+    """Limits attempts as :mod:`txnconsole.access.sign_ins` says."""
 
     request: HttpRequest
     #: How long to wait, of who has made too many.
@@ -38,7 +38,7 @@ class SignInForm(AuthenticationForm):
 
 
 class Login(LoginView):
-    """The login page; who is signed in already goes on to where they wanted."""
+    """The login page; a user who is signed in already goes on to where they wanted."""
 
     form_class = SignInForm
     template_name = "console/login.html"

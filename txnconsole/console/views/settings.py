@@ -1,4 +1,4 @@
-"""The settings: how one sees the console, and what is in effect."""
+"""The settings: the user's preferences, and the limits in effect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def settings_page(
 @require_http_methods(["GET", "POST"])
 @page(Permission.SELF_READ)
 def profile(request: ConsoleRequest) -> HttpResponse:
-    """Who one is, and theme, density, time zone and pace, kept with the user."""
+    """Who the user is, and their theme, density, time zone and refresh interval, which are
+    stored."""
     chosen = request.preferences
     kept = {name: getattr(chosen, name) for name in PreferencesForm.base_fields}
     form = PreferencesForm(request.POST or None, initial=kept)
@@ -60,7 +61,7 @@ def profile(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 @page(Permission.SELF_READ)
 def theme(request: ConsoleRequest) -> HttpResponse:
-    """Keep the theme that the button in the top bar has switched to."""
+    """Store the theme that the button in the top bar has switched to."""
     chosen = request.POST.get("theme", "")
     if chosen not in Theme.values:
         return HttpResponse("No such theme.", status=400)
@@ -71,7 +72,7 @@ def theme(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 @page(Permission.SELF_READ)
 def pace(request: ConsoleRequest) -> HttpResponse:
-    """Keep how often open pages are to be renewed, as the top bar has it."""
+    """Store the refresh interval that was chosen in the top bar."""
     chosen = request.POST.get("pace", "")
     if chosen not in map(str, Pace.values):
         return HttpResponse("No such pace.", status=400)
@@ -84,6 +85,6 @@ def pace(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.OPERATION_READ)
 def effective(request: ConsoleRequest) -> HttpResponse:
-    """Limits and retention as they are, and what sets them."""
+    """Limits and retention times in effect, and what sets them."""
     context = {"limits": limits(), "retention": retention()}
     return settings_page(request, "console/settings/limits.html", "settings-limits", context)

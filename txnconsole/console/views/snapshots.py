@@ -19,7 +19,8 @@ PAGE_ROWS = 50
 @require_GET
 @page(Permission.TOPIC_READ)
 def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """What is kept of a partition's, what recoveries took, and, asked for, a rehearsal."""
+    """What is kept of a partition's snapshots, what recoveries took, and, if asked for, a rehearsal
+    of one."""
     partition = PartitionName(topic, number)
     status = engine().log.status(partition)
     context = frame(partition, "partition-snapshots", status) | {
@@ -40,7 +41,7 @@ def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> Http
 @require_GET
 @page(Permission.TOPIC_READ)
 def snapshots(request: ConsoleRequest) -> HttpResponse:
-    """All partitions, the one that recovery would have to read most of first."""
+    """All partitions; first the one whose recovery would have to read most."""
     cursor = request.GET.get("cursor") or None
     found = region(
         lambda: engine().inspect.lists.snapshot_distances(limit=PAGE_ROWS, cursor=cursor)

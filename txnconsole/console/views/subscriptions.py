@@ -39,10 +39,10 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 
 PAGE_ROWS = 40
-#: Partitions, and runs of offsets, that a subscription's page lists: no more than 1,000 elements.
+#: How many partitions, and runs of offsets, the page lists, to stay below 1,000 elements.
 PARTITIONS, RUNS = 25, 40
 
-#: What a transaction holds, by the partition's number.
+#: A partition's number, and what a transaction holds there.
 Held = tuple[int, PendingAck]
 
 
@@ -101,7 +101,7 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
 
 
 class SeekForm(ReasonForm):
-    """Where the subscription goes on."""
+    """Where the subscription is to go on."""
 
     to = forms.ChoiceField(
         label="Go on from",
@@ -143,7 +143,7 @@ class SeekForm(ReasonForm):
         return data
 
     def target(self) -> Target:
-        """Where to go on, as the engine takes it."""
+        """Where to go on, in the engine's form."""
         data = self.cleaned_data
         to: str = data["to"]
         if to in ("offset", "moment"):
@@ -155,7 +155,7 @@ class SeekForm(ReasonForm):
 @require_http_methods(["GET", "POST"])
 @page(Permission.SUBSCRIPTION_SEEK)
 def seek(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
-    """Ask where a subscription should go on; on POST, move it."""
+    """Ask where a subscription is to go on; on POST, move it."""
     full_name = SubscriptionName(topic, name)
     engine().subscriptions.get(full_name)
     here = reverse("console:subscription", args=[topic, name])
@@ -202,7 +202,7 @@ def _number(request: ConsoleRequest, name: str) -> int:
 def _chosen(
     request: ConsoleRequest, cursors: Sequence[CursorState], held: Sequence[Held]
 ) -> CursorState | None:
-    """The partition that the address names, or the first with something held or left."""
+    """The partition that the address names; by default the first with something held or left."""
     if "partition" in request.GET:
         number = _number(request, "partition")
         named = [cursor for cursor in cursors if cursor.partition == number]

@@ -1,4 +1,4 @@
-"""Which timeout suits each owner, from how long its transactions took."""
+"""Which timeout suits each owner, judging by how long its transactions took."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from txnconsole.enginedb.wiring import engine
 @require_GET
 @page(Permission.TRANSACTION_READ_ANY)
 def timeouts(request: ConsoleRequest) -> HttpResponse:
-    """Measured durations beside timeouts, owner by owner, with advice."""
+    """The measured durations beside the timeouts of each owner, with advice."""
     maximum = engine().settings.max_timeout_ms
     context = {
         "advice": region(lambda: engine().inspect.transactions.timeouts(max_timeout_ms=maximum)),

@@ -1,4 +1,4 @@
-"""Tokens: one's own, and for administrators everybody's."""
+"""Tokens: the user's own, and for administrators everybody's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE_ROWS = 50
 @require_http_methods(["GET", "POST"])
 @page(Permission.TOKEN_OWN)
 def tokens(request: ConsoleRequest) -> HttpResponse:
-    """The tokens, newest first; on POST another one, whose secret is in this answer alone."""
+    """The tokens, newest first; on POST, make one, whose secret is shown in this answer only."""
     manages = request.principal.may(Permission.ACCESS_MANAGE)
     roles = grantable(request.principal)
     form = TokenForm(request.POST or None, grantable=roles, for_others=manages)

@@ -25,7 +25,7 @@ _NUMBER = {"class": "field short num", "inputmode": "numeric", "autocomplete": "
 
 
 class CreateForm(ReasonForm):
-    """What a topic's creator decides."""
+    """The settings that a topic's creator decides on."""
 
     topic = forms.CharField(
         max_length=400,
@@ -60,7 +60,7 @@ class CreateForm(ReasonForm):
     deduplication = forms.BooleanField(required=False, label="Drop what a producer sends twice")
 
     def clean_topic(self) -> TopicName:
-        """Accept ``tenant/namespace/topic`` only."""
+        """Accept only ``tenant/namespace/topic``."""
         try:
             return TopicName.parse(self.cleaned_data["topic"].strip())
         except InvalidRequest as error:
@@ -78,7 +78,7 @@ class CreateForm(ReasonForm):
 
 
 class DeleteForm(ReasonForm):
-    """The name once more, because there is no way back."""
+    """The topic's name once more, because deleting cannot be undone."""
 
     name = forms.CharField(
         max_length=400,
@@ -118,10 +118,11 @@ def create(request: ConsoleRequest) -> HttpResponse:
 
 
 def _leave_what_stands(name: TopicName, settings: TopicSettings) -> None:
-    """Who creates a topic does not expect to shorten the retention of one that is there.
+    """Refuse to change a topic that exists: whoever creates a topic does not expect to shorten the
+    retention of another one.
 
     Raises:
-        TopicConflict: one is there, with other settings.
+        TopicConflict: the topic exists with other settings.
     """
     try:
         standing = engine().topics.get(name, fresh=True)
@@ -137,7 +138,7 @@ def _leave_what_stands(name: TopicName, settings: TopicSettings) -> None:
 @require_http_methods(["GET", "POST"])
 @page(Permission.TOPIC_CHANGE)
 def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
-    """Say what is lost with a topic; on POST, delete it."""
+    """Tell what is lost with a topic; on POST, delete it."""
     [summary] = engine().inspect.lists.topics([engine().topics.get(topic, fresh=True)])
     confirmation = Confirmation(
         title=f"Delete {topic}?",

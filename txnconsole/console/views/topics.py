@@ -19,20 +19,20 @@ from txnconsole.console.shapes import sparkline
 from txnconsole.enginedb.wiring import engine
 
 PAGE_ROWS = 25
-#: Partitions, and subscriptions, that a topic's page lists: no more than 1,000 elements in all.
+#: How many partitions, and subscriptions, the page lists, to stay below 1,000 elements.
 PARTITIONS, SUBSCRIPTIONS = 25, 20
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic of the list, with its growth as a drawing."""
+    """A topic of the list, with its growth as a small chart."""
 
     summary: TopicSummary
     spark: str
 
     @property
     def per_second(self) -> float:
-        """Offsets a second, over the last part that was sampled."""
+        """New offsets per second, over the newest samples."""
         return self.summary.growth[-1] / PART_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""One transaction: its header, participants, life and log; the rest comes when it is asked for."""
+"""One transaction: its header, participants, life and log; the rest is loaded on demand."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
 from txnconsole.refusals.recording import about
 
-#: Rows of each table at once: a transaction may have many participants, and a page 1,000 elements.
+#: Rows of each table: a transaction may have many participants, but a page only 1,000 elements.
 _ROWS = 8
 _MESSAGES = 10
-#: Partitions offered to choose from, around the chosen one.
+#: How many partitions are offered to choose from, around the chosen one.
 _CHOICES = 8
-#: Partitions of each side of its lineage.
+#: How many partitions each side of its lineage shows.
 _FOLLOWED = 8
 _AUDIT_ROWS = 6
 _CONFLICTS = 20
@@ -66,7 +66,7 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "transaction": found,
         "holding": holding,
         "is_final": is_final,
-        # A transaction that has ended changes no more.
+        # A transaction that has ended does not change any more.
         "channel": None if is_final else f"txn:{txn_id}",
         "position": transaction_position(found, None if is_final else holding),
         "phases": phases_of(found),
@@ -99,12 +99,13 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 def _effect(found: Transaction) -> Region[JointEffect]:
-    """What its end would move; one question to each broker, however many partitions it has."""
+    """What its end would change; each broker is asked once, however many partitions it has."""
     return region(lambda: engine().inspect.transactions.joint_effect([found.txn_id]))
 
 
 def _holding(found: Transaction, effect: Region[JointEffect] | None) -> Holding | None:
-    """What it takes part in and holds: what has ended is recorded, the rest its brokers tell."""
+    """Its participants and what it holds: recorded for participants that have ended, asked of the
+    brokers for the others."""
     held = (
         effect.value
         if effect
@@ -132,7 +133,8 @@ def _low_water_mark(txn_id: TxnID) -> int | None:
 
 
 def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """There is no such transaction; says how far its coordinator has come."""
+    """The page for a transaction that does not exist, which tells the last id that its coordinator
+    has issued."""
     found = engine().coordinator.stats(after=txn_id.tc_id - 1, limit=1)
     stats = found[0] if found and found[0].tc_id == txn_id.tc_id else None
     if stats is None:
@@ -154,7 +156,8 @@ def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 @require_GET
 @transaction_page
 def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Where its time went, by participant: a chart's figure as JSON, or the same as a table."""
+    """Where its time went, for each participant: the figure of a chart as JSON, or the same as a
+    table."""
     found = engine().inspect.transactions.timeline(engine().inspect.transaction(txn_id))
     rows = lanes(found)
     if request.headers.get("Accept") == "application/json":
@@ -170,7 +173,7 @@ def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 @require_GET
 @transaction_page
 def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """What it consumed and what it produced, and whose messages those were."""
+    """What it consumed and produced, and the transactions before and after it."""
     found = engine().inspect.transaction(txn_id)
     followed = region(lambda: engine().inspect.transactions.lineage(found))
     inputs = len(followed.value.inputs) if followed.value else 0
@@ -187,7 +190,7 @@ def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 @require_GET
 @transaction_page
 def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """What each participant says of it, beside what its coordinator recorded."""
+    """What each participant says of it, beside what its coordinator has recorded."""
     found = region(lambda: engine().inspect.participants(txn_id))
     said = found.value.participants if found.value else ()
     odd_first = sorted(said, key=lambda one: (not one.discords, one.says is not Says.UNAVAILABLE))
@@ -203,7 +206,8 @@ def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 @require_GET
 @transaction_page
 def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Whom it refused, and who refused it, for messages that both wanted to acknowledge."""
+    """The transactions that it was refused for, and those refused for it, over the same
+    messages."""
     context = {
         "txn_id": txn_id,
         "refusals": [
@@ -217,7 +221,7 @@ def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 @require_GET
 @transaction_page
 def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """Its messages in one of its partitions; as far as whoever asks may see them."""
+    """Its messages in one of its partitions, as far as the user may see them."""
     found = engine().inspect.transaction(txn_id)
     names = [part.partition for part in found.partitions]
     wanted = request.GET.get("partition")
@@ -257,7 +261,7 @@ def _contents(part: PartitionParticipant | None, txn_id: TxnID, start: int | Non
 @require_GET
 @page(Permission.AUDIT_READ)
 def audited(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
-    """What people and programs did to it."""
+    """What people and programs did to it, from the audit log."""
     found = audit_page(before=None, about=f"transaction:{txn_id}", people=False, limit=_AUDIT_ROWS)
     context = {"page": found, "entries": found.entries, "about": f"transaction:{txn_id}"}
     return show(request, "console/partials/transaction_audit.html", context)

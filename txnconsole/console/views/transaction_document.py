@@ -1,4 +1,4 @@
-"""Looking at a transaction of another console, by the document that it gave out."""
+"""Looking at a transaction of another console, by the document that it exported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from txnconsole.console.phases import steps
 from txnconsole.console.transaction_document import MAX_BYTES, TOO_LARGE, read_document
 from txnconsole.documents.structs import TransactionDocument
 
-#: Rows of each table; a page has 1,000 elements at most.
+#: How many rows each table shows; a page has 1,000 elements at most.
 ROWS = 20
 _MIB = 2**20
 
@@ -20,7 +20,7 @@ _MIB = 2**20
 @require_http_methods(["GET", "POST"])
 @page(Permission.SELF_READ)
 def read_file(request: ConsoleRequest) -> HttpResponse:
-    """The form; on POST what the file says. Nothing is kept, and no database is asked."""
+    """The form; on POST, what the file says. Nothing is kept, and no database is asked."""
     if request.method == "GET":
         return _shown(request, None)
     file = request.FILES.get("document")

@@ -1,4 +1,4 @@
-"""What the list of transactions shows, and what is known of one, as a file."""
+"""The list of transactions, or all that is known of one transaction, as a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from txnconsole.documents.transaction import transaction_document
 from txnconsole.enginedb.wiring import engine
 from txnconsole.streamed import streamed
 
-#: Transactions of one file; one that is cut says so at its end.
+#: How many transactions a file has; when there are more, its end says so.
 MAX_ROWS = 10_000
 _STEP = 500
 _COLUMNS = (
@@ -36,9 +36,11 @@ _CUT = f"The list goes on: a file has at most {MAX_ROWS:,} transactions. Narrow 
 @require_GET
 @page(Permission.TRANSACTION_READ)
 def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
-    """Headers of all transactions that the query matches, in its order, up to :data:`MAX_ROWS`.
+    """The headers of all transactions that the query matches, in its order, up to
+    :data:`MAX_ROWS`.
 
-    Read and sent some at a time, so that neither memory nor a connection is held for all of it.
+    They are read and sent in parts, so that neither all of them are in memory nor a connection is
+    held for long.
     """
     if form not in {"csv", "json"}:
         raise Http404
@@ -71,7 +73,8 @@ def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
 
 
 def _pages(listing: Listing, query: TransactionQuery) -> Iterator[Sequence[Transaction]]:
-    """Pages of the list; one more transaction than :data:`MAX_ROWS` stands for "more"."""
+    """The pages of the list, up to one transaction more than :data:`MAX_ROWS`, which means that
+    there are more."""
     if query.txn_ids:
         yield list(engine().coordinator.get_many(query.txn_ids).values())
         return

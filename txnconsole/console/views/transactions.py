@@ -41,8 +41,8 @@ _SUGGESTIONS = 12
 def transactions(request: ConsoleRequest) -> HttpResponse:
     """Transactions that match the query of the address, a page at a time.
 
-    A query that means nothing is 400, with what to write instead; an id alone leads to its
-    transaction.
+    A malformed query is a 400 that says what to write instead; a query that is only an id leads to
+    that transaction.
     """
     listing = Listing.of(request.GET)
     owner = request.principal.owner_filter
@@ -75,7 +75,7 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
         "export_rows": MAX_ROWS,
         "rows": [],
     }
-    if owner is None:  # Their counts come later: some take longer than the list.
+    if owner is None:  # Counted later: some counts take longer than the list.
         context |= shown_views(
             listing, user_id=int(request.user.pk or 0), me=request.principal.name, counted=False
         )
@@ -87,7 +87,8 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
 
 
 def _standing(owner: str | None) -> tuple[dict[str, int], str, list[int] | None]:
-    """The figures, where the channel stands, and when the newest of an owner's own were opened."""
+    """The figures, the channel's position, and when the newest of an owner's transactions were
+    opened."""
     if owner is None:
         figures = live_figures()
         return figures, digest(figures), None
@@ -126,7 +127,8 @@ def _page(listing: Listing, query: TransactionQuery) -> Page[Transaction]:
 @require_GET
 @page(Permission.TRANSACTION_READ)
 def rows(request: ConsoleRequest) -> HttpResponse:
-    """The rows of the given transactions as they are now, so that a page updates them in place."""
+    """The rows of the given transactions as they are now, so that a page can update them in
+    place."""
     wanted = [TxnID.parse(text) for text in request.GET.getlist("id")[:PAGE_ROWS]]
     owner = request.principal.owner_filter
     found = [
@@ -142,8 +144,8 @@ def rows(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.TRANSACTION_READ_ANY)
 def count(request: ConsoleRequest) -> HttpResponse:
-    """How many unfinished transactions a query matches, up to one more than the sender may abort
-    at once; ``limit`` tells how many that is."""
+    """How many unfinished transactions a query matches, counted to one more than the user may abort
+    at once; ``limit`` is that number."""
     limit = most_at_once(request.principal)
     try:
         query = parse(Listing.of(request.GET).text, me=request.principal.name)
@@ -156,7 +158,7 @@ def count(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.TRANSACTION_READ)
 def suggestions(request: ConsoleRequest) -> HttpResponse:
-    """Names that a qualifier's value may be the beginning or a part of, for its completion."""
+    """Names that begin with, or contain, what has been typed of a qualifier's value."""
     part = request.GET.get("part", "").lower()
     names: list[str] = []
     if request.GET.get("name") == "topic":

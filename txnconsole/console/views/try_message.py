@@ -1,4 +1,4 @@
-"""Producing a message to try a partition."""
+"""Producing a message by hand, to try a partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_TEXT, _MAX_KEY = 10_000, 200
 
 
 class MessageForm(ReasonForm):
-    """One message, as text, and how it is written."""
+    """One message as text, and how it is to be written."""
 
     key = forms.CharField(
         required=False,
@@ -50,7 +50,7 @@ class MessageForm(ReasonForm):
 @require_http_methods(["GET", "POST"])
 @page(Permission.MESSAGE_PRODUCE)
 def send(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """Ask which message, and for a reason; on POST, append it."""
+    """Ask for a message and a reason; on POST, append it."""
     if topic.is_system:
         raise InvalidRequest(f"{topic} is the engine's own; it can only be read.", field="topic")
     if not request.principal.may_use(topic):

@@ -1,4 +1,4 @@
-"""Users, their roles, and what the roles permit; for administrators."""
+"""Users, their roles, and what the roles allow; for administrators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _TOKENS = 20
 @require_http_methods(["GET", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def users(request: ConsoleRequest) -> HttpResponse:
-    """Users by name, a form for another, and the roles; a new password is in this answer alone."""
+    """Users by name, a form for a new one, and the roles. A new password is shown in this answer
+    only."""
     form = NewUserForm(request.POST or None)
     context: dict[str, Any] = {"form": form}
     status = 200
@@ -115,7 +116,7 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def activity(request: ConsoleRequest, name: str) -> HttpResponse:
-    """Disable a user, or let it in again."""
+    """Disable a user, or enable it again."""
     found = find_user(user_name(name))
     active = not found.is_active
     if active:
@@ -167,7 +168,7 @@ def password(request: ConsoleRequest, name: str) -> HttpResponse:
 
 
 def _create(request: ConsoleRequest, form: NewUserForm) -> dict[str, Any]:
-    """The user and its password; nothing when the name is taken, which the form then says."""
+    """Make a user and its password; None when the name is taken, which the form then says."""
     data = form.cleaned_data
     if User.objects.filter(username=data["name"]).exists():
         form.add_error("name", "There is a user of that name already.")
