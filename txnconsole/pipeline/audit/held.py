@@ -1,4 +1,4 @@
-"""What the pending-ack log alone says that transactions hold."""
+"""What transactions hold of subscriptions, according to the pending-ack log alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCHEMA = (
 
 
 class Step(NamedTuple):
-    """A record of the log: from here on the offsets in [lower, upper) are held, or are not."""
+    """A record of the log: from here on the offsets in [lower, upper) are held, or not any more."""
 
     lower: int
     upper: int
@@ -37,7 +37,7 @@ class Step(NamedTuple):
 def held_by_log(steps: DataFrame, cursors: DataFrame) -> DataFrame:
     """The ranges that each transaction holds of each subscription in each partition.
 
-    What lies at or below a mark-delete position counts for nothing: the log is trimmed there.
+    Offsets up to a mark-delete position do not count: the log is trimmed there.
     """
     place = list(_KEY[:3])
     return (
@@ -48,10 +48,11 @@ def held_by_log(steps: DataFrame, cursors: DataFrame) -> DataFrame:
 
 
 def ranges_held(steps: Sequence[Step], above: int) -> list[tuple[int, int]]:
-    """What is held after steps, in their order, among the offsets above one; in few ranges.
+    """Which offsets above one are held after all steps, as few ranges.
 
-    Of each offset the newest step that names it decides. So they are walked from the newest on,
-    each deciding what is still open between its bounds, which costs about what sorting them does.
+    For each offset the newest step that names it decides. So the steps are visited from the newest
+    on, and each decides what is still undecided between its bounds. That costs about as much as
+    sorting them.
     """
     clipped = [Step(max(lower, above + 1), upper, holds) for lower, upper, holds in steps]
     bounds = sorted({bound for step in clipped for bound in (step.lower, step.upper)})

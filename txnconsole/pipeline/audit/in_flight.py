@@ -1,4 +1,4 @@
-"""What is on its way to consumers, out of the state that the engine packs for it."""
+"""Which messages are in flight, read from the packed state of the engine's dispatchers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Delivery(msgspec.Struct, array_like=True):
 
 
 class _Dispatch(msgspec.Struct, array_like=True):
-    """As much of engine.model.dispatch's as is asked for here."""
+    """The part of engine.model.dispatch's state that is needed here."""
 
     read_offset: int
     redeliver: _Ranges = msgspec.field(default_factory=_Ranges)
@@ -45,10 +45,10 @@ _decoder = msgspec.msgpack.Decoder(_Dispatch)
 
 
 def deliveries(state: bytes) -> list[tuple[str, int, int]]:
-    """Who has what: consumers, and half-open ranges of offsets.
+    """The consumers, each with the half-open ranges of offsets that it has.
 
     Raises:
-        msgspec.MsgspecError: this is no state of the engine's.
+        msgspec.MsgspecError: it is not a state that the engine writes.
     """
     return [
         (delivery.consumer, lower, upper)
@@ -58,7 +58,7 @@ def deliveries(state: bytes) -> list[tuple[str, int, int]]:
 
 
 def in_flight(states: DataFrame) -> DataFrame:
-    """A row for each range in flight, of rows with a ``state``."""
+    """A row for each range in flight, from rows with a ``state``."""
 
     def opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -78,7 +78,7 @@ TABLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class LogCopy:
-    """The tables of one copy; :data:`TABLES` tells their columns."""
+    """The tables of one copy; :data:`TABLES` has their columns."""
 
     logs: DataFrame
     entries: DataFrame
@@ -101,7 +101,7 @@ class LogCopy:
 
     @classmethod
     def at(cls, spark: SparkSession, directory: Path) -> Self:
-        """The copy that stands in a directory.
+        """The copy in a directory.
 
         Raises:
             FileNotFoundError: the directory lacks a table.

@@ -1,5 +1,5 @@
-"""What the logs say by themselves: spans of transactions, ends of logs, the index as it must be,
-what subscriptions hold; and how coordinators say that transactions have ended."""
+"""What follows from the logs alone: the spans of transactions, the ends of logs, the index as it
+must be, what subscriptions hold; and the ends of transactions according to the coordinators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RULES = _SQL / "rules"
 
 
 class Recomputed:
-    """A copy, and what follows from its entries. Results that several rules ask for are kept until
+    """A copy, and what follows from its entries. Results that several rules need are kept until
     :meth:`release`."""
 
     def __init__(self, spark: SparkSession, copy: LogCopy) -> None:
@@ -34,8 +34,9 @@ class Recomputed:
         return self._tables[name]
 
     def findings(self, examples: int) -> DataFrame:
-        """A row for each finding: its rule, where, which transaction, and the evidence as JSON; so
-        many of each rule, in the order of the log, with the number that there are (``found``)."""
+        """A row for each finding: its rule, its place, its transaction, and the evidence as JSON.
+        There are up to ``examples`` for each rule, in the order of the log, with their total number
+        (``found``)."""
         parts = [self._findings_of(rule) for rule in rules()]
         found = reduce(DataFrame.unionAll, parts)
         of_rule = Window.partitionBy("rule")

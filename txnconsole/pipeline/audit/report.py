@@ -1,4 +1,4 @@
-"""What an audit answers."""
+"""The result of an audit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pyspark.sql import functions as sf
 from txnconsole.pipeline.audit.log_copy import LogCopy, Progress
 from txnconsole.pipeline.audit.recomputed import Recomputed, rule_statement, rules
 
-#: Findings of one rule that a report spells out; the others are counted.
+#: How many findings of a rule a report lists; the others are only counted.
 EXAMPLES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One contradiction. ``log`` is which of a partition's logs: ``marker`` (the partition itself),
-    ``home`` (a sidecar-buffered partition), ``sidecar``, ``compacted``."""
+    """A contradiction. ``log`` is the kind of log: ``marker`` (the partition itself), ``home`` (a
+    sidecar-buffered partition), ``sidecar``, ``compacted``."""
 
     rule: str
     topic: str | None
@@ -33,10 +33,10 @@ class Finding:
 
 @dataclass(kw_only=True)
 class Report:
-    """``findings`` holds up to :data:`EXAMPLES` of each rule, ``found`` how many there are.
+    """``findings`` has up to :data:`EXAMPLES` for each rule, ``found`` how many there are.
 
-    ``unaudited`` names logs whose head was not there, because they recover from a crash: nothing
-    was compared with it.
+    ``unaudited`` names the logs without a head, because they recover from a crash: they were not
+    compared with it.
     """
 
     holds: bool
@@ -57,7 +57,7 @@ class Report:
 
 
 def audit(spark: SparkSession, copy: LogCopy, progress: Progress) -> Report:
-    """Hold a copy of logs against the rules; the pure core of the job."""
+    """Check a copy of logs against the rules; the pure core of the job."""
     recomputed = Recomputed(spark, copy)
     try:
         progress("recompute", 0, 2)
@@ -97,7 +97,7 @@ def _totals(recomputed: Recomputed) -> Report:
 
 
 def _compare(recomputed: Recomputed, report: Report) -> None:
-    """Apply all rules in one query, whose parts Spark works on side by side."""
+    """Apply all rules in one query, whose parts Spark computes in parallel."""
     for row in recomputed.findings(EXAMPLES).collect():
         report.holds = False
         report.found[row.rule] = row.found
@@ -116,7 +116,7 @@ def _compare(recomputed: Recomputed, report: Report) -> None:
 
 
 def _meaning(rule: str) -> str:
-    """A rule in words: the comment that its statement begins with."""
+    """A rule in words: the comment at the beginning of its statement."""
     lines = rule_statement(rule).splitlines()
     comment = [line.removeprefix("-- ") for line in lines[: _first_code(lines)]]
     return " ".join(comment)

@@ -1,5 +1,5 @@
-"""Taking the copy: Spark's tasks read every table straight from the databases, under one snapshot
-of each, and write it down; then the snapshots are let go."""
+"""Taking the copy: Spark's tasks read every table from the databases, under one snapshot of each,
+and write it to files; then the snapshots are closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from txnconsole.pipeline.broker.raw_log import raw
 from txnconsole.pipeline.broker.snapshot import Snapshot
 
 _SQL = Path(__file__).parent / "sql" / "source"
-#: Of which relation of the raw log each table is made.
+#: The relation of the raw log that each table is made from.
 _RELATIONS = {
     "logs": "heads",
     "entries": "entries",
@@ -56,7 +56,7 @@ def take_copy(
 ) -> LogCopy:
     """Copy the logs whose topics match a pattern, and the engine's state beside them.
 
-    ``directory`` must be one that the tasks see too; what stood in it is overwritten.
+    The tasks must be able to write to ``directory`` too; what was in it is overwritten.
 
     Raises:
         psycopg.Error, pyspark.errors.PySparkException: a database cannot be reached or read.
@@ -83,7 +83,8 @@ def _as_it_is(rows: DataFrame) -> DataFrame:
 
 
 def _now(databases: Databases) -> datetime:
-    """Before any snapshot: who had ended by then has its markers in all of them."""
+    """The time before any snapshot: transactions that had ended by then have their markers in all
+    of them."""
     with databases.planning(COORDINATOR) as session:
         [(now,)] = session.execute(statements.named("now")).fetchall()
     moment: datetime = now

@@ -1,4 +1,4 @@
-"""Which databases are read, and how a session on one begins."""
+"""The databases to read, and how sessions on them begin."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from psycopg.rows import namedtuple_row
 
 from txnconsole.pipeline.broker import statements
 
-#: How the coordinators' database is called among the others.
+#: The name of the coordinators' database.
 COORDINATOR = "coordinator"
-#: Plans must suit large tables also where PostgreSQL has not counted them yet, as the engine's do.
+#: Plans must be good for large tables even before PostgreSQL has analyzed them, as in the engine.
 _SETTINGS = (
     "-c default_transaction_read_only=on -c timezone=UTC -c enable_seqscan=off"
     " -c enable_bitmapscan=off -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 )
-#: Bytes of one Arrow batch: what a task holds of its share at a time.
+#: The size of an Arrow batch in bytes: what a task has in memory of its share at a time.
 _BATCH_BYTES = 4 * 1024 * 1024
 
 
@@ -34,7 +34,7 @@ class Databases:
     """Connection strings by name: ``broker-1``, ``broker-2``, ... and perhaps ``coordinator``."""
 
     urls: Mapping[str, str] = field(repr=False)
-    #: Where offloaded segments stand; see :mod:`txnconsole.pipeline.offload.store`.
+    #: Where offloaded segments are; see :mod:`txnconsole.pipeline.offload.store`.
     offload_directory: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -45,14 +45,15 @@ class Databases:
         *,
         coordinator: bool = True,
     ) -> Self:
-        """Read the options ``brokers``, ``offloadDirectory`` and, if wanted, ``coordinator``, else
-        the environment.
+        """Read the options ``brokers``, ``offloadDirectory`` and, if wanted, ``coordinator``, or
+        else the environment.
 
-        Both are libpq connection strings, those of the brokers separated by commas in the order of
-        the server's ``BROKER_DATABASE_URLS``: brokers are named by it.
+        The first and the last are libpq connection strings. Those of the brokers are separated by
+        commas and in the order of the server's ``BROKER_DATABASE_URLS``, because brokers are named
+        by that order.
 
         Raises:
-            ValueError: a string is not a connection string; it is not repeated.
+            ValueError: a text is not a connection string; the error does not repeat it.
         """
         environ = os.environ if environ is None else environ
         brokers = options.get("brokers") or environ.get("BROKER_DATABASE_URLS") or ""
@@ -71,7 +72,7 @@ class Databases:
         return tuple(name for name in self.urls if name != COORDINATOR)
 
     def options(self) -> dict[str, str]:
-        """The options that :meth:`of` reads."""
+        """The options from which :meth:`of` makes the same databases."""
         options = {"brokers": ",".join(self.urls[name] for name in self.brokers)}
         if COORDINATOR in self.urls:
             options["coordinator"] = self.urls[COORDINATOR]
@@ -81,7 +82,7 @@ class Databases:
 
     @contextlib.contextmanager
     def planning(self, name: str, snapshot: str | None = None) -> Iterator[psycopg.Connection[Any]]:
-        """A session for small questions, all answered from one snapshot.
+        """A session for small queries, all answered from one snapshot.
 
         Raises:
             psycopg.OperationalError: the database cannot be reached, or the snapshot is gone.
@@ -107,7 +108,7 @@ class Databases:
 
     @contextlib.contextmanager
     def reading(self, name: str, snapshot: str | None = None) -> Iterator[Reading]:
-        """A session for Arrow batches, all of one snapshot."""
+        """A session for Arrow batches, all from one snapshot."""
         database = _known(_session(self.urls[name]))
         with AdbcConnection(database) as connection, AdbcStatement(connection) as statement:
             connection.set_autocommit(False)
@@ -121,18 +122,18 @@ class Databases:
 
 
 class Reading:
-    """One session's Arrow batches."""
+    """A session that gives Arrow batches."""
 
     def __init__(self, statement: AdbcStatement) -> None:
         self._statement = statement
 
     def run(self, statement: str) -> None:
-        """Run a statement that answers nothing."""
+        """Run a statement that returns no rows."""
         self._statement.set_sql_query(statement)
         self._statement.execute_update()
 
     def batches(self, statement: str) -> pa.RecordBatchReader:
-        """Run a statement; read its batches before the next one is run."""
+        """Run a statement. Its batches must be read before the next statement is run."""
         self._statement.set_sql_query(statement)
         stream, _ = self._statement.execute_query()
         return pa.RecordBatchReader.from_stream(stream)
@@ -140,7 +141,8 @@ class Reading:
 
 @functools.lru_cache(maxsize=16)
 def _known(session: str) -> AdbcDatabase:
-    """A database, whose types ADBC asks for when it is made: five times what a session takes."""
+    """A database. Making it takes five times as long as a session on it, because ADBC then asks for
+    its types; so it is kept."""
     database: AdbcDatabase = adbc_driver_postgresql.connect(session)
     return database
 

@@ -1,4 +1,4 @@
-"""The messages of rows of entries, laid out by column."""
+"""Making messages, by column, from rows of entries."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ import pyarrow.compute as pc
 from txnconsole.pipeline.broker.opened import CorruptEntry, Opened, open_body
 from txnconsole.pipeline.offsets import Place
 
-#: Columns inside the stored batch; a read of none of them leaves the bodies where they are.
+#: Columns inside the stored batch; a read without any of them does not transfer the bodies.
 _CONTENTS = frozenset({"payload", "key", "properties", "event_time"})
-#: How many bytes of opened batches are laid out together: few enough to stay in a processor's
-#: caches, and for Spark to have the first of them soon.
+#: How many bytes of opened batches are processed together: few enough to stay in a processor's
+#: caches, and to give Spark the first of them soon.
 _OPEN_BYTES = 2 * 1024 * 1024
 
 
 def opens(columns: Sequence[str]) -> bool:
-    """Whether these columns of messages need the stored batches."""
+    """Whether these columns of messages can be made only by opening the stored batches."""
     return not _CONTENTS.isdisjoint(columns)
 
 
 @dataclass(frozen=True)
 class Opener:
-    """Turns rows of entries into messages of one place.
+    """Makes messages of a partition from rows of entries.
 
     Attributes:
-        lower, upper: positions, half open; an entry at the edge has messages beyond it. In
-            published order a position is an offset, in committed order where it became readable.
-        ordered: by committed order.
-        columns: what a message consists of.
+        lower, upper: positions, half open. A position is an offset in published order, and in
+            committed order the offset at which a message became readable. An entry at the edge
+            may have messages outside, which are left out.
+        ordered: whether positions are of the committed order.
+        columns: the columns of a message.
     """
 
     place: Place
@@ -95,7 +96,8 @@ class Opener:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Columns of messages. ``entry`` and ``offsets``: each message's row and offset."""
+    """Makes the columns of messages. ``entry`` and ``offsets`` have the row and the offset of each
+    message."""
 
     place: Place
     entries: pa.RecordBatch
@@ -105,7 +107,7 @@ class _Layout:
     ordered: bool
 
     def column(self, field: pa.Field) -> pa.Array:
-        """One column, of the type that is asked for."""
+        """One column, in the type of the field."""
         made = self._column(field.name)
         return made if made.type == field.type else made.cast(field.type)
 
@@ -136,7 +138,7 @@ class _Layout:
 
     @cached_property
     def readable_at(self) -> np.ndarray:
-        """Where each became readable: at its own offset, or at its transaction's marker."""
+        """Where each message became readable: at its own offset, or at its transaction's marker."""
         marker = pc.fill_null(self.entries["readable_at"], -1).to_numpy()[self.entry]
         return np.where(marker >= 0, marker, self.offsets)
 
@@ -157,7 +159,7 @@ class _Layout:
 
 
 def _views(bodies: pa.Array) -> Iterator[memoryview]:
-    """Each body where it stands."""
+    """Each body, without copying it."""
     _, offsets, data = bodies.buffers()
     view = memoryview(data)
     begins = np.frombuffer(offsets, np.int32)[bodies.offset :][: len(bodies) + 1].tolist()
@@ -165,7 +167,8 @@ def _views(bodies: pa.Array) -> Iterator[memoryview]:
 
 
 def _texts(numbers: np.ndarray) -> pa.Array:
-    """Numbers as text; where they are the same ones again and again, each is written once."""
+    """Numbers as text. When they repeat within a small range, each number is converted only
+    once."""
     if not len(numbers) or numbers.max() - numbers.min() >= len(numbers):
         return pa.array(numbers).cast(pa.string())
     lowest = numbers.min()
@@ -174,6 +177,6 @@ def _texts(numbers: np.ndarray) -> pa.Array:
 
 
 def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
-    """Numbers as text with colons between them; null where one is null."""
+    """Numbers as text with colons between them; null where one of them is null."""
     texts = [part.cast(pa.string()) for part in parts]
     return pc.binary_join_element_wise(*texts, ":")

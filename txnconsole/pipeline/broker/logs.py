@@ -1,4 +1,4 @@
-"""What logs the brokers hold, and what they weigh."""
+"""The logs that the brokers have, and the sizes of their segments."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import psycopg
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.splitting import Stretch
 
-#: Of which part of a partition a log is. The compacted part of a sidecar is at the offsets that
-#: messages have in the partition; a sidecar counts its own.
+#: Which part of a partition a log is. The compacted part of a sidecar has the offsets that messages
+#: have in the partition; a sidecar has offsets of its own.
 PARTITION, SIDECAR, COMPACTED = "partition", "sidecar", "compacted"
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as it stood when it was asked for.
+    """A log as it was when its broker was asked.
 
     Attributes:
         log_id: its key on its broker.
@@ -28,8 +28,8 @@ class Log:
         part: ``partition``, ``sidecar`` or ``compacted``.
         lower, upper: its offsets, half open.
         stable: where READ_COMMITTED ends, exclusive.
-        recovering: its broker has crashed, and nothing has asked for it since.
-        made_at: when its partition was made, there.
+        recovering: its broker has crashed, and nobody has used the log since.
+        made_at: when its partition was made, by its broker's clock.
         ledger: the newest of its ledgers; None while it recovers.
     """
 
@@ -49,9 +49,10 @@ class Log:
 
 
 def logs_of(connection: psycopg.Connection[Any], broker: str, pattern: str) -> list[Log]:
-    """The logs of topics that match a pattern (``*``, ``?``, ``[…]``), ordered by topic and number.
+    """The logs of topics that match a pattern (``*``, ``?``, ``[…]``), ordered by topic and
+    number.
 
-    Topics of the system, ``tenant/namespace/__…``, match only a pattern that names their ``__``.
+    System topics, ``tenant/namespace/__…``, match only a pattern that has the ``__`` in it.
     """
     found: list[Log] = []
     rows = connection.execute(statements.named("logs")).fetchall()
@@ -69,7 +70,7 @@ def logs_of(connection: psycopg.Connection[Any], broker: str, pattern: str) -> l
 
 
 def matches(topic: str, pattern: str) -> bool:
-    """Whether a topic is meant by a pattern."""
+    """Whether a topic matches a pattern; a system topic only one that has ``/__`` in it."""
     if topic.rpartition("/")[2].startswith("__") and "/__" not in pattern:
         return False
     return fnmatchcase(topic, pattern)
@@ -101,10 +102,10 @@ def _log(connection: psycopg.Connection[Any], broker: str, row: Any) -> Log:
 def logs_since(
     connection: psycopg.Connection[Any], logs: Sequence[Log], since: datetime
 ) -> Iterator[Log]:
-    """Logs without what they held before a moment: whole segments that were sealed by then, save
-    those with entries of transactions that were open.
+    """Logs without the segments that were sealed before a moment, except for segments with entries
+    of transactions that were open then.
 
-    What no segment tells of is left whole.
+    A log without known segments is left whole.
     """
     asked = {"log_ids": [log.log_id for log in logs], "since": since}
     rows = connection.execute(statements.named("entries_since"), asked).fetchall()
@@ -114,7 +115,8 @@ def logs_since(
 
 
 def opened_at(connection: psycopg.Connection[Any], log: Log, after: int) -> int | None:
-    """The lowest offset at which a ledger of a log begins that was opened after another."""
+    """The lowest offset at which a ledger begins that is newer than ``after``; None when there is
+    none."""
     asked = {"log_id": log.log_id, "after": after}
     [(began,)] = connection.execute(statements.named("opened_at"), asked).fetchall()
     return None if began is None else int(began)
@@ -125,7 +127,8 @@ def stretches_of(
 ) -> Iterator[tuple[Log, list[Stretch]]]:
     """Each log's segments with their weight, ``bytes`` or ``entries``.
 
-    What no segment tells of (the compacted part of a sidecar, a log that recovers) weighs nothing.
+    Offsets without a known segment (the compacted part of a sidecar, a log that recovers) weigh
+    nothing.
     """
     rows = connection.execute(
         statements.named("segments"), {"log_ids": [log.log_id for log in logs]}
@@ -141,7 +144,8 @@ def stretches_of(
 
 
 def _whole(log: Log, stretches: list[Stretch]) -> list[Stretch]:
-    """All of the log's offsets, also those that no stretch covers."""
+    """The stretches with the gaps between them filled, so that they cover all of the log's
+    offsets."""
     whole: list[Stretch] = []
     reached = log.lower
     for stretch in stretches:

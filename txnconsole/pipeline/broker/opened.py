@@ -1,12 +1,13 @@
-"""Opening stored batches: what is in their messages, by column and without an object for each.
+"""Opening stored batches: the contents of their messages, by column and without an object
+for each.
 
 A stored batch is one byte for the version, then zstd over a MessagePack array of messages, each an
 array of payload, key, properties and event time. The engine writes it (engine/model/batch.py);
-tests/pipeline/broker/test_entries.py reads what it writes.
+tests/pipeline/broker/test_entries.py reads what the engine writes.
 
-msgspec tells where each message begins and that it is a value of MessagePack. From there on all
-messages are looked at together: a message's parts are found by arithmetic on its headers, and Arrow
-copies them out of the opened bytes.
+msgspec finds where each message begins, and checks that it is valid MessagePack. After that all
+messages are processed together: the parts of a message are found by arithmetic on its headers, and
+Arrow copies them out of the opened bytes.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ import pyarrow as pa
 import zstandard
 
 _VERSION = 1
-#: How many bytes are looked at beyond where a part begins; so many follow the last message.
+#: How many bytes are read where a part begins; so many zeros follow the last message.
 _WORD = 8
 _ARRAY_OF_FOUR = 0x94
 _NIL = 0xC0
-#: The three forms of a time: seconds; 34 bits of them below nanoseconds; both in full.
+#: The three forms of a time: seconds; 30 bits of nanoseconds and 34 of seconds; both in full.
 _SECONDS, _SECONDS_AND_NANOSECONDS, _ANY_TIME = 0xD6, 0xD7, 0xC7
 _TIME = 0xFF
 _TIME_BYTES = 12
-#: Of the years 1 to 9999.
+#: The seconds of the years 1 to 9999.
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 
 Integers = npt.NDArray[np.int64]
@@ -39,12 +40,13 @@ Words = npt.NDArray[np.uint64]
 
 
 class CorruptEntry(Exception):
-    """A stored batch is not what the engine writes."""
+    """A stored batch is not in the form that the engine writes."""
 
 
 class _Forms:
-    """By the first byte of a value: how long its header is (0: another type), what length the byte
-    tells, and by how much the four bytes after it are shifted to give the rest of the length."""
+    """How values of one type begin, by their first byte: how many bytes the header has (0: another
+    type), the length that is in this byte, and by how much the four bytes after it must be shifted
+    to get the rest of the length."""
 
     def __init__(self, sized: dict[int, int], fixed: range, *, nil: bool = False) -> None:
         self.head = np.zeros(256, np.int64)
@@ -73,7 +75,7 @@ _decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 class _Codec(threading.local):
-    """zstd contexts must not be shared between threads, and are costly to make anew."""
+    """A decompressor for each thread: zstd contexts must not be shared, and are slow to make."""
 
     def __init__(self) -> None:
         self.decompress = zstandard.ZstdDecompressor().decompress
@@ -98,7 +100,7 @@ def open_body(body: memoryview) -> bytes:
 
 @dataclass(frozen=True)
 class Texts:
-    """Where parts of messages begin in the opened bytes, and how long they are."""
+    """Where parts of messages begin in the opened bytes, and their lengths."""
 
     begins: Integers
     lengths: Integers
@@ -106,11 +108,11 @@ class Texts:
     def array(
         self, data: pa.Buffer, kind: pa.DataType, absent: npt.NDArray[np.bool_] | None = None
     ) -> pa.Array:
-        """Copy them out; ``absent`` are null."""
+        """Copy them into an Arrow array; those in ``absent`` are null."""
         count = len(self.begins)
         if not count:
             return pa.array([], kind)
-        # The bytes as they stand are parts and what is between them, in turn: every other is taken.
+        # The bytes are parts and gaps in turn; as an array of both, every other one is taken.
         offsets = np.empty(2 * count, np.int32)
         offsets[0::2] = self.begins
         offsets[1::2] = self.begins + self.lengths
@@ -118,33 +120,33 @@ class Texts:
         taken = every.take(pa.array(np.arange(0, 2 * count, 2), mask=absent))
         if pa.types.is_string(kind):
             try:
-                taken.validate(full=True)  # Spark takes texts for UTF-8 without looking.
+                taken.validate(full=True)  # Spark does not check that texts are UTF-8.
             except pa.ArrowInvalid as error:
                 raise CorruptEntry(str(error)) from error
         return taken
 
 
 class Opened:
-    """The messages of some opened batches, one after the other.
+    """The messages of some opened batches, one batch after the other.
 
     Attributes:
         counts: how many messages each batch has.
     """
 
     def __init__(self, plain: Sequence[bytes]) -> None:
-        """Look at all messages.
+        """Find the parts of all messages.
 
         Args:
-            plain: what :func:`open_body` gave, below 2 GiB together.
+            plain: results of :func:`open_body`, below 2 GiB together.
 
         Raises:
-            CorruptEntry: one is not what the engine writes.
+            CorruptEntry: one is not in the form that the engine writes.
         """
         sizes: list[int] = []
         counts: list[int] = []
         for each in plain:
-            # One batch at a time: what Python then holds is few enough not to be looked through
-            # for garbage.
+            # One batch at a time, so that there are never enough objects to start the garbage
+            # collector.
             messages = _messages(each)
             counts.append(len(messages))
             sizes += map(len, messages)
@@ -152,7 +154,7 @@ class Opened:
         joined = b"".join((*plain, bytes(_WORD)))
         self._bytes = np.frombuffer(joined, np.uint8)
         self._data = pa.py_buffer(joined)
-        # From each byte on, the eight bytes there as one number.
+        # For each byte, the eight bytes from there on as one number.
         self._words = np.ndarray(len(joined) - _WORD + 1, ">u8", joined, strides=(1,))
         lengths = np.array(sizes, np.int64)
         batches = np.fromiter(map(len, plain), np.int64, len(plain))
@@ -178,7 +180,8 @@ class Opened:
         return Texts(at + head, forms.length(first, word << np.uint64(8) >> np.uint64(32)))
 
     def _walk(self, at: Integers) -> Integers:
-        """Where the properties end that begin at some places; notes their texts on the way."""
+        """Find where the properties that begin at these places end, and keep where their
+        texts are."""
         ends = at.copy()
         walking = np.flatnonzero(self._pairs)
         left = 2 * self._pairs[walking]
@@ -221,7 +224,8 @@ class Opened:
 
     @cached_property
     def _event_time(self) -> tuple[Integers, Integers]:
-        """Microseconds since 1970, 0 where there is none, and where each message ends."""
+        """The event times in microseconds since 1970 (0 where there is none), and where each
+        message ends."""
         at = self._event
         first = self._bytes[at]
         micros, ends = np.zeros(len(at), np.int64), at + 1
@@ -255,7 +259,7 @@ class Opened:
         return seconds * 1_000_000 + nanos // 1000
 
 
-#: How far into each form of a time its number begins, and how long that is.
+#: For each form of a time, how far into it its number begins, and the length of that.
 _TIMES = {_SECONDS: (2, 4), _SECONDS_AND_NANOSECONDS: (2, 8), _ANY_TIME: (3, _TIME_BYTES)}
 
 
@@ -267,7 +271,7 @@ def _messages(plain: bytes) -> list[msgspec.Raw]:
 
 
 def _begins(counts: Integers, sizes: Integers, batches: Integers) -> Integers:
-    """Where messages begin: each batch has a header before them."""
+    """Where the messages begin; each batch has a header before its messages."""
     upto = np.concatenate(([0], np.cumsum(sizes)))
     lasts = np.cumsum(counts)
     contents = upto[lasts] - upto[lasts - counts]

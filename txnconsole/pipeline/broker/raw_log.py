@@ -1,8 +1,9 @@
-"""The log as it stands, and the engine's own state beside it, as DataFrames: what an audit reads.
+"""The log as it is stored, and the engine's state beside it, as DataFrames; the input of an
+audit.
 
-``raw(spark, snapshot, "entries", topics="public/default/*")`` and its like; a relation's columns
-are those of its statement ``raw_…`` in statements.sql, after those that say where a row is from:
-``broker``, ``topic``, ``partition``, ``log`` (``partition``, ``sidecar`` or ``compacted``).
+An example is ``raw(spark, snapshot, "entries", topics="public/default/*")``. The columns of a
+relation are those of its statement ``raw_…`` in statements.sql, after those that say where a row is
+from: ``broker``, ``topic``, ``partition``, ``log`` (``partition``, ``sidecar`` or ``compacted``).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PLACE = [
 ]
 _ENTRIES_PER_TASK = 500_000
 _BYTES_PER_TASK = 16 * 1024 * 1024
-#: Logs whose small relations one task reads.
+#: How many logs' small relations one task reads.
 _LOGS_PER_TASK = 64
 
 
@@ -73,7 +74,7 @@ def raw(
 
 @dataclass(frozen=True)
 class _Share:
-    """Rows of one log, or of one coordinator, that a task reads."""
+    """The rows of one log, or of one coordinator, that a task reads."""
 
     log: Log | None
     numbers: Mapping[str, int]

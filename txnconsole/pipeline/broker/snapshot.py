@@ -13,10 +13,10 @@ from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 class Snapshot:
     """An exported snapshot for each database, alive until it is closed.
 
-    The views of two databases are of two moments: the brokers' in order, then the coordinators'.
-    So whatever a broker's view shows to be ended is decided in the coordinators' view.
+    The views of two databases are of different moments: first the brokers in order, then the
+    coordinators. So whatever has ended in a broker's view is decided in the coordinators' view.
 
-    A snapshot keeps what it shows from being vacuumed: close it when the job is done.
+    What a snapshot shows cannot be vacuumed; close it when the job is done.
     """
 
     def __init__(self, databases: Databases, ids: dict[str, str], held: contextlib.ExitStack):
@@ -29,7 +29,7 @@ class Snapshot:
         """Begin to read every database.
 
         Raises:
-            psycopg.OperationalError: one cannot be reached.
+            psycopg.OperationalError: one of them cannot be reached.
         """
         ids: dict[str, str] = {}
         with contextlib.ExitStack() as stack:
@@ -41,11 +41,11 @@ class Snapshot:
             return cls(databases, ids, stack.pop_all())
 
     def options(self) -> dict[str, str]:
-        """The options with which a read of any of the data sources sees this view."""
+        """The options with which any of the data sources reads this view."""
         return self.databases.options() | {"snapshot": json.dumps(self.ids)}
 
     def close(self) -> None:
-        """Let go of the views; reads that are under way fail."""
+        """End the views; reads that are under way fail."""
         self._held.close()
 
     def __enter__(self) -> Self:
@@ -59,7 +59,7 @@ def ids_of(option: str | None) -> dict[str, str]:
     """Read the option ``snapshot``.
 
     Raises:
-        ValueError: it is not what :meth:`Snapshot.options` gives.
+        ValueError: it was not made by :meth:`Snapshot.options`.
     """
     if option is None:
         return {}

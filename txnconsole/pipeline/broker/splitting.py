@@ -1,4 +1,4 @@
-"""Sharing logs out over tasks by weight: pure decisions."""
+"""Dividing logs among tasks by weight: pure decisions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Protocol, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A half-open range of offsets and what it weighs, in bytes or entries."""
+    """A half-open range of offsets and its weight, in bytes or entries."""
 
     lower: int
     upper: int
     weight: int
 
     def within(self, lower: int, upper: int) -> Stretch:
-        """The part of it in another range, its weight in proportion."""
+        """The part of it that is in another range, with its weight in proportion."""
         lower, upper = max(self.lower, lower), min(self.upper, upper)
         if lower >= upper:
             return Stretch(lower, lower, 0)
@@ -34,10 +34,11 @@ _W = TypeVar("_W", bound=Weighed)
 
 
 def cut(stretches: Iterable[Stretch], target: int) -> Iterator[Stretch]:
-    """Cut a log's stretches, in order, into ranges of about ``target``: together the same offsets.
+    """Cut a log's stretches, in order, into ranges of about ``target`` that have the same offsets
+    together.
 
-    Within a stretch, weight is taken to be spread evenly; a range of one offset is never cut.
-    Neighbours that are light together become one range.
+    Within a stretch, weight is assumed to be evenly spread; a range of one offset is never cut.
+    Neighbours that are light enough become one range.
     """
     held: Stretch | None = None
     for stretch in stretches:
@@ -67,7 +68,7 @@ def _pieces(stretch: Stretch, target: int) -> Iterator[Stretch]:
 def pack(items: Sequence[_W], target: int) -> list[list[_W]]:
     """Put items into groups of about ``target``, none of which could take another group whole.
 
-    In the order given, so that a group of ranges of one log is read from one place.
+    The order is kept, so that a group of ranges of one log is read from one place.
     """
     groups: list[list[_W]] = []
     weight = target
@@ -81,7 +82,8 @@ def pack(items: Sequence[_W], target: int) -> list[list[_W]]:
 
 
 def alternate(groups: Iterable[Sequence[_T]]) -> list[_T]:
-    """One of each sequence in turn, so that tasks that run together ask different brokers."""
+    """One item of each sequence in turn, so that tasks that run at the same time ask different
+    brokers."""
     waiting = [list(group) for group in groups]
     taken: list[_T] = []
     while waiting := [group for group in waiting if group]:

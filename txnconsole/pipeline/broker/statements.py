@@ -1,7 +1,7 @@
-"""The statements of ``statements.sql``, as text that is complete.
+"""The statements of ``statements.sql`` as complete texts.
 
-COPY, by which Arrow batches come, takes no parameters: numbers are written into the text here, and
-nothing else ever is.
+Arrow batches come by COPY, which takes no parameters. Numbers are therefore written into the text
+here; nothing else ever is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import LiteralString
 
-#: Within a transaction, before anything else: all its reads answer from one snapshot.
+#: The first statement of a transaction whose reads are all answered from one snapshot.
 ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _NAME = re.compile(r"^-- (\w+) --$", re.MULTILINE)
 _SNAPSHOT = re.compile(r"[0-9A-F]+(-[0-9A-F]+)+")
@@ -22,26 +22,26 @@ _SNAPSHOT = re.compile(r"[0-9A-F]+(-[0-9A-F]+)+")
 def _all() -> dict[str, LiteralString]:
     text = (files(__package__) / "statements.sql").read_text()
     parts = _NAME.split(text)[1:]
-    # The file is part of the program: its text is as literal as a string in the source.
+    # The file is part of the program, so its text is as safe as a literal in the source.
     return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def named(name: str) -> LiteralString:
-    """A statement with its parameters, for a driver that sends them."""
+    """A statement with placeholders, for a driver that sends parameters."""
     return _all()[name]
 
 
 def complete(name: str, numbers: Mapping[str, int], *, bodies: bool = True) -> str:
-    """A statement with its numbers written into it; without ``bodies`` none are transferred."""
+    """A statement with its numbers written into it; without ``bodies`` it does not transfer any."""
     text = named(name).replace("{body}", "body" if bodies else "NULL::bytea AS body")
     return text % {key: format(value, "d") for key, value in numbers.items()}
 
 
 def adopt(snapshot: str) -> LiteralString:
-    """Go on in the view that another session has exported.
+    """The statement that adopts the snapshot of another session.
 
     Raises:
-        ValueError: the text is not a snapshot's id.
+        ValueError: the text is not the id of a snapshot.
     """
     if not _SNAPSHOT.fullmatch(snapshot):
         raise ValueError(f"{snapshot[:40]!r} is not the id of a snapshot.")

@@ -35,7 +35,7 @@ _NO_LOG = -1
 
 
 class PartitionNotReadable(Exception):
-    """A partition cannot be read now, or not with what this read was given."""
+    """A partition cannot be read now, or not with the options of this read."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Partition:
 
 @dataclass(frozen=True)
 class BrokerAccess:
-    """Access by SQL, with the rights of a role of PostgreSQL: it reads every topic."""
+    """Access by SQL, with the rights of a PostgreSQL role: it can read every topic."""
 
     databases: Databases
     snapshot: Mapping[str, str]
@@ -167,7 +167,7 @@ class BrokerAccess:
                         yield from opener.batches(filled)
 
     def _tell_of_loss(self, share: Share, reading: Reading) -> None:
-        """Look, in the view that the share is read from, whether it is still there."""
+        """Check, in the same view that the share is read from, whether all of it is still there."""
         found = reading.batches(statements.complete("log_start", {"log_id": share.log.log_id}))
         [start] = found.read_all()["log_start_offset"].to_pylist()
         wanted = OffsetRange(share.place, share.lower, share.upper)
@@ -191,7 +191,7 @@ class BrokerAccess:
         return statements.complete(name, numbers, bodies=opens(columns.names))
 
     def _partitions(self) -> dict[Place, _Partition]:
-        """Every partition that the read is about.
+        """Every partition of the read.
 
         Raises:
             TopicNotFound: no broker has a partition of the topic.
@@ -233,7 +233,8 @@ def _check_readable(log: Log) -> None:
 
 
 def _check_complete(found: Mapping[Place, _Partition]) -> None:
-    """A broker that was left out shows as a gap in the numbers of a topic's partitions."""
+    """Check that no partition is missing: a broker that was left out is a gap in a topic's
+    numbers."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for place in found:
         numbers[place.topic].add(place.partition)

@@ -89,8 +89,9 @@ def _temporary() -> Iterator[Path]:
 
 
 def _place_of_copies(environ: Mapping[str, str]) -> Path | None:
-    """Where a copy is made for a while: a cluster's executors must see it too. What a killed audit
-    has left there is deleted a day later; on one machine that is left to whoever cleans up."""
+    """Where a copy is made for a while; a cluster's executors must be able to read it too. On a
+    cluster, what a killed audit has left there is deleted a day later; on one machine that is left
+    to whoever cleans up temporary files."""
     if not environ.get("TXNCONSOLE_SPARK_MASTER"):
         return None
     place = Path(environ.get("TXNCONSOLE_DATA") or ".data") / "pipeline"

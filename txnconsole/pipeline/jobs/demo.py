@@ -60,7 +60,7 @@ FLIGHTS = "public/default/flights"
 CARRIER_DELAYS = "public/default/carrier-delays"
 SINK = "carrier-delays"
 _OUTPUT_PARTITIONS = 1
-#: What the output keeps at least, so that the demo can run for ever.
+#: The retention of the output, so that the demo can run for ever.
 _OUTPUT_RETENTION_BYTES = 64 * 1024 * 1024
 _FLIGHT = "carrier string, time_hour timestamp, dep_time double, dep_delay double, arr_delay double"
 _FACTS = (
@@ -77,9 +77,9 @@ _FACTS = (
 
 
 def carrier_delays(messages: DataFrame) -> DataFrame:
-    """Flights as messages to facts as messages: columns ``key`` and ``payload``.
+    """Turn flights (messages) into facts (messages with ``key`` and ``payload``).
 
-    A message that is no flight, because it names no carrier or no hour, is left out.
+    A message that is not a flight, because it has no carrier or no hour, is left out.
     """
     flight = sf.from_json(sf.col("payload").cast("string"), _FLIGHT)
     facts = (
@@ -128,7 +128,8 @@ class CarrierDelays:
         return StreamingJob(SINK, self.start, self.tidy)
 
     def start(self, spark: SparkSession) -> StreamingQuery:
-        """Start the query; both topics are there then, and no dead attempt of this sink's."""
+        """Start the query. Both topics exist then, and no attempt of a dead run of this sink is
+        open."""
         self._client.topic(FLIGHTS)
         self._create_output()
         abort_leftovers(self._client, self._sink)
@@ -158,7 +159,7 @@ class CarrierDelays:
             )
 
     def _write(self, flights: DataFrame, batch: int) -> None:
-        """Write one micro-batch's facts; a batch that is repeated after a crash changes nothing."""
+        """Write one micro-batch's facts; repeating a batch after a crash changes nothing."""
         context = flights.sparkSession.sparkContext
         (
             carrier_delays(flights)
@@ -170,7 +171,7 @@ class CarrierDelays:
         )
 
     def tidy(self) -> None:
-        """Leave no transaction open that would hold back the readers of the output."""
+        """Leave no transaction open: it would hold back the readers of the output."""
         try:
             abort_leftovers(self._client, self._sink)
         except TxnConsoleError as error:
@@ -179,15 +180,15 @@ class CarrierDelays:
 
 
 class CheckpointHeld(Exception):
-    """Another process works on the checkpoint."""
+    """Another process uses the checkpoint."""
 
 
 @contextlib.contextmanager
 def _held(checkpoint: Path) -> Iterator[None]:
-    """Keep a checkpoint to this process: two queries on it would end each other.
+    """Lock a checkpoint for this process: two queries on it would end each other.
 
     Raises:
-        CheckpointHeld: it is another's.
+        CheckpointHeld: another process has it.
     """
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     with checkpoint.with_name(f"{checkpoint.name}.lock").open("w") as lock:
@@ -201,7 +202,7 @@ def _held(checkpoint: Path) -> Iterator[None]:
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:
-    """Process what is there, as a run of the product's."""
+    """Process what is there, as a pipeline run of the console."""
     try:
         delays = CarrierDelays(options)
         with _held(options.checkpoint), spark_for(SINK) as spark:

@@ -10,7 +10,7 @@ def databases(*, coordinator: bool = True) -> Databases:
     """Those of ``BROKER_DATABASE_URLS``, and of ``DATABASE_URL`` if wanted.
 
     Raises:
-        WrongOptions: one is not set, or is no connection string.
+        WrongOptions: one is not set, or is not a connection string.
     """
     try:
         found = Databases.of({}, coordinator=coordinator)

@@ -1,8 +1,8 @@
-"""Figures a minute into a table that the console reads (txnconsole.pipeline.metrics).
+"""Compute figures per minute into a table that the console reads (txnconsole.pipeline.metrics).
 
 Run it with ``python -m txnconsole.pipeline.jobs.metrics``; it reads ``BROKER_DATABASE_URLS`` and
-reads and writes ``DATABASE_URL``. A run computes whole hours, the present one included, and puts
-them in the place of what was known of them: it may be run again at any time.
+reads and writes ``DATABASE_URL``. A run computes whole hours, including the present one, and
+replaces their figures, so it may be run again at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JOB = "metrics"
 _HOUR = timedelta(hours=1)
 _RELATIONS = ("entries", "headers", "participants")
 _PARTS = 2
-#: Hours that a run computes when it is not told how many.
+#: How many hours a run computes by default.
 _LEAST, _MOST = 2, 7 * 24
 
 
@@ -40,8 +40,11 @@ def compute(
     hours: int | None = None,
     topics: str = "*",
 ) -> int:
-    """Compute the newest hours, or those since the last run, and replace their figures; how many
-    rows they have."""
+    """Compute the newest hours, or those since the last run, and replace their figures.
+
+    Returns:
+        How many rows of figures they have.
+    """
     until = _now(databases).astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
     since = first_hour(until, hours, newest_hour(databases.urls[COORDINATOR]))
     with Snapshot.take(databases) as snapshot:
@@ -58,8 +61,9 @@ def compute(
 
 
 def first_hour(until: datetime, hours: int | None, newest: datetime | None) -> datetime:
-    """Where to begin: so many hours back, or with the newest hour that is known. The one before the
-    present is computed anew in any case, as commits in it may have become visible since."""
+    """The first hour to compute: so many hours back, or the newest hour with figures. The hour
+    before the present one is always computed again, because commits in it may have become visible
+    since."""
     if hours is not None:
         return until - hours * _HOUR
     least = until - _LEAST * _HOUR

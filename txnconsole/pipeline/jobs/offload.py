@@ -1,10 +1,10 @@
-"""Move the batches of sealed segments into Parquet files, from which they are read on
+"""Move the batches of sealed segments into Parquet files, from which they are read from then on
 (txnconsole.pipeline.offload).
 
 Run it with ``python -m txnconsole.pipeline.jobs.offload``. It reads and writes
 ``BROKER_DATABASE_URLS`` and ``TXNCONSOLE_OFFLOAD_DIR``, a directory or a URI of an object store,
 which the server's processes and Spark's workers must reach under the same name. A run that was
-ended is simply run again.
+ended early is simply run again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ JOB = "offload"
 _TYPES = {str: pa.string(), int: pa.int64()}
 _SEGMENT = pa.schema([(name, _TYPES[kind]) for name, kind in get_type_hints(Segment).items()])
 _FILE = pa.schema([(name, _TYPES[kind]) for name, kind in get_type_hints(Written).items()])
-#: Segments whose files are written before the first of them is told to its broker.
+#: How many segments' files are written before the first of them is published.
 _AT_ONCE = 16
 
 
 def files_of(segments: DataFrame, databases: Databases, store: Store) -> DataFrame:
-    """Write a file of each segment, and answer the segments with their files."""
+    """Write a file for each segment; the segments with their files."""
     answer = pa.schema([*_SEGMENT, *_FILE])
 
     def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -55,12 +55,15 @@ def offload(
     topics: str = "*",
     older_than_hours: int = 24,
 ) -> dict[str, int]:
-    """Offload what is due, the oldest first; how many segments and bytes of batches went, into how
-    many bytes of files, and how many segments had changed meanwhile and are due again.
+    """Offload the segments that are due, the oldest first.
+
+    Returns:
+        How many segments, how many bytes of batches, how many bytes of files, and how many
+            segments had changed meanwhile and are due again.
 
     Raises:
-        psycopg.Error, pyspark.errors.PySparkException: a broker cannot be read or written, or the
-            store cannot. What was offloaded before that stays so.
+        psycopg.Error, pyspark.errors.PySparkException: a broker or the store cannot be read or
+            written. What was offloaded before that stays offloaded.
     """
     swept = sweep(databases, store)
     segments = due(databases, topics, older_than_hours)

@@ -54,13 +54,14 @@ _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 _TIMEOUT_SECONDS = 300.0
 #: Fields of a plan that do not change what is written.
 _ABOUT = ("asked", "logs")
-#: Fields whose options are called otherwise.
+#: Fields whose options have another name.
 _OPTIONS = {"keep_partitions": "keep-partitions", "batch_messages": "batch-messages"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a replay does, for good. Offsets are the next to read, by partition as JSON has it."""
+    """What a replay does; it never changes. Offsets are the next to read, by partition as
+    in JSON."""
 
     source: str
     target: str
@@ -78,12 +79,13 @@ class Plan:
 
     @property
     def guard(self) -> str:
-        """Differs when anything else does that is written: one name is never two replays."""
+        """Differs whenever anything that is written would differ, so that two replays never share a
+        name."""
         does = {name: value for name, value in asdict(self).items() if name not in _ABOUT}
         return hashlib.sha256(json.dumps(does, sort_keys=True).encode()).hexdigest()[:32]
 
     def batches(self) -> Iterator[tuple[Offsets, Offsets]]:
-        """The ranges that are decided one by one; the same whenever they are asked for."""
+        """The ranges that are decided one by one; the same at every call."""
         start = from_json(self.start, self.source)
         end = from_json(self.end, self.source)
         while start != end:
@@ -94,15 +96,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a replay's plan and progress are kept: nothing that exactly-once depends on, since a
-    batch that is written again is found to be decided. Without it a replay begins anew, and its
-    name is refused when the range's end is another by then."""
+    """Where a replay's plan and progress are kept. Exactly-once does not depend on it, since a
+    batch that is written again turns out to be decided. Without it a replay begins from the start,
+    and its name is refused if the range now ends elsewhere."""
 
     directory: Path
 
     @property
     def kept(self) -> Plan | None:
-        """The plan, once there is one."""
+        """The plan, when there is one already."""
         if not self._plan_file.exists():
             return None
         return Plan(**json.loads(self._plan_file.read_text()))
@@ -112,7 +114,7 @@ class Progress:
         return self.directory / "plan.json"
 
     def plan(self, wanted: Plan) -> Plan:
-        """The plan as it was first made.
+        """The plan as it was first made; ``wanted`` when there is none yet.
 
         Raises:
             WrongOptions: the name belongs to a replay that does something else.
@@ -153,7 +155,7 @@ class Progress:
 
 
 def replayed(messages: DataFrame, plan: Plan) -> DataFrame:
-    """The messages to be written; the pure core."""
+    """The messages to be written; the pure core of the job."""
     if plan.where:
         messages = messages.where(check_expression(plan.where))
     columns = {
@@ -168,7 +170,7 @@ def replayed(messages: DataFrame, plan: Plan) -> DataFrame:
 
 
 class Replay:
-    """One replay on one server."""
+    """A replay on one server."""
 
     def __init__(self, connection: Connection, name: str, plan: Plan, progress: Progress) -> None:
         self._server = {"url": connection.url, "token": connection.token}
@@ -178,7 +180,7 @@ class Replay:
         self._progress = progress
 
     def run(self, spark: SparkSession, run: Run) -> int:
-        """Do all batches that are not done; how many offsets this run has read."""
+        """Do all batches that are not done yet; returns how many offsets this run has read."""
         sink = Sink(self._name, self._plan.target, _TIMEOUT_SECONDS)
         abort_leftovers(self._client, sink)
         batches = list(self._plan.batches())
@@ -215,12 +217,12 @@ class Replay:
 def _plan(
     options: argparse.Namespace, connection: Connection, kept: Plan | None
 ) -> tuple[Plan, dict[str, int]]:
-    """What is asked for, and where the source's partitions are stable now (exclusive).
+    """What is asked for, with the present stable ends of the source's partitions (exclusive).
 
-    One that goes on with a plan has read by now what retention may have dropped since.
+    A replay that goes on with its plan may have read what retention has deleted since.
 
     Raises:
-        WrongOptions: the range is not there to be read as a whole, or no longer what it was.
+        WrongOptions: the range is not there as a whole, or is not what it was.
     """
     given = {"topic": options.source, "startingOffsets": options.start, "endingOffsets": options.to}
     server = {"url": connection.url, "token": connection.token}
@@ -260,7 +262,7 @@ def _plan(
 
 
 def _check_same(read: TopicRead, plan: Plan, positions: Mapping[Place, Position]) -> None:
-    """Refuse to go on with a source that was made anew, or cut, since the replay was begun.
+    """Refuse to go on with a source that was created again, or cut, since the replay began.
 
     Raises:
         WrongOptions: it was.
@@ -274,10 +276,11 @@ def _check_same(read: TopicRead, plan: Plan, positions: Mapping[Place, Position]
 
 
 def _check_columns(spark: SparkSession, plan: Plan) -> None:
-    """Have Spark refuse a wrong expression before anything is written.
+    """Have Spark check an expression before anything is written.
 
     Raises:
-        WrongOptions: it names no column of a message, or is of a type that cannot be written.
+        WrongOptions: it names a column that messages do not have, or has a type that cannot be
+            written.
     """
     try:
         check_writable(replayed(spark.createDataFrame([], MESSAGE_SCHEMA), plan).schema)

@@ -1,13 +1,13 @@
-"""How a batch job tells whoever started it what it does and what came of it.
+"""How a batch job reports its progress and its result to whoever started it.
 
-Alone, a job logs its progress to standard error. Under the product's supervisor, which sets
-``TXNCONSOLE_RUN``, it writes one JSON object a line to standard output instead:
+A job that runs alone logs its progress to standard error. Under the console's supervisor, which
+sets ``TXNCONSOLE_RUN``, it writes one JSON object a line to standard output instead:
 ``{"stage": "copy", "done": 1, "total": 2}``, ``{"figures": {"rows_in": 10}}``,
-``{"result": {...}}`` or ``{"error": "..."}``. The supervisor keeps them with the run; this package
+``{"result": {...}}`` or ``{"error": "..."}``. The supervisor stores them with the run; this package
 knows no server code. The job ends when its standard input does, which means that the supervisor has
 died.
 
-Exit status of every job: 0 done, 1 failed, 2 wrong options, 3 done and something was found.
+Exit status of every job: 0 done, 1 failed, 2 wrong options, 3 done with findings.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from txnconsole.pipeline.offload.store import UnknownStore
 from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
 
 DONE, FAILED, WRONG_OPTIONS, FOUND = 0, 1, 2, 3
-#: What a shell says of a program that SIGTERM has ended.
+#: The exit status of a program that SIGTERM has ended, as shells have it.
 _TERMINATED = 128 + signal.SIGTERM
 _RUN = "TXNCONSOLE_RUN"
 _ERROR_LENGTH = 500
-#: How Python's tracebacks, which Spark repeats as text, tell the exception.
+#: The exception's line in a Python traceback, which Spark repeats as text.
 _CAUSE = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w+: ")
 
-#: What a run fails of by no fault of the program.
+#: Errors that are not the program's fault.
 _FAILURES = (
     PySparkException,
     Py4JError,
@@ -62,12 +62,12 @@ _log = structlog.get_logger(__name__)
 
 
 class WrongOptions(Exception):
-    """What the job was asked for cannot be done; the message says what to ask for."""
+    """The job cannot do what its options ask for; the text says what to change."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a job; ``supervised``: its events go to the supervisor."""
+    """A run of a job; ``supervised``: its events go to the supervisor."""
 
     job: str
     supervised: bool
@@ -77,15 +77,15 @@ class Run:
         return cls(job, supervised=_RUN in os.environ)
 
     def stage(self, name: str, done: int, total: int) -> None:
-        """A part of the work begins (or has ended): ``done`` of ``total`` parts are behind it."""
+        """Report a part of the work: ``done`` of ``total`` parts are finished."""
         self._tell("stage", {"stage": name, "done": done, "total": total})
 
     def figures(self, **figures: Any) -> None:
-        """What is known by now, such as ``rows_in``; a later value replaces an earlier one."""
+        """Report figures, such as ``rows_in``; later values replace earlier ones."""
         self._tell("figures", {"figures": figures})
 
     def result(self, result: Mapping[str, Any]) -> None:
-        """What the run answers; the last word of a run that is done."""
+        """Report the result of the run; the last event of a run that is done."""
         if self.supervised:
             _write({"result": result})
 
@@ -100,13 +100,13 @@ class Run:
 
 
 def run_job(job: str, work: Callable[[Run], int]) -> int:
-    """Make this process the job's, and do its work; returns the exit status."""
+    """Do a job's work in this process; returns the exit status."""
     logs.configure(level="info", human=sys.stderr.isatty())
     run = Run.of_environment(job)
     signal.signal(signal.SIGTERM, _terminate)
     if run.supervised:
         threading.Thread(
-            # Unbuffered: a lock that a daemon thread holds aborts Python's end.
+            # Unbuffered: Python aborts at its end if a daemon thread holds the lock of a buffer.
             target=end_at_end_of,
             args=(FileIO(0, closefd=False), _end_this),
             daemon=True,
@@ -115,7 +115,7 @@ def run_job(job: str, work: Callable[[Run], int]) -> int:
 
 
 def outcome(run: Run, work: Callable[[Run], int]) -> int:
-    """Do a job's work, and turn what it raises into an exit status and one line."""
+    """Do a job's work, and turn what it raises into an exit status and one line of text."""
     try:
         return work(run)
     except (WrongOptions, UnknownStore) as error:
@@ -128,7 +128,8 @@ def outcome(run: Run, work: Callable[[Run], int]) -> int:
 
 @contextlib.contextmanager
 def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
-    """A Spark of this job's own, on ``TXNCONSOLE_SPARK_MASTER`` or here; its JVM ends with it."""
+    """A Spark for this job, on ``TXNCONSOLE_SPARK_MASTER`` or in this process's machine; its JVM
+    ends with it."""
     master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
     spark = build_session(job, master=master, short_job=short_job)
     try:
@@ -138,7 +139,7 @@ def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
 
 
 def brief(error: Exception) -> str:
-    """The one line of an error that names the cause; the rest of Spark's are stack traces."""
+    """The line of an error that names the cause; the rest of a Spark error is stack traces."""
     text = f"{type(error).__name__}: {error}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if _CAUSE.match(line)]
@@ -146,7 +147,8 @@ def brief(error: Exception) -> str:
 
 
 def end_at_end_of(source: BinaryIO | FileIO, end: Callable[[], None]) -> None:
-    """Wait until the other end of a pipe that nobody writes to closes: whoever held it has died."""
+    """Wait until the other end of a pipe closes, because the process that held it has died; then
+    call ``end``."""
     source.read()
     end()
 
@@ -156,7 +158,7 @@ def _end_this() -> None:
 
 
 def _terminate(*_: object) -> NoReturn:
-    """End by an exception, so that what a job opened is closed."""
+    """End by an exception, so that everything that the job opened is closed."""
     raise SystemExit(_TERMINATED)
 
 

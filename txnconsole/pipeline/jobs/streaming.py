@@ -1,7 +1,7 @@
-"""Keep a streaming query running: restarts after failures, a clean end on a signal.
+"""Keep a streaming query running: restart it after failures, end it cleanly on a signal.
 
-Spark does not restart a query that failed, and a server that restarts fails it. Everything behind a
-query is exactly-once, so that starting it again is always right, except when it is refused for
+Spark does not restart a query that failed, and a restart of the server makes it fail. Everything
+that a query does is exactly-once, so starting it again is always right, unless it is refused for
 good: then the command ends with status 1 and says why.
 """
 
@@ -35,7 +35,7 @@ _FINAL = (
     "PositionLost",
 )
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
-#: A query that ran for so many seconds had recovered; its next failure is a new one.
+#: After so many seconds a query has recovered: its next failure counts as the first.
 _RECOVERED = 60.0
 _POLL_SECONDS = 1
 
@@ -54,9 +54,9 @@ class StreamingJob:
 
 
 def run_command(job: StreamingJob) -> int:
-    """Run a job in a Spark of its own until it ends or a signal ends it; returns the exit status.
+    """Run a job in its own Spark until it ends, or a signal ends it; returns the exit status.
 
-    SIGTERM and SIGINT end it within seconds. Its JVM has gone when this returns.
+    SIGTERM and SIGINT end it within seconds. When this returns, the JVM is gone.
     """
     logging.getLogger("httpx").setLevel(logging.WARNING)  # It tells of every request.
     stop = threading.Event()
@@ -96,10 +96,10 @@ def keep_running(job: StreamingJob, spark: SparkSession, stop: threading.Event) 
 
 
 def follow_to_end(query: StreamingQuery, tell: Callable[[int], None]) -> None:
-    """Wait for a query that ends by itself, and tell how many rows it has read so far.
+    """Wait for a query that ends by itself, reporting how many rows it has read so far.
 
     Raises:
-        PySparkException: what ended it otherwise.
+        PySparkException: it failed.
     """
     rows: dict[int, int] = {}
     ended: bool | None = False

@@ -1,4 +1,5 @@
-"""Where figures go: one table beside the coordinators' (``txnconsole.runs.models.Figure``)."""
+"""Where figures are stored: one table in the coordinators' database
+(``txnconsole.runs.models.Figure``)."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from pyspark.sql import Row
 from txnconsole.pipeline.metrics.figures import COLUMNS
 
 _TABLE = sql.Identifier("public", "runs_figure")
-#: Two runs over one range wait for each other; the later one stands.
+#: The lock that makes two runs over one range wait for each other; the later one's figures stay.
 _LOCK = 7_105_113_205_023
 
 
 def newest_hour(url: str) -> datetime | None:
-    """The newest hour of which something is known.
+    """The newest hour that has figures; None when there are none.
 
     Raises:
         psycopg.Error: the database cannot be reached.
@@ -30,7 +31,7 @@ def newest_hour(url: str) -> datetime | None:
 
 
 def replace_figures(url: str, rows: Iterable[Row], since: datetime, until: datetime) -> int:
-    """Put rows in the place of all that are known of [since, until), at once or not at all.
+    """Replace all figures of [since, until), as a whole or not at all.
 
     Returns:
         How many rows there are now.
@@ -54,5 +55,5 @@ def replace_figures(url: str, rows: Iterable[Row], since: datetime, until: datet
 
 def _value(value: object) -> object:
     if isinstance(value, datetime):
-        return value.astimezone(UTC)  # Spark hands them out in this process's zone, unsaid.
+        return value.astimezone(UTC)  # Spark gives times without a zone, in that of this process.
     return bytes(value) if isinstance(value, bytearray) else value

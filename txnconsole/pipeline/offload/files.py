@@ -1,9 +1,10 @@
-"""The file of one offloaded segment: a row an entry, markers included, by ``last_offset``.
+"""The file of one offloaded segment: a row for each entry, including markers, by
+``last_offset``.
 
 ``body`` is the stored batch as the engine wrote it (txnconsole.pipeline.broker.entries opens it).
-``readable_at`` is the offset at which a READ_COMMITTED reader gets an entry, its own or that of its
-transaction's commit marker: in its order a file is in commit order. It is null of markers and of
-what has ``aborted``. The engine reads these files too (engine/log/offloaded.py).
+``readable_at`` is the offset at which a READ_COMMITTED reader gets an entry: its own, or that of
+its transaction's commit marker; sorting by it gives the commit order. It is null for markers and
+for entries that were ``aborted``. The engine reads these files too (engine/log/offloaded.py).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ SCHEMA = pa.schema(
         pa.field("body", pa.binary()),
     ]
 )
-#: What a reader takes at a time: about so many bytes of batches, and no more rows than these.
+#: The size of a row group, which is read at once: about so many bytes of batches, at most so many
+#: rows.
 _GROUP_BYTES = 1024 * 1024
 _GROUP_ROWS = 16_384
 _GROUPS_KEPT = 8
@@ -63,11 +65,11 @@ class Written(NamedTuple):
 
 
 def write(store: Store, batches: Iterable[pa.RecordBatch], about: Mapping[str, str]) -> Written:
-    """Write a file of its own, and read it back.
+    """Write a new file, and read it back.
 
     Args:
-        batches: entries with the columns of :data:`SCHEMA`, by ``last_offset``.
-        about: whose entries these are; kept in the file's metadata.
+        batches: entries with the columns of :data:`SCHEMA`, ordered by ``last_offset``.
+        about: which segment these entries are of, for the file's metadata.
 
     Raises:
         DamagedFile: what was read back is not what was written.
@@ -100,7 +102,7 @@ def write(store: Store, batches: Iterable[pa.RecordBatch], about: Mapping[str, s
 
 
 def database_of(store: Store, name: str) -> str | None:
-    """The identity of the database whose segment a file holds; None of a file that tells none."""
+    """The identity of the database whose segment a file has; None when the file does not tell."""
     try:
         with store.open(name) as opened:
             metadata = pq.read_schema(opened).metadata or {}
@@ -111,10 +113,10 @@ def database_of(store: Store, name: str) -> str | None:
 
 
 class OffloadedFiles:
-    """Reading batches back.
+    """Reads offloaded batches.
 
     Args:
-        location: where the files stand, as a :class:`Store` takes it; None: nobody said.
+        location: where the files are, as :class:`Store` takes it; None: not configured.
     """
 
     def __init__(self, location: str | None) -> None:
@@ -123,7 +125,7 @@ class OffloadedFiles:
         self._last_offsets = lru_cache(1024)(_last_offsets)
 
     def filled(self, entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The same entries with their batches in the place of references, some at a time.
+        """The entries with batches in the place of references, some at a time.
 
         Raises:
             DamagedFile: a file is missing or damaged.
@@ -144,7 +146,7 @@ class OffloadedFiles:
                 begun, size, filled = row, 0, []
 
     def body(self, stored: bytes | None, last_offset: int) -> bytes | None:
-        """The batch that stands in the place of what an entry holds, or that itself."""
+        """The batch that an entry's stored value refers to; the value itself when it is a batch."""
         if stored is None or stored[:1] != _REFERENCE:
             return stored
         name = f"{uuid.UUID(bytes=stored[1:17])}{SUFFIX}"
@@ -166,7 +168,7 @@ class OffloadedFiles:
 
 
 class _Content:
-    """What entries amount to."""
+    """Totals of some entries, to compare what was written with what was read back."""
 
     def __init__(self) -> None:
         self.entries = self.bytes = 0

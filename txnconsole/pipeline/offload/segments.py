@@ -1,4 +1,4 @@
-"""Which segments are due, writing one down, telling its broker, and sweeping what nobody names."""
+"""Which segments are due, writing their files, publishing them, and deleting unused files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from txnconsole.pipeline.broker.logs import matches
 from txnconsole.pipeline.offload.files import PART, SCHEMA, SUFFIX, Written, database_of, write
 from txnconsole.pipeline.offload.store import Store
 
-#: A file that nobody names is left for so long: it may be on its way.
+#: A file without a reference is kept for so long, because it may be about to get one.
 _UNNAMED_SECONDS = 24 * 3600
-#: A file that is older is not named any more; far below the other, so that the two never meet.
+#: A file older than this is not published any more. It is far less than the time above, so that no
+#: file is deleted while it is published.
 _NAMED_WITHIN_SECONDS = 3600
 
 
 class Segment(NamedTuple):
-    """A segment that is due; ``last_offset`` is its last. ``compacted_id`` keys the committed
-    messages of a sidecar-buffered partition; -1: it has none."""
+    """A segment that is due; ``last_offset`` is its last. ``compacted_id`` is the key of the
+    committed messages of a sidecar-buffered partition, -1 when it has none."""
 
     broker: str
     topic: str
@@ -52,10 +53,10 @@ def due(databases: Databases, topics: str, older_than_hours: int) -> list[Segmen
 
 
 def write_segment(databases: Databases, segment: Segment, store: Store) -> Written:
-    """Write one segment's file; nobody names it yet.
+    """Write one segment's file; nothing refers to it yet.
 
     Raises:
-        DamagedFile: it was read back other than it was written.
+        DamagedFile: what was read back is not what was written.
         OSError: the store cannot be written.
     """
     with databases.planning(segment.broker) as session:
@@ -73,11 +74,13 @@ def write_segment(databases: Databases, segment: Segment, store: Store) -> Writt
 
 
 def publish(databases: Databases, segment: Segment, written: Written, store: Store) -> bool:
-    """Let the file take the place of the segment's batches, in one SQL transaction; False when the
-    segment is not what the file was made of any more: then the file is deleted.
+    """Replace the segment's batches by references to the file, in one SQL transaction.
+
+    Returns:
+        False when the segment has changed since the file was written; then the file is deleted.
 
     Raises:
-        FileNotFoundError: the file has gone.
+        FileNotFoundError: the file is gone.
         psycopg.Error: the broker cannot be reached, or its role may not write.
     """
     name = f"{written.file}{SUFFIX}"
@@ -103,13 +106,15 @@ def publish(databases: Databases, segment: Segment, written: Written, store: Sto
 
 
 def sweep(databases: Databases, store: Store) -> int:
-    """Delete files of these brokers that none of them names, and parts of files, a day old; how
-    many. The store belongs to one installation, of which these may be a part: what a broker is
-    called hangs on the list that it stands in, so a file is known by its database's identity.
+    """Delete files of these brokers to which none of them refers, and incomplete files, when they
+    are a day old; returns how many.
+
+    The store belongs to one installation, of which these brokers may be a part. A broker's name
+    depends on the list that it is in, so files are attributed by the identity of the database.
 
     Raises:
         psycopg.Error: a broker cannot be asked.
-        OSError: the store cannot.
+        OSError: the store cannot be reached.
     """
     ours = [each for each in store.listed() if _id_of(each.name) is not None]
     if not ours:
@@ -145,7 +150,7 @@ def _entries(databases: Databases, segment: Segment) -> Iterator[pa.RecordBatch]
 
 
 def _identity(session: psycopg.Connection[Any]) -> str:
-    """What tells a database from every other."""
+    """What distinguishes a database from every other."""
     [(identity,)] = session.execute(statements.named("identity")).fetchall()
     return str(identity)
 

@@ -1,11 +1,11 @@
-"""Where files of offloaded messages stand: a directory, or a prefix of an object store.
+"""Where the files of offloaded messages are: a directory, or a prefix of an object store.
 
-What a location says: a path, or a URI that Arrow knows, such as ``s3://bucket/prefix?region=…``,
-``gs://…``, ``abfs://…`` or ``file:///…``. Who may do what there is said by what the store's own
-tools read (``AWS_ACCESS_KEY_ID`` and its like, a role of the machine), not here.
+A location is a path, or a URI that Arrow knows, such as ``s3://bucket/prefix?region=…``,
+``gs://…``, ``abfs://…`` or ``file:///…``. Credentials are not part of it: they come from where the
+store's own tools take them (``AWS_ACCESS_KEY_ID`` and so on, or a role of the machine).
 
-A file has its name only once it is complete, wherever it stands: it is written under another and
-renamed, which an object store does by copying it where it is.
+In every kind of store a file gets its name only when it is complete: it is written under another
+name and then renamed, which an object store does by a copy on its side.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ class UnknownStore(ValueError):
 
 
 class Listed(NamedTuple):
-    """A file; ``modified`` in seconds since 1970 by the store's clock."""
+    """A file; ``modified`` is in seconds since 1970 by the store's clock."""
 
     name: str
     modified: float
 
 
 class Store:
-    """Files by name under one location. Opened when it is first asked, in each process by itself.
+    """Files by name in one location. Each process opens it when it first uses it.
 
-    Raises, wherever it is asked: OSError, when the store cannot be reached or refuses, and
-    UnknownStore.
+    Every method raises OSError when the store cannot be reached or refuses, and UnknownStore.
     """
 
     def __init__(self, location: str) -> None:
@@ -49,16 +48,17 @@ class Store:
         return Store, (self.location,)
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open a file to be read anywhere in it.
+        """Open a file for reading at any position.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such file.
         """
         return self._files.open_input_file(self._path(name))
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[pa.NativeFile]:
-        """A file to be written from its beginning on; complete, and on disk, after the block."""
+        """A new file, to be written from the beginning; after the block it is complete and
+        on disk."""
         if self._is_directory:
             self._files.create_dir(self._base, recursive=True)
         with self._files.open_output_stream(self._path(name)) as opened:
@@ -73,10 +73,10 @@ class Store:
         self._files.delete_file(self._path(name))
 
     def modified(self, name: str) -> float:
-        """When a file was written.
+        """When a file was written, in seconds since 1970.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such file.
         """
         info = self._files.get_file_info(self._path(name))
         if info.type != fs.FileType.File:
@@ -142,7 +142,7 @@ class Store:
         return f"{self._base}/{name}"
 
     def _sync(self, name: str) -> None:
-        """Let a file, or with "" the directory's names, outlive a crash of a machine's own disk."""
+        """Make a file, or with "" the directory's names, durable on a local disk."""
         if not self._is_directory:
             return
         handle = os.open(self._path(name), os.O_RDONLY)
