@@ -264,8 +264,8 @@ class AsyncClient(Operations):
     """A connection pool to one server, as the principal of one token, for one event loop.
 
     Its producers may be shared between tasks; consumers and readers are each for one at a time.
-    ``transaction`` and ``producer`` open what they return: await them, or use them in ``async
-    with``.
+    ``transaction`` and ``producer`` open what they return: await them, or use them in an
+    ``async with`` block.
     """
 
     def __init__(self, url: str, token: str, options: AsyncTransportOptions | None = None) -> None:

@@ -1,8 +1,9 @@
 """The part of a partition's log that the log page draws, and what is added to it every second.
 
-Everything is in the compact form that the page's script reads. An entry is ``[offset, kind, txn_id,
-key, publish_ms, bytes]`` with kind ``m`` (message), ``c`` (commit marker) or ``a`` (abort marker);
-a transaction is ``[state, first_offset, last_offset, messages, owner, opened_ms, timeout_ms]``.
+Everything is in the compact form that the page's script reads. An entry is
+``[offset, kind, txn_id, key, publish_ms, bytes]`` with kind ``m`` (message), ``c`` (commit
+marker) or ``a`` (abort marker); a transaction is
+``[state, first_offset, last_offset, messages, owner, opened_ms, timeout_ms]``.
 """
 
 from __future__ import annotations
