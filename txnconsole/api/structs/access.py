@@ -53,7 +53,7 @@ class CreateToken(Body):
 
 
 class Token(Answer):
-    """``hint`` is how the secret begins; ``last_used_at`` is right to a minute."""
+    """``hint`` is the beginning of the secret; ``last_used_at`` is exact to a minute."""
 
     id: int
     hint: str
@@ -88,15 +88,15 @@ class TokenPage(Answer):
 
 
 class CreatedToken(Answer):
-    """The secret is shown this once; only its hash is kept. An answer repeated under an
-    `Idempotency-Key` has null: revoke that token and create another."""
+    """The secret is shown only in this answer; only its hash is stored. An answer that is repeated
+    under an `Idempotency-Key` has null: then revoke that token and create another one."""
 
     token: Token
     secret: str | None
 
 
 class Me(Answer):
-    """The caller, and the token that it came with, if any."""
+    """The caller, and the token that it used, if any."""
 
     name: str
     roles: list[Role]
@@ -106,7 +106,7 @@ class Me(Answer):
 
 
 class PutUser(Body):
-    """What is left out stays as it is; a new user has no roles and no password, and is active."""
+    """What is left out stays as it is. A new user has no roles and no password, and is active."""
 
     roles: Roles | None = None
     active: bool | None = None
@@ -150,7 +150,7 @@ class UserPage(Answer):
 
 
 class Group(Answer):
-    """A role, the group of its name, and how many users it has."""
+    """A role, the group of that name, and how many users it has."""
 
     name: Role
     permissions: list[Permission]

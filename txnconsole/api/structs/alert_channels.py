@@ -1,4 +1,4 @@
-"""Where alerts are told, and what was sent there (docs/alerts.md)."""
+"""Alert channels, and what was sent there (docs/alerts.md)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _State = Literal["queued", "sent", "dead"]
 
 
 class PutAlertChannel(Body):
-    """An e-mail channel has ``recipients``, a webhook a ``url``, which a change may leave out. Both
-    take alerts of ``min_severity`` and worse."""
+    """An e-mail channel has ``recipients``, a webhook a ``url``, which may be left out when it is
+    changed. Both get alerts of ``min_severity`` and worse."""
 
     name: AlertName
     kind: _Kind
@@ -64,8 +64,8 @@ class PutAlertChannel(Body):
 
 
 class AlertChannel(Answer):
-    """``target`` is where it leads: recipients, or a webhook's host. The rest of a webhook's
-    address is not told again."""
+    """``target`` is where it leads: the recipients, or a webhook's host. The rest of a webhook's
+    URL is never shown."""
 
     id: int
     name: str
@@ -100,8 +100,8 @@ class AlertChannelPage(Answer):
 
 
 class MadeAlertChannel(Answer):
-    """``secret`` signs what a webhook gets. It is shown this once; null for e-mail, and in an
-    answer repeated under an `Idempotency-Key`: renew it then."""
+    """``secret`` signs what a webhook gets. It is shown only in this answer. It is null for e-mail,
+    and in an answer that is repeated under an `Idempotency-Key`: then renew it."""
 
     channel: AlertChannel
     secret: str | None
@@ -116,7 +116,8 @@ class ListAlertMessages(PageQuery):
 
 
 class AlertMessage(Answer):
-    """``last_error`` is why the last attempt failed; after twelve a message is ``dead``."""
+    """``last_error`` is why the last attempt failed. After twelve attempts a message is
+    ``dead``."""
 
     id: int
     state: _State

@@ -39,7 +39,7 @@ SpanMs = Annotated[int, msgspec.Meta(ge=0, le=MAX_SPAN_MS)]
 
 
 class ListAlerts(PageQuery):
-    """Without ``state``, those that are pending or firing, and the history."""
+    """Without ``state``: those that are pending or firing, and the history."""
 
     state: State | None = None
     rule: AlertName | None = None
@@ -47,7 +47,7 @@ class ListAlerts(PageQuery):
 
 
 class Acknowledgement(Answer):
-    """Who sees to it, since when, and what they said."""
+    """Who takes care of it, since when, and their note."""
 
     by: str
     at: Time | None
@@ -55,8 +55,8 @@ class Acknowledgement(Answer):
 
 
 class Alert(Answer):
-    """``value``, ``peak`` and ``threshold`` are in ``unit``. ``id`` and ``rule_id`` are null for
-    what is not stored: that workers are silent, and what a deleted rule was about."""
+    """``value``, ``peak`` and ``threshold`` are in ``unit``. ``id`` is null for the alert about
+    silent workers, which is not stored; ``rule_id`` is null when the rule was deleted."""
 
     id: int | None
     rule_id: int | None
@@ -106,7 +106,7 @@ class Alert(Answer):
 
     @classmethod
     def unwritten(cls, one: Firing) -> Alert:
-        """What fires and is stored nowhere."""
+        """An alert that fires and is not stored."""
         return cls(
             id=None,
             rule_id=one.rule_id,
@@ -141,7 +141,7 @@ def _acknowledgement(alert: StoredAlert) -> Acknowledgement | None:
 
 
 class AlertPage(Answer):
-    """``evaluated_at``: when a worker last went through all rules."""
+    """``evaluated_at``: when a worker last evaluated all rules."""
 
     items: list[Alert]
     next_cursor: str | None
@@ -153,9 +153,9 @@ class AcknowledgeAlert(Body):
 
 
 class PutAlertRule(Body):
-    """An object fires when it has been above ``threshold`` for ``for_ms``, and is resolved when it
-    has not been for ``clear_ms``. People are reminded every ``remind_ms``, 0: never. ``topics`` is
-    a pattern, for kinds that are about a topic."""
+    """An alert fires when an object's value has been above ``threshold`` for ``for_ms``, and is
+    resolved when it has not been above for ``clear_ms``. People are reminded every ``remind_ms``
+    (0: never). ``topics`` is a pattern, for kinds that are about topics."""
 
     name: AlertName
     kind: Kind
@@ -175,7 +175,7 @@ class PutAlertRule(Body):
 
 
 class AlertRule(Answer):
-    """``measures`` says what the value is, ``firing`` how many alerts it has now."""
+    """``measures`` describes the value; ``firing`` is how many of its alerts fire now."""
 
     id: int
     name: str
@@ -224,7 +224,7 @@ class AlertRulePage(Answer):
 
 class CreateAlertSilence(Body):
     """``rule_id`` null: alerts of any rule. ``objects_matching`` is a pattern with ``*``, ``?`` and
-    ``[…]`` over the objects of alerts."""
+    ``[…]`` for the objects of alerts."""
 
     duration_ms: Annotated[
         int, msgspec.Meta(ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS, examples=[3_600_000])

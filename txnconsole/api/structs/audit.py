@@ -49,7 +49,7 @@ class ListAudit(ExportAudit):
 
 
 class VerifyAudit(Query):
-    """Goes on after the entry of that number; ``hash`` is what that entry's was when noted."""
+    """Goes on after the entry of that number; ``hash`` is the hash that you have noted for it."""
 
     after_sequence: Offset = 0
     hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
@@ -64,9 +64,8 @@ class AuditFault(Answer):
 
 
 class AuditVerification(Answer):
-    """``sequence`` and ``hash`` are of the last entry that holds: note them, and give them with the
-    next call. ``complete``: there is none after it.
-    """
+    """``sequence`` and ``hash`` are those of the last valid entry: note them, and give them with
+    the next call. ``complete``: there are no further entries."""
 
     valid: bool
     entries: int
@@ -91,7 +90,7 @@ class AuditVerification(Answer):
 
 
 class AuditEntry(Answer):
-    """One change or attempt; ``result`` is ``done`` or the code of the error."""
+    """A change, or an attempt at one; ``result`` is ``done`` or the code of the error."""
 
     sequence: int
     at: Time

@@ -12,10 +12,10 @@ from txnconsole.api.structs.fields import Answer, Body, Reason, Time, optional_t
 
 
 class Coordinator(Answer):
-    """``owner`` is the worker that last carried out decisions of it; null while none has.
+    """``owner`` is the worker that last carried out its decisions; null while none has.
 
-    ``recover_started_at`` and ``recover_ended_at``: when a starting worker last drove on what it
-    found there.
+    ``recover_started_at`` and ``recover_ended_at``: when a worker last recovered it, as workers do
+    when they start.
     """
 
     coordinator_id: int

@@ -1,4 +1,4 @@
-"""What hangs and what mends it; what each participant says of a transaction."""
+"""Transactions that hang with their remedies; what each participant says of a transaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BASE = "/api/v1"
 
 
 class HangingQuery(PageQuery):
-    """How long is too long: for the expiry sweep after a deadline, for carrying a decision out, and
+    """How long is too long: for the expiry sweep after a deadline, for carrying out a decision, and
     for an open transaction to be listed as late."""
 
     expiry_ms: Milliseconds = Patience().expiry_ms
@@ -44,7 +44,7 @@ class HangingQuery(PageQuery):
 
 
 class RemedyCall(Answer):
-    """The request that applies a remedy; a `reason` is for whoever sends it to give."""
+    """The request that applies a remedy; whoever sends it adds a `reason`."""
 
     method: Literal["POST"]
     path: str
@@ -64,7 +64,7 @@ class WaitingFor(Answer):
 
 
 class HangingTransaction(Answer):
-    """A transaction that hangs, or a participant's part of one; what its coordinator knows of it is
+    """A transaction that hangs, or a participant's part of one. What its coordinator knows of it is
     null when no coordinator knows it."""
 
     txn_id: TxnIDText
@@ -114,7 +114,7 @@ class HangingTransaction(Answer):
 
 
 class HangingTransactions(Answer):
-    """``unavailable`` names brokers and partitions that could not be looked at, with the reason."""
+    """``unavailable`` names brokers and partitions that could not be checked, with the reason."""
 
     items: list[HangingTransaction]
     next_cursor: str | None
@@ -139,7 +139,7 @@ class ForceAbortAcks(Body):
 
 
 class Retried(Answer):
-    """What was mended; the worker goes on with the rest at once."""
+    """What was mended; the worker carries on with the rest at once."""
 
     txn_id: TxnIDText
     status: TxnStatus
@@ -164,8 +164,8 @@ class GivenBack(Answer):
 
 
 class ParticipantOfTransaction(Answer):
-    """``recorded`` is the coordinator's word, null when it does not list the participant; ``says``
-    is the participant's own."""
+    """``recorded`` is what the coordinator says, null when it does not list the participant;
+    ``says`` is what the participant says."""
 
     broker: str
     partition: PartitionText | None

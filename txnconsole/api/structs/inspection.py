@@ -28,8 +28,8 @@ from txnconsole.api.structs.fields import (
 
 
 class HistoryQuery(Query):
-    """``at`` or ``offset`` ask for one point, ``from`` and ``to`` for a range; a number given as
-    ``at`` is an offset too."""
+    """``at`` or ``offset`` ask for one point, ``from`` and ``to`` for a range. A number as ``at``
+    is an offset too."""
 
     at: Moment | Offset | None = None
     offset: Offset | None = None
@@ -39,9 +39,9 @@ class HistoryQuery(Query):
 
 
 class Position(Answer):
-    """Where a partition stood. Unless ``exact``, by the last sample before.
+    """The positions of a partition; unless ``exact``, those of the last sample before.
 
-    ``holder`` held the stable position; ``ended`` is the transaction that had just ended.
+    ``holder`` held the stable position back; ``ended`` is the transaction that had just ended.
     """
 
     at: Time | None
@@ -99,8 +99,8 @@ class VisibilityReason(Answer):
 
 
 class Explanation(Answer):
-    """Why a reader gets a message, or does not. ``deliverable`` is about the subscription asked
-    for: whether its next receive may get it."""
+    """Why a reader gets a message, or does not. ``deliverable``: whether the next receive on the
+    subscription that was asked for may get it."""
 
     partition: PartitionText
     offset: int
@@ -127,8 +127,8 @@ class Explanation(Answer):
 
 
 class Rehearsal(Answer):
-    """What recovery would read if the database restarted now. Unless ``exact`` there is more than
-    was counted, and no estimate; without measured recoveries there is none either."""
+    """What recovery would read if the database restarted now. Unless ``exact``, there is more than
+    was counted, and no estimate. Without measured recoveries there is no estimate either."""
 
     partition: PartitionText
     snapshot_position: int | None

@@ -25,8 +25,8 @@ class CheckQuery(Query):
 
 
 class Check(Answer):
-    """An invariant (its number in the design) about a partition; ``holds`` is null when nothing
-    could be told, and ``skipped`` says why."""
+    """A check of an invariant (with its number in the design) for a partition. ``holds`` is null
+    when it could not be checked; ``skipped`` says why."""
 
     invariant: int
     name: str
@@ -46,7 +46,7 @@ class Check(Answer):
 
 
 class PartitionCheck(Answer):
-    """``next_position`` is null when all of the log has been looked at."""
+    """``next_position`` is null when the whole log has been checked."""
 
     partition: PartitionText
     checks: list[Check]
@@ -66,7 +66,7 @@ class InvariantsQuery(PageQuery):
 
 
 class Invariant(Answer):
-    """What is known of an invariant: by the last whole pass, and by the one under way so far."""
+    """What is known of an invariant, from the last whole pass and the present one so far."""
 
     invariant: int
     name: str
@@ -92,7 +92,7 @@ class Invariant(Answer):
 
 
 class Invariants(Answer):
-    """How many checks there are and how many are broken, whatever the page shows."""
+    """How many checks there are and how many have failed, whatever part of them the page shows."""
 
     checks: int
     broken: int

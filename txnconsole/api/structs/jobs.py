@@ -23,7 +23,7 @@ from txnconsole.jobs.models import Job as StoredJob
 from txnconsole.jobs.models import JobItem as StoredItem
 from txnconsole.runs.models import PipelineRun
 
-#: Before the number of a pipeline run, where it stands among jobs.
+#: The prefix of a pipeline run's number in the list of jobs.
 RUN = "run-"
 _ROOT = "/api/v1"
 _State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -31,7 +31,7 @@ _ItemState = Literal["pending", "done", "failed"]
 
 
 class BulkAbort(Body):
-    """``expected_count`` is what the caller has been shown; see the dry run."""
+    """``expected_count`` is the number that the caller was shown; see the dry run."""
 
     filter: FilterTransactions
     reason: Reason
@@ -39,7 +39,8 @@ class BulkAbort(Body):
 
 
 class BulkAbortCount(Answer):
-    """``count`` is what to expect; more than ``limit`` are not counted, and not taken."""
+    """``count`` is the number to expect. Transactions above ``limit`` are neither counted nor
+    accepted."""
 
     count: int
     limit: int
@@ -61,7 +62,7 @@ class CancelJob(Body):
 
 
 class Progress(Answer):
-    """Items; those that are neither done nor failed have not been tried."""
+    """How many items; those that are neither done nor failed have not been tried."""
 
     total: int
     done: int
@@ -69,8 +70,9 @@ class Progress(Answer):
 
 
 class Job(Answer):
-    """``worker`` is the last that had it, ``error`` what keeps it from going on or has ended it. Of
-    a pipeline run the progress is that of its stage; ``href`` leads to all that is known of it."""
+    """``worker`` is the last one that worked on it; ``error`` is what keeps it from going on, or
+    has ended it. For a pipeline run, the progress is that of its stage, and ``href`` leads to
+    everything that is known of it."""
 
     id: Annotated[
         int | str,
@@ -99,7 +101,8 @@ class Job(Answer):
 
 
 class JobItem(Answer):
-    """``result`` is for programs: of a bulk abort ``aborted``, ``already_ended`` or ``refused``."""
+    """``result`` is for programs: for a bulk abort ``aborted``, ``already_ended`` or
+    ``refused``."""
 
     number: int
     object: Annotated[str, msgspec.Meta(examples=["transaction:3:42"])]
@@ -131,7 +134,7 @@ class JobItemPage(Answer):
 
 
 class JobWithItems(Job):
-    """A job with a page of its items; ``next_cursor`` goes on at its ``/items``."""
+    """A job with a page of its items; ``next_cursor`` is for its ``/items``."""
 
     items: list[JobItem]
     next_cursor: str | None

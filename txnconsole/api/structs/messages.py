@@ -1,7 +1,7 @@
 """Messages: produced, fetched, received (design/api.md, Topics, partitions, messages).
 
-JSON and MessagePack carry the same shape, but for the payload: text or base64 in JSON, told by
-``payload_encoding``, and raw bytes in MessagePack, where ``payload_encoding`` is ``bytes``.
+JSON and MessagePack have the same shape, except for the payload. In JSON it is text or base64, as
+``payload_encoding`` says; in MessagePack it is raw bytes, and ``payload_encoding`` is ``bytes``.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _invalid(field: str, problem: str) -> InvalidRequest:
 
 
 class Produced(Answer):
-    """Where the batch stands; ``duplicate`` when it stood there before."""
+    """Where the batch is stored; ``duplicate`` when it was stored before."""
 
     first_offset: int
     last_offset: int
@@ -204,16 +204,16 @@ class FetchQuery(Query):
 
     @property
     def until_stable(self) -> bool:
-        """Whether it shows what is below the stable position, and not all of the log."""
+        """Whether it shows only what is below the stable position, not the whole log."""
         return (
             self.isolation == "read_committed" and self.order == "published" and self.view is None
         )
 
     def check(self) -> None:
-        """Refuse what cannot be asked for together.
+        """Refuse parameters that contradict one another.
 
         Raises:
-            InvalidRequest: two parameters contradict one another.
+            InvalidRequest: two of them do.
         """
         if self.order == "published" and self.cursor is not None:
             raise _invalid("cursor", "goes with order=committed only; use from_offset")
@@ -264,14 +264,14 @@ class _MessageHead(Answer, kw_only=True):
 
 
 class Message(_MessageHead, kw_only=True):
-    """A payload that is valid UTF-8 is given as it is, another in base64."""
+    """A payload that is valid UTF-8 is given as text, any other as base64."""
 
     payload: str
     payload_encoding: Literal["utf-8", "base64"]
 
 
 class PackedMessage(_MessageHead, kw_only=True):
-    """A message in MessagePack, its payload as it is."""
+    """A message in MessagePack, with its payload as bytes."""
 
     payload: bytes
     payload_encoding: Literal["bytes"] = "bytes"
@@ -291,8 +291,8 @@ class TransactionMarker(Answer):
 class _Positions(Answer, kw_only=True):
     """``aborted_transactions`` is null for READ_UNCOMMITTED, and never for READ_COMMITTED.
 
-    The next fetch goes on at ``next_offset`` or, with ``order=committed``, at ``next_cursor``: by
-    ``next_offset`` alone a transaction comes again that is larger than one answer.
+    The next fetch goes on at ``next_offset`` or, with ``order=committed``, at ``next_cursor``: with
+    ``next_offset`` a transaction larger than one answer would begin again.
     """
 
     aborted_transactions: list[AbortedTransaction] | None
@@ -326,8 +326,9 @@ class PackedReceivedMessages(Answer):
 
 
 def fetched(answer: Fetched, *, packed: bool, view_log: bool, sight: Sight) -> Answer:
-    """A fetch's answer; with ``view_log`` each entry tells its visibility, in committed order where
-    it became readable; it has what the caller may see of each."""
+    """The answer to a fetch, with what the caller may see of each message. With ``view_log`` each
+    entry has its visibility; in committed order, each has the offset at which it became readable.
+    """
     positions = _positions(answer)
     messages = answer.messages
     extras = [_extra(each, view_log=view_log) for each in messages]

@@ -30,15 +30,15 @@ class ForceAbort(Body):
 
 
 class OnlineAgain(Answer):
-    """A partition that serves again; what had been decided meanwhile was carried out first."""
+    """A partition that is online again; what had been decided meanwhile was carried out first."""
 
     partition: PartitionText
     ended_transactions: list[TxnIDText]
 
 
 class Truncation(Answer):
-    """``next_offset`` is where the log goes on; whole batches were cut, so it may be lower than
-    asked for. ``reopened_transactions`` get their outcome back when the partition goes online."""
+    """``next_offset`` is where the log goes on. Whole batches are cut, so it may be lower than
+    asked for. ``reopened_transactions`` get their outcome again when the partition goes online."""
 
     partition: PartitionText
     next_offset: int

@@ -71,7 +71,8 @@ class Segment(Answer):
 
 
 class PartitionBlocker(Answer):
-    """The transaction that holds the stable position; owner and client are its coordinator's."""
+    """The transaction that holds the stable position back; its coordinator knows owner and
+    client."""
 
     txn_id: TxnIDText
     first_offset: int
@@ -100,7 +101,7 @@ class PartitionBlocker(Answer):
 
 
 class PartitionSummary(Answer):
-    """A partition's positions, without what takes another question to answer."""
+    """A partition's positions, without details that would take further queries."""
 
     partition: PartitionText
     broker: str
@@ -119,7 +120,7 @@ class PartitionSummary(Answer):
 
 
 class PartitionSummaries(Answer):
-    """Partitions that answer, and those that do not; by number."""
+    """Partitions that answer and partitions that do not, by number."""
 
     items: list[PartitionSummary]
     unavailable: list[UnavailablePartition]
@@ -152,7 +153,7 @@ class Partition(PartitionSummary):
 
 
 class IndexEntry(Answer):
-    """A row of the index. ``last_stable_offset`` is inclusive here, as the seed writes it."""
+    """A row of the index. ``last_stable_offset`` is inclusive here, as in the seeds."""
 
     version: int
     txn_id: TxnIDText
@@ -176,17 +177,18 @@ class IndexEntry(Answer):
 
 
 class AbortedIndex(Answer):
-    """A page may be short: each looks at a bounded number of ended transactions."""
+    """A page may be short, because each one checks a limited number of ended transactions."""
 
     items: list[IndexEntry]
     next_cursor: str | None
 
 
 class Blocker(Answer):
-    """A transaction under the stable position, and what ending it (and those before it) frees.
+    """An ongoing transaction, and how many messages its end frees, together with the ends before
+    it.
 
     What its coordinator knows of it is null when no coordinator knows it. Unless ``exact``,
-    ``messages_freed`` is how many there are at least.
+    ``messages_freed`` is a minimum.
     """
 
     txn_id: TxnIDText

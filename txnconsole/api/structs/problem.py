@@ -8,14 +8,14 @@ import msgspec
 
 
 class FieldError(msgspec.Struct, kw_only=True):
-    """What is wrong with one field; its path is written ``messages[0].payload``."""
+    """What is wrong with one field; the path looks like ``messages[0].payload``."""
 
     field: str
     message: str
 
 
 class Difference(msgspec.Struct, kw_only=True):
-    """A setting of what exists, and the value that was asked for instead."""
+    """A setting with the existing value and the one that was asked for."""
 
     setting: str
     has: str | int | bool | None

@@ -1,4 +1,4 @@
-"""Pipeline runs: Spark jobs, what each was asked for and what came of it."""
+"""Pipeline runs: Spark jobs, their parameters and their results."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ListRuns(PageQuery):
 
 
 class Stage(Answer):
-    """What a run is at: ``done`` of ``total`` parts of the work are behind it."""
+    """The present stage of a run: ``done`` of ``total`` parts of the work are finished."""
 
     name: str
     done: int
@@ -78,8 +78,8 @@ class Stage(Answer):
 
 
 class Run(Answer):
-    """``figures`` are told while it runs (``rows_in``, ``rows_out``, ``offsets``); ``found`` says
-    whether a run that is done found something, such as an audit contradictions."""
+    """``figures`` come while it runs (``rows_in``, ``rows_out``, ``offsets``). ``found``: whether a
+    run that is done has findings, as an audit has when it finds contradictions."""
 
     id: int
     kind: str
@@ -107,7 +107,7 @@ class Run(Answer):
 
 
 class RunWithResult(Run):
-    """With the job's answer, and the end of its log."""
+    """A run with the job's result, and the end of its log."""
 
     result: dict[str, Any] | None
     log_tail: str

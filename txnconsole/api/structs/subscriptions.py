@@ -50,7 +50,7 @@ def _by_default(value: object, text: str = "") -> msgspec.Meta:
 
 
 class PutSubscription(Body):
-    """Settings of one that exists stay as they are; what is given is held against them."""
+    """An existing subscription keeps its settings; those given are compared with them."""
 
     type: Annotated[
         Literal["EXCLUSIVE", "FAILOVER", "SHARED", "KEY_SHARED"] | msgspec.UnsetType,
@@ -168,7 +168,7 @@ class PendingAck(Answer):
 
 
 class Cursor(Answer):
-    """Where the subscription stands in one partition."""
+    """The position of the subscription in one partition."""
 
     partition: int
     mark_delete_offset: int
@@ -224,7 +224,7 @@ class SubscriptionSummaries(Answer):
 
 
 class Subscription(SubscriptionSummary):
-    """Where it stands in each partition that can be asked."""
+    """The positions of a subscription in each partition whose broker answers."""
 
     partitions: list[Cursor]
     unavailable: list[UnavailablePartition]
@@ -235,7 +235,7 @@ class Subscription(SubscriptionSummary):
 
 
 class SoughtSubscription(Subscription):
-    """Where it stands after a seek, and the transactions that ``force`` has ended for it."""
+    """The positions after a seek, and the transactions that ``force`` has ended for it."""
 
     ended_transactions: list[TxnIDText]
 
@@ -248,7 +248,8 @@ class SoughtSubscription(Subscription):
 
 
 class DeletedSubscription(Answer):
-    """A subscription that was deleted by force, and whose part in it was aborted with that."""
+    """A subscription that was deleted by force, and the transactions whose part in it was
+    aborted."""
 
     topic: TopicText
     subscription: str
@@ -256,7 +257,8 @@ class DeletedSubscription(Answer):
 
 
 class Acknowledged(Answer):
-    """What became of each message: final, pending its transaction, or dropped (PIP-31)."""
+    """The message ids by what became of them: acknowledged for good, pending until their
+    transaction ends, or dropped (PIP-31)."""
 
     acked: list[MessageIDText]
     pending: list[MessageIDText]

@@ -33,10 +33,10 @@ def _of_a_new_one(value: str) -> msgspec.Meta:
 
 
 class PutTopic(Body):
-    """What is left out of a topic that stands stays as it is. A retention of null is without a
-    limit. With `buffer: sidecar` transactional messages wait beside the partition and are added to
-    it, whole and in the order of the commits, when their transactions commit; with `marker` they
-    are in it from the first, and hold readers back until then."""
+    """For an existing topic, settings that are left out stay as they are. A retention of null is
+    unlimited. With `buffer: sidecar`, transactional messages wait beside the partition; when their
+    transaction commits they are added to it, whole and in the order of commits. With `marker` they
+    are in the partition from the beginning, and hold readers back until their transaction ends."""
 
     partitions: Annotated[
         Annotated[int, msgspec.Meta(ge=1, le=1024)] | msgspec.UnsetType, _of_a_new_one("1")
@@ -76,7 +76,7 @@ class DeleteTopic(Query):
 
 
 class AbortedParticipation(Answer):
-    """What a transaction had in it: a partition, `topic:n`, or a subscription, `topic/name`."""
+    """What a transaction took part in: a partition, `topic:n`, or a subscription, `topic/name`."""
 
     txn_id: TxnIDText
     participant: str
@@ -87,7 +87,7 @@ class AbortedParticipation(Answer):
 
 
 class DeletedTopic(Answer):
-    """A topic that was deleted by force, and whose part in it was aborted with that."""
+    """A topic that was deleted by force, and the transactions whose part in it was aborted."""
 
     topic: TopicText
     aborted_participations: list[AbortedParticipation]

@@ -58,7 +58,7 @@ class OpenTransaction(Body):
 
 
 class FilterTransactions(Query):
-    """Which transactions; what is left out does not matter."""
+    """Which transactions; a field that is left out matches all."""
 
     status: list[TxnStatus] = msgspec.field(default_factory=list)
     coordinator_id: CoordinatorID | None = None
@@ -207,7 +207,7 @@ class SubscriptionOfTransaction(Answer):
 class TransactionHeader(Answer):
     """A transaction without its participants; the 128-bit id of PIP-31 beside the short one.
 
-    Of an archived one the id, the status and the owner are known for ever; times are null then.
+    Of an archived transaction only the id, the status and the owner are known; its times are null.
     """
 
     txn_id: TxnIDText
@@ -285,7 +285,7 @@ class TransactionOutcome(Answer):
 
 
 class PartitionImpact(Answer):
-    """What an end would do in one partition; ``next_blocker`` holds it afterwards."""
+    """What an end would change in one partition; ``next_blocker`` holds it back afterwards."""
 
     partition: PartitionText
     stable_position: int
@@ -306,8 +306,8 @@ class SubscriptionImpact(Answer):
 
 
 class Impact(Answer):
-    """What an end would change; nothing has been changed. ``at`` is when an expiry comes. What it
-    would change on ``unavailable`` brokers is not among it."""
+    """What an end would change; nothing has been changed. ``at`` is the time of an expiry. What it
+    would change on ``unavailable`` brokers is missing."""
 
     txn_id: TxnIDText
     action: _ImpactAction
@@ -356,7 +356,7 @@ class EndedTransaction(Answer):
 
 
 class EndedGroup(Answer):
-    """``duplicate`` when the group had been ended before; nothing was changed then."""
+    """``duplicate`` when the group had been ended before; then nothing was changed."""
 
     group: str
     transactions: list[EndedTransaction]

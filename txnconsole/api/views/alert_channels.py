@@ -1,4 +1,4 @@
-"""Where alerts are told, and what was sent there (docs/alerts.md)."""
+"""Alert channels: where people are told of alerts, and what was sent there (docs/alerts.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AlertChannels(AlertEndpoint):
         summary="List alert channels",
     )
     def get(self, call: Call[None, PageQuery]) -> AlertChannelPage:
-        """In the order in which they were made; no secret is among it."""
+        """In the order in which they were created; secrets are never shown."""
         query = call.query
         after = decode_number(query.cursor, least=1) if query.cursor else 0
         stored = StoredChannel.objects.filter(id__gt=after).order_by("id")
@@ -53,9 +53,10 @@ class AlertChannels(AlertEndpoint):
         summary="Create an alert channel",
     )
     def post(self, call: Call[PutAlertChannel, NoQuery]) -> Reply:
-        """E-mail or webhook. What a webhook gets is signed with its `secret`, shown this once.
+        """E-mail or webhook. Messages to a webhook are signed with its `secret`, which is shown
+        only in this answer.
 
-        An address is checked when something is sent there: private ones are refused unless
+        An address is checked when something is sent to it: private addresses are refused unless
         `TXNCONSOLE_ALERTS_PRIVATE_ADDRESSES` is set, and redirects are not followed.
         """
         channel = channels.create_channel(self.actor(), call.body.settings())
@@ -80,8 +81,8 @@ class OneAlertChannel(AlertEndpoint):
         summary="Change an alert channel",
     )
     def put(self, call: Call[PutAlertChannel, NoQuery]) -> AlertChannel:
-        """All of it but its kind; a webhook whose `url` is left out keeps its own. Messages of a
-        channel that is off wait until it is on again."""
+        """Replaces everything but its kind. A webhook whose `url` is left out keeps its URL.
+        Messages of a channel that is off wait until it is on again."""
         settings = call.body.settings()
         return AlertChannel.of(
             channels.change_channel(self.actor(), self.ids["channel_id"], settings)
@@ -94,7 +95,7 @@ class OneAlertChannel(AlertEndpoint):
         summary="Delete an alert channel",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
-        """With its messages; those that wait are not sent."""
+        """Deletes its messages too; those that are still queued are not sent."""
         channels.delete_channel(self.actor(), self.ids["channel_id"])
 
 
@@ -106,7 +107,7 @@ class SecretOfAlertChannel(AlertEndpoint):
         summary="Renew a webhook's secret",
     )
     def post(self, call: Call[NoBody, NoQuery]) -> MadeAlertChannel:
-        """What is sent from now on is signed with the new one, which is shown this once."""
+        """Messages are signed with the new secret from now on. It is shown only in this answer."""
         return MadeAlertChannel.of(channels.renew_secret(self.actor(), self.ids["channel_id"]))
 
 
@@ -118,8 +119,8 @@ class TestOfAlertChannel(AlertEndpoint):
         summary="Send a test message",
     )
     def post(self, call: Call[NoBody, NoQuery]) -> AlertMessage:
-        """At once and once; `state` is `sent` when it has arrived, else `dead` with the cause.
-        Takes ten seconds at most."""
+        """Sends it now, in one attempt of at most ten seconds. `state` is `sent` when it has
+        arrived, otherwise `dead`, with the cause."""
         return AlertMessage.of(channels.send_test(self.actor(), self.ids["channel_id"]))
 
 
@@ -131,7 +132,7 @@ class MessagesOfAlertChannel(AlertEndpoint):
         summary="List what was sent to an alert channel",
     )
     def get(self, call: Call[None, ListAlertMessages]) -> AlertMessagePage:
-        """Newest first: what waits, has arrived within 30 days, or was given up, and why."""
+        """Newest first: those that wait, have arrived within 30 days, or were given up, and why."""
         query = call.query
         channel = channels.find_channel(self.ids["channel_id"])
         messages = StoredMessage.objects.filter(channel=channel).order_by("-id")
@@ -154,7 +155,7 @@ class RepetitionOfAlertMessage(AlertEndpoint):
         summary="Send a dead alert message again",
     )
     def post(self, call: Call[NoBody, NoQuery]) -> AlertMessage:
-        """With as many attempts as a new one has. One that is not dead answers 409
+        """It gets as many attempts as a new message. A message that is not dead answers 409
         `AlertConflict`."""
         return AlertMessage.of(
             channels.resend(self.actor(), self.ids["channel_id"], self.ids["message_id"])

@@ -35,7 +35,8 @@ from txnconsole.api.structs.fields import INT64_MAX, PageQuery, optional_time
 
 
 class AlertEndpoint(Endpoint):
-    """An address of alerts. They are of all topics, so a token limited to some sees none."""
+    """An address of alerts. Alerts may be about any topic, so a token limited to some topics sees
+    none."""
 
     def initial(self, request: Request, *args: object, **path: int) -> None:
         super().initial(request, *args, **path)
@@ -52,10 +53,10 @@ class Alerts(AlertEndpoint):
         summary="List alerts",
     )
     def get(self, call: Call[None, ListAlerts]) -> AlertPage:
-        """Newest first: what is pending, fires, and has fired within 90 days.
+        """Newest first: alerts that are pending, fire, or have fired within 90 days.
 
-        The first page of what fires also has, without an `id`, that no worker evaluates the rules:
-        then nothing else in it is up to date.
+        When no worker evaluates the rules, the first page of firing alerts has an alert without an
+        `id` that says so; nothing else in it is then up to date.
         """
         query = call.query
         alerts = StoredAlert.objects.order_by("-id")
@@ -77,7 +78,8 @@ class Alerts(AlertEndpoint):
 
 
 def _page(alerts: QuerySet[StoredAlert], room: int) -> tuple[list[StoredAlert], str | None]:
-    """As many as there is room for; where that is none, the next page begins with the first."""
+    """As many alerts as there is room for; where there is none, the next page begins with the
+    first."""
     found = list(alerts[: room + 1])
     if room == 0 and found:
         return [], encode_cursor(found[0].pk + 1)
@@ -97,7 +99,7 @@ def _unwritten(query: ListAlerts) -> list[Alert]:
 class OneAlert(AlertEndpoint):
     @operation("getAlert", Permission.ALERT_READ, Shape(answer=Alert), summary="Show an alert")
     def get(self, call: Call[None, NoQuery]) -> Alert:
-        """Its values of late, and who sees to it."""
+        """Its latest values, and who takes care of it."""
         return Alert.of(handling.find_alert(self.ids["alert_id"]))
 
 
@@ -109,8 +111,8 @@ class AcknowledgementOfAlert(AlertEndpoint):
         summary="Acknowledge an alert",
     )
     def post(self, call: Call[AcknowledgeAlert, NoQuery]) -> Alert:
-        """Somebody sees to it: nobody is reminded of it any more. The first acknowledgement stays;
-        another changes nothing. An alert that does not fire answers 409 `AlertConflict`."""
+        """Somebody takes care of it, so nobody is reminded of it any more. Only the first
+        acknowledgement is kept. An alert that does not fire answers 409 `AlertConflict`."""
         note = call.body.note.strip()
         return Alert.of(handling.acknowledge(self.actor(), self.ids["alert_id"], note))
 
@@ -123,7 +125,7 @@ class AlertRules(AlertEndpoint):
         summary="List alert rules",
     )
     def get(self, call: Call[None, PageQuery]) -> AlertRulePage:
-        """In the order in which they were made, with how many alerts each has that fire."""
+        """In the order in which they were created, each with the number of its alerts that fire."""
         query = call.query
         after = decode_number(query.cursor, least=1) if query.cursor else 0
         stored = _rules().filter(id__gt=after)[: query.limit + 1]
@@ -140,7 +142,8 @@ class AlertRules(AlertEndpoint):
         summary="Create an alert rule",
     )
     def post(self, call: Call[PutAlertRule, NoQuery]) -> Reply:
-        """It is evaluated within seconds. A name that is taken answers 409 `AlertConflict`."""
+        """It is evaluated within seconds. A name that exists already answers 409
+        `AlertConflict`."""
         rule = rules.create_rule(self.actor(), call.body.settings())
         return Reply(_shown(_rules().get(pk=rule.pk)), 201)
 
@@ -153,7 +156,7 @@ class OneAlertRule(AlertEndpoint):
         summary="Show an alert rule",
     )
     def get(self, call: Call[None, NoQuery]) -> AlertRule:
-        """What it measures, from which value on, and who changed it last."""
+        """What it measures, its threshold, and who changed it last."""
         return self._rule()
 
     @operation(
@@ -163,8 +166,8 @@ class OneAlertRule(AlertEndpoint):
         summary="Change an alert rule",
     )
     def put(self, call: Call[PutAlertRule, NoQuery]) -> AlertRule:
-        """All of it but its kind. The next evaluation judges its alerts anew; those of a rule that
-        was switched off are resolved."""
+        """Replaces everything but its kind. The next evaluation applies the new settings to its
+        alerts. Alerts of a rule that is switched off are resolved."""
         rules.change_rule(self.actor(), self.ids["rule_id"], call.body.settings())
         return self._rule()
 
@@ -175,7 +178,7 @@ class OneAlertRule(AlertEndpoint):
         summary="Delete an alert rule",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
-        """With its silences. Its alerts are resolved, and stay in the history."""
+        """Deletes its silences too. Its alerts are resolved, and stay in the history."""
         rules.delete_rule(self.actor(), self.ids["rule_id"])
 
     def _rule(self) -> AlertRule:
@@ -190,7 +193,7 @@ class AlertSilences(AlertEndpoint):
         summary="List silences of alerts",
     )
     def get(self, call: Call[None, ListAlertSilences]) -> AlertSilencePage:
-        """Newest first, those that are over too."""
+        """Newest first, including those that are over."""
         query = call.query
         silences = StoredSilence.objects.order_by("-id")
         if query.open:
@@ -210,8 +213,8 @@ class AlertSilences(AlertEndpoint):
         summary="Silence alerts",
     )
     def post(self, call: Call[CreateAlertSilence, NoQuery]) -> Reply:
-        """Alerts that match go on firing and are told nobody. What still fires when the silence
-        ends is told then."""
+        """Alerts that match go on firing, but nobody is told of them. When the silence ends, people
+        are told of those that still fire."""
         body = call.body
         silence = handling.silence(
             self.actor(),
@@ -231,7 +234,7 @@ class OneAlertSilence(AlertEndpoint):
         summary="End a silence of alerts",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> AlertSilence:
-        """Now; the record of it stays. Ending it again changes nothing."""
+        """Ends it now; its record is kept. Ending it again changes nothing."""
         return AlertSilence.of(handling.end_silence(self.actor(), self.ids["silence_id"]))
 
 

@@ -57,7 +57,8 @@ class AuditExport(Endpoint):
     def get(self, call: Call[None, ExportAudit]) -> Lines:
         """Oldest first, one JSON object a line, up to the newest entry at the time of the call.
 
-        The header `Audit-Head` names that one: an export without filters ends with it.
+        The header `Audit-Head` has the number and hash of that entry; an export without filters
+        ends with it.
         """
         wanted = call.query.filter()
         numbers = reading.numbers_of(wanted)
@@ -78,10 +79,11 @@ class AuditProof(Endpoint):
         summary="Verify the audit log",
     )
     def get(self, call: Call[None, VerifyAudit]) -> AuditVerification:
-        """Recomputes the chain of hashes after `after_sequence`, some entries a call.
+        """Recomputes the chain of hashes after `after_sequence`, for a limited number of entries in
+        each call.
 
-        Go on with the answer's `sequence` and `hash`, until it is `complete`. Keep the last ones
-        elsewhere: with them a later call finds what was cut off or rewritten.
+        Go on with the answer's `sequence` and `hash` until it is `complete`. Keep the last ones in
+        another place: with them a later call detects that entries were cut off or rewritten.
         """
         query = call.query
         newest, _ = head()

@@ -1,4 +1,4 @@
-"""Questions of operators, and what mends a transaction that hangs (design/api.md)."""
+"""Questions of operators, and the remedies for transactions that hang (design/api.md)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class HangingTransactionsOfAll(Endpoint):
         summary="List transactions that hang",
     )
     def get(self, call: Call[None, HangingQuery]) -> HangingTransactions:
-        """A cross-check of coordinators, buffers and pending acknowledgements, each finding with
-        the remedy that fits it. A page may be short and still have a `next_cursor`."""
+        """A cross-check of coordinators, buffers and pending acknowledgements; each finding has the
+        remedy that fits it. A page may be short and still have a `next_cursor`."""
         query = call.query
         return HangingTransactions.of(
             engine().inspect.hanging(
@@ -67,7 +67,8 @@ class ParticipantsOfTransaction(TransactionEndpoint):
         summary="Ask every participant of a transaction",
     )
     def get(self, call: Call[None, NoQuery]) -> TransactionParticipants:
-        """What each of them says beside what the coordinator recorded, and whether they agree."""
+        """What each participant says and what the coordinator has recorded, and whether
+        they agree."""
         self.visible()
         return TransactionParticipants.of(engine().inspect.participants(self.txn_id))
 
@@ -80,9 +81,10 @@ class RetryOfTransaction(TransactionEndpoint):
         summary="Re-drive a transaction now",
     )
     def post(self, call: Call[RetryTransaction, NoQuery]) -> Retried:
-        """Decided: its recorded decision is carried out wherever it is still open, never the
-        opposite. Open: what holds something of it unlisted is registered, so that its end comes
-        there; 409 `InvalidTxnStatus` when there is nothing to mend."""
+        """If it is decided, the recorded decision (never the opposite one) is carried out wherever
+        it has not been. If it is open, participants that hold something of it without being listed
+        are registered, so that its end reaches them. 409 `InvalidTxnStatus` when there is nothing
+        to mend."""
         return Retried.of(operations.retry(self.actor(), self.txn_id, call.body.reason.strip()))
 
 
@@ -94,7 +96,7 @@ class OrphansOfSubscription(SubscriptionEndpoint):
         summary="Give back what an orphan holds of a subscription",
     )
     def post(self, call: Call[ForceAbortAcks, NoQuery]) -> GivenBack:
-        """Only when its coordinator does not know the transaction, or says ABORTED; else 409
+        """Only when its coordinator does not know the transaction, or says ABORTED; otherwise 409
         `InvalidTxnStatus`."""
         txn_id = named("txn_id", TxnID.parse, call.body.txn_id)
         messages = operations.force_abort_acks(
@@ -116,9 +118,9 @@ class HistoryOfPartition(PartitionEndpoint):
         summary="Tell where a partition stood",
     )
     def get(self, call: Call[None, HistoryQuery]) -> PositionHistory:
-        """At a moment (`at`), when an offset was the last one (`at` or `offset`), or over a range,
-        by default the last hour. Exact while the log is kept; sampled between the ends of
-        transactions and before the log's start."""
+        """At a time (`at`), when an offset was the last one (`at` or `offset`), or over a range, by
+        default the last hour. Exact as far as the log is kept; otherwise, and between the ends of
+        transactions, by samples."""
         query, inspect = call.query, engine().inspect
         asked = [query.at, query.offset, query.since or query.until]
         if sum(each is not None for each in asked) > 1:
@@ -143,8 +145,8 @@ class ExplanationOfMessage(PartitionEndpoint):
         summary="Explain why a message is or is not given",
     )
     def get(self, call: Call[None, ExplainQuery]) -> Explanation:
-        """Reasons with their evidence, of the log and, if asked for, of a subscription. No payload
-        is told."""
+        """The reasons with their evidence, from the log and, if asked for, from a subscription.
+        Payloads are never shown."""
         query = call.query
         subscription = None
         if query.subscription is not None:
@@ -166,8 +168,8 @@ class RehearsalOfRecovery(PartitionEndpoint):
         summary="Tell what a restart would cost",
     )
     def get(self, call: Call[None, NoQuery]) -> Rehearsal:
-        """From which snapshot recovery would start, how much it would read, and how long that
-        takes by recoveries that were measured; nothing is done."""
+        """From which snapshot recovery would start, how much it would read, and how long that takes
+        judging by measured recoveries. Nothing is changed."""
         return Rehearsal.of(engine().inspect.rehearse(self.partition))
 
 
@@ -179,7 +181,7 @@ class InvariantsOfPartition(PartitionEndpoint):
         summary="Check a partition's invariants now",
     )
     def get(self, call: Call[None, CheckQuery]) -> PartitionCheck:
-        """A bounded part of its log from `position` on; `next_position` tells where to go on."""
+        """Checks a bounded part of its log from `position` on; go on at `next_position`."""
         report = engine().inspect.invariants(self.partition, position=call.query.position)
         return PartitionCheck.of(self.partition, report)
 
@@ -192,8 +194,8 @@ class AllInvariants(Endpoint):
         summary="Show what is known of the invariants",
     )
     def get(self, call: Call[None, InvariantsQuery]) -> Invariants:
-        """What the workers' continuous checks have found, with counter-examples; `broken=true`
-        shows those only that do not hold."""
+        """What the workers' continuous checks have found, with counter-examples; with `broken=true`
+        only those that do not hold."""
         query = call.query
         return Invariants.of(
             engine().inspect.invariant_state(

@@ -1,4 +1,4 @@
-"""Background jobs: bulk abort, and how far each is (design/api.md)."""
+"""Background jobs: bulk aborts and their progress (design/api.md)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BulkAborts(Endpoint):
         summary="Tell how many transactions a bulk abort would take",
     )
     def get(self, call: Call[None, FilterTransactions]) -> BulkAbortCount:
-        """A dry run: changes nothing. Without `status` it counts OPEN transactions."""
+        """A dry run that changes nothing. Without `status` it counts OPEN transactions."""
         limit = bulk_abort.MAX_TRANSACTIONS
         count = len(bulk_abort.matching(call.query.filter(None)))
         return BulkAbortCount(count=min(count, limit), limit=limit, within_limit=count <= limit)
@@ -61,11 +61,11 @@ class BulkAborts(Endpoint):
         summary="Abort all transactions that a filter matches",
     )
     def post(self, call: Call[BulkAbort, NoQuery]) -> Reply:
-        """Starts a background job on exactly those that match now: the filter is that of the list
-        call, and takes OPEN transactions when it names no status.
+        """Starts a background job on exactly the transactions that match now. The filter is that of
+        the list call; without a status it selects OPEN transactions.
 
-        409 `CountChanged` with the actual `count` when it matches another number than expected,
-        413 `PayloadTooLarge` when it matches more than one job takes; nothing is aborted then.
+        409 `CountChanged` with the actual `count` when it matches another number than expected, 413
+        `PayloadTooLarge` when it matches more than one job takes; then nothing is aborted.
         """
         body, reason = call.body, call.body.reason.strip()
         parameters = {
@@ -162,8 +162,8 @@ class OneJob(JobEndpoint):
         summary="Show a background job",
     )
     def get(self, call: Call[None, NoQuery]) -> JobWithItems:
-        """Its progress, and the first results of its items; `next_cursor` is for its `/items`. A
-        pipeline run has no items; its `href` tells what came of it."""
+        """Its progress, and the results of its first items; `next_cursor` is for its `/items`. A
+        pipeline run has no items; its `href` leads to its results."""
         return JobWithItems.whole(self.find(), self.page(ListJobItems()))
 
 
@@ -188,7 +188,7 @@ class CancellationOfJob(JobEndpoint):
         summary="Cancel a background job",
     )
     def post(self, call: Call[CancelJob, NoQuery]) -> Job:
-        """It stops after the step that is under way, a hundred items at most; what is done stays
+        """It stops after its current step, of a hundred items at most; what has been done stays
         done. Cancelling again is success; a job that is done or failed answers 409
         `InvalidJobState`."""
         reason = call.body.reason.strip()

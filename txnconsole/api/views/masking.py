@@ -1,4 +1,4 @@
-"""Masking rules: what viewers do not see of messages. People may read them, to know."""
+"""Masking rules: what viewers do not see of messages. Everybody may read the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MaskingRules(AccessEndpoint):
         summary="List masking rules",
     )
     def get(self, call: Call[None, PageQuery]) -> MaskingRulePage:
-        """The oldest first; all that match a topic apply to its messages, in this order."""
+        """Oldest first. All rules that match a topic apply to its messages, in this order."""
         query = call.query
         rules = StoredRule.objects.order_by("id")
         if query.cursor is not None:
@@ -39,8 +39,8 @@ class MaskingRules(AccessEndpoint):
         summary="Mask something for viewers",
     )
     def post(self, call: Call[CreateMaskingRule, NoQuery]) -> Reply:
-        """From now on, in every message of the topics, old ones too. What is stored stays as it is;
-        consumers, operators and administrators see all of it."""
+        """It applies from now on to every message of the topics, including old ones. What is stored
+        stays as it is; consumers, operators and administrators see all of it."""
         body = call.body
         rule = add_masking_rule(
             self.actor(), topics=body.topics, part=body.part, name=body.name, effect=body.effect
@@ -57,5 +57,5 @@ class OneMaskingRule(AccessEndpoint):
         summary="Delete a masking rule",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
-        """Viewers see again what it has hidden."""
+        """Viewers can see again what it has hidden."""
         delete_masking_rule(self.actor(), min(self.kwargs["rule_id"], INT64_MAX))

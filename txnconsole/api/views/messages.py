@@ -44,16 +44,17 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         summary="Produce a batch of messages",
     )
     def post(self, call: Call[Produce | PackedProduce, NoQuery]) -> Reply:
-        """All of them or none, at contiguous offsets; in a transaction when `txn_id` is given.
+        """Appends all of the messages or none, at contiguous offsets; in a transaction when
+        `txn_id` is given.
 
-        With `producer_name` and `sequence_id` it is exactly once: the same pair again answers 200
-        with `duplicate: true` and the first positions, and appends nothing. Without them a batch
-        that is sent again under its `Idempotency-Key` is answered again; it is stored twice only
-        where the server died, or lost its database, between storing and answering (5xx). With them
-        the key is not looked at.
+        With `producer_name` and `sequence_id` the call is exactly-once: repeated with the same
+        pair, it answers 200 with `duplicate: true` and the first positions, and appends nothing.
+        Without them, a batch that is sent again under its `Idempotency-Key` gets its first answer
+        again; it is stored twice only when the server died, or lost its database, between storing
+        and answering (5xx). With them the key is ignored.
 
-        In a transaction on a topic with `buffer: sidecar` the offsets and message ids are those in
-        the partition's sidecar log: a message gets its place in the partition, and the id by which
+        In a transaction on a topic with `buffer: sidecar`, the offsets and message ids are those in
+        the partition's sidecar log. A message gets its place in the partition, and the id by which
         it is fetched, received and acknowledged, when its transaction commits.
         """
         if self.topic.is_system:
@@ -78,28 +79,29 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         summary="Fetch messages from an offset on",
     )
     def get(self, call: Call[None, FetchQuery]) -> Answer:
-        """Messages, list of aborted transactions and positions are of one moment.
+        """Messages, aborted transactions and positions are all as of one moment.
 
-        A caller without the permission `payload.read` (a viewer) gets the messages with empty
-        payloads and `payload_masked: true`, but of topics that the setting
-        `TXNCONSOLE_VIEWER_PAYLOADS` opens to viewers. Masking rules, which an administrator
-        keeps in the console, take parts of payloads, keys and properties away from it.
+        A caller without the permission `payload.read` (a viewer) gets messages with empty payloads
+        and `payload_masked: true`, except of topics that the setting `TXNCONSOLE_VIEWER_PAYLOADS`
+        opens to viewers. Masking rules, which an administrator keeps in the console, remove parts
+        of payloads, keys and properties for such a caller.
 
         With `wait_ms` the call waits until there is something from `from_offset` on; go on at
-        `next_offset`. `view=log` shows every entry as it stands, markers too.
+        `next_offset`. `view=log` shows every entry of the log, including markers.
 
-        `order=committed` hands transactions out whole, each at the place of its commit marker, and
-        passes those that are still open. Go on with `cursor` set to the answer's `next_cursor`: a
-        transaction larger than a fetch is continued inside. Following the end of the log, every
-        committed message comes exactly once.
+        `order=committed` returns each transaction whole, at the place of its commit marker, and
+        skips those that are still open. Go on with `cursor` set to the answer's `next_cursor`,
+        which can also continue inside a transaction larger than a fetch. A reader that follows the
+        end of the log gets every committed message exactly once.
 
-        `filter=client` leaves aborted messages in. To filter, go through batches and `markers` by
-        offset; before each, take all of `aborted_transactions` up to its last offset into a set;
-        an abort marker takes its transaction out; drop the messages of transactions in the set.
+        `filter=client` leaves aborted messages in. To drop them, go through batches and `markers`
+        by offset. Before each, put all `aborted_transactions` that begin up to its last offset into
+        a set; at an abort marker, take its transaction out of the set; drop the messages of
+        transactions in the set.
 
-        On a topic with `buffer: sidecar` messages of open and aborted transactions are not in the
-        partition: `read_uncommitted` gives the same messages as `read_committed`, and in
-        `view=log` the messages of a transaction stand in the place of its commit marker.
+        On a topic with `buffer: sidecar`, messages of open and aborted transactions are not in the
+        partition. So `read_uncommitted` gives the same messages as `read_committed`, and with
+        `view=log` the messages of a transaction are at the place of its commit marker.
         """
         query = call.query
         query.check()

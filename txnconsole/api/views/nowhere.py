@@ -18,7 +18,7 @@ class Nowhere(Endpoint):
     schema = None
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        # Whatever form is asked for, that it is not there says more than that it has another.
+        # Not 406: that the address does not exist matters more than the form of the answer.
         return super().perform_content_negotiation(request, force=True)
 
     def initial(self, request: Request, *args: object, **path: object) -> None:

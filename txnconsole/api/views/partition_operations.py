@@ -1,4 +1,4 @@
-"""What operators do to partitions; every call is in the audit log, refused ones too."""
+"""What operators do to partitions. Every call is in the audit log, including refused ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OfflinePartition(OperationEndpoint):
         summary="Take a partition offline",
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
-        """It serves nothing until it is online again; ends of transactions wait."""
+        """It serves nothing until it is online again; ends of transactions wait for it."""
         partitions.take_offline(self.actor(), self.partition, call.body.reason)
         return self.summary()
 
@@ -48,7 +48,7 @@ class OnlinePartition(OperationEndpoint):
         summary="Bring a partition online",
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> OnlineAgain:
-        """Decisions on what is open in it are carried out first."""
+        """First, decisions on transactions that are still open in it are carried out."""
         ended = partitions.bring_online(self.actor(), self.partition, call.body.reason)
         return OnlineAgain(
             partition=str(self.partition), ended_transactions=[str(txn_id) for txn_id in ended]
@@ -63,7 +63,7 @@ class SnapshotOfPartition(OperationEndpoint):
         summary="Snapshot a partition's buffer",
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
-        """Recovery starts from it; `GET` of the partition shows it."""
+        """Recovery will start from it; `GET` of the partition shows it."""
         partitions.snapshot(self.actor(), self.partition, call.body.reason)
         return self.summary()
 
@@ -76,7 +76,7 @@ class RecoveryOfPartition(OperationEndpoint):
         summary="Rebuild a partition's state",
     )
     def post(self, call: Call[OperatePartition, NoQuery]) -> PartitionSummary:
-        """Throws away what is derived and rebuilds it from the newest good snapshot and the log."""
+        """Discards all derived state and rebuilds it from the newest valid snapshot and the log."""
         partitions.recover(self.actor(), self.partition, call.body.reason)
         return self.summary()
 
@@ -89,10 +89,10 @@ class TruncationOfPartition(OperationEndpoint):
         summary="Truncate a partition's log",
     )
     def post(self, call: Call[TruncatePartition, NoQuery]) -> Truncation:
-        """Drops everything from `offset` on, in whole batches; there is no way back.
+        """Deletes everything from `offset` on, in whole batches. This cannot be undone.
 
-        409 `InvalidPartitionState` unless the partition is offline, 409 `TopicInUse` where an open
-        transaction has messages or acknowledgements. Cursors move back with the log.
+        409 `InvalidPartitionState` unless the partition is offline, 409 `TopicInUse` when an open
+        transaction has messages or acknowledgements there. Cursors move back with the log.
         """
         body = call.body
         truncated = partitions.truncate(self.actor(), self.partition, body.offset, body.reason)
@@ -109,8 +109,8 @@ class OrphansOfPartition(OperationEndpoint):
     def post(self, call: Call[ForceAbort, NoQuery]) -> AbortedOrphan:
         """Only when its coordinator does not know the transaction, or says ABORTED.
 
-        409 `InvalidTxnStatus` otherwise; if it was committed, the commit has been carried out in
-        the partition instead, and `replayed` says so.
+        Otherwise 409 `InvalidTxnStatus`. If the transaction was committed, the commit has then been
+        carried out in the partition, and `replayed` says so.
         """
         txn_id = named("txn_id", TxnID.parse, call.body.txn_id)
         marker = transactions.force_abort(self.actor(), self.partition, txn_id, call.body.reason)

@@ -29,7 +29,8 @@ class Partitions(TopicEndpoint):
         summary="List a topic's partitions",
     )
     def get(self, call: Call[None, PageQuery]) -> PartitionSummaries:
-        """Where each of them stands. One whose broker does not answer is among `unavailable`."""
+        """The positions of each. A partition whose broker does not answer is among
+        `unavailable`."""
         first = 0 if call.query.cursor is None else decode_number(call.query.cursor)
         upto = first + call.query.limit
         statuses, failures = engine().log.reachable_statuses(self.topic, range(first, upto))
@@ -89,8 +90,8 @@ class BlockersOfPartition(PartitionEndpoint):
         summary="Show what holds the stable position",
     )
     def get(self, call: Call[None, PageQuery]) -> Blockers:
-        """The ongoing transactions in the order in which they hold the stable position, each
-        with what ending it, and those before it, would free."""
+        """The ongoing transactions in the order in which they hold the stable position back, each
+        with the number of messages that its end, together with the ends before it, would free."""
         cursor, limit = call.query.cursor, call.query.limit
         found = engine().inspect.blockers(
             self.partition, limit + 1, above=-1 if cursor is None else decode_number(cursor)

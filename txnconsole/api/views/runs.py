@@ -35,7 +35,7 @@ class Kinds(Endpoint):
         summary="List the Spark jobs that can be run",
     )
     def get(self, call: Call[None, NoQuery]) -> RunKinds:
-        """With the parameters that each takes."""
+        """All jobs, with the parameters that each takes."""
         return RunKinds(
             items=[
                 RunKind(
@@ -111,7 +111,7 @@ class OneRun(RunEndpoint):
         summary="Show a pipeline run",
     )
     def get(self, call: Call[None, NoQuery]) -> RunWithResult:
-        """How far it is, and, when it has ended, its answer and the end of its log."""
+        """Its progress and, when it has ended, its result and the end of its log."""
         return RunWithResult.whole(starting.find(self.run_id))
 
 
@@ -123,7 +123,8 @@ class RepetitionOfRun(RunEndpoint):
         summary="Run a pipeline run again",
     )
     def post(self, call: Call[RepeatRun, NoQuery]) -> Reply:
-        """Starts another with the same parameters; 409 `InvalidRunState` while it has not ended."""
+        """Starts another run with the same parameters; 409 `InvalidRunState` while it has not
+        ended."""
         run = operating.repeat(
             self.run_id,
             principal=call.principal,
@@ -142,7 +143,7 @@ class CancellationOfRun(RunEndpoint):
         summary="Cancel a pipeline run",
     )
     def post(self, call: Call[CancelRun, NoQuery]) -> Run:
-        """At once while it is queued, else its processes end within seconds. Cancelling again is
-        success; a run that is done or failed answers 409 `InvalidRunState`."""
+        """A queued run ends at once, the processes of a running one within seconds. Cancelling
+        again is success; a run that is done or failed answers 409 `InvalidRunState`."""
         run = operating.cancel(self.run_id, actor=self.actor(), reason=call.body.reason.strip())
         return Run.of(run)

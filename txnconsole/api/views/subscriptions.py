@@ -47,7 +47,7 @@ class Subscriptions(TopicEndpoint):
         summary="List a topic's subscriptions",
     )
     def get(self, call: Call[None, PageQuery]) -> SubscriptionSummaries:
-        """By name, with their settings; each one's own address tells where it stands.
+        """By name, with their settings; the address of each one has its positions.
 
         A broker of the topic that does not answer is among `unavailable`.
         """
@@ -74,7 +74,7 @@ class OneSubscription(SubscriptionEndpoint):
         summary="Show a subscription",
     )
     def get(self, call: Call[None, NoQuery]) -> Subscription:
-        """Where it stands in each partition. One whose broker does not answer is among
+        """Its position in each partition. A partition whose broker does not answer is among
         `unavailable`; 503 when no broker that answers knows the subscription."""
         return Subscription.whole(engine().subscriptions.describe(self.subscription))
 
@@ -85,10 +85,10 @@ class OneSubscription(SubscriptionEndpoint):
         summary="Create a subscription",
     )
     def put(self, call: Call[PutSubscription, NoQuery]) -> Reply:
-        """201 when it was created, 200 when it stands.
+        """201 when it was created, 200 when it exists.
 
-        One that stands keeps its settings; where a setting that is given is another there, 409
-        `SubscriptionConflict`, whose `differences` name it.
+        An existing subscription keeps its settings. When a given setting has another value there,
+        409 `SubscriptionConflict` names it in `differences`.
         """
         given = call.body.given()
         settings = SubscriptionSettings(**given)
@@ -112,10 +112,10 @@ class OneSubscription(SubscriptionEndpoint):
         summary="Delete a subscription",
     )
     def delete(self, call: Call[NoBody, DeleteSubscription]) -> DeletedSubscription | None:
-        """With everything that it knows; its topic's messages stay.
+        """Deletes its positions and settings; the topic's messages stay.
 
-        409 `TopicInUse` while a transaction holds it. With `force` what transactions have in it
-        is aborted, and 200 tells which; the rest of them goes on.
+        409 `TopicInUse` while a transaction holds messages of it. With `force`, what transactions
+        have in it is aborted, and a 200 names these transactions, which otherwise go on.
         """
         change = Change(self.actor(), "subscription.delete", f"subscription:{self.subscription}")
         with recorded(change) as recording:
@@ -142,11 +142,11 @@ class Position(SubscriptionEndpoint):
         summary="Go on from another place",
     )
     def post(self, call: Call[Seek, NoQuery]) -> SoughtSubscription:
-        """What lies before counts as acknowledged, what lies behind comes again.
+        """Messages before the new place count as acknowledged, messages after it are delivered
+        again.
 
-        409 `TopicInUse` while acknowledgements are pending. With `force`, an operator's, the
-        transactions that hold them are aborted first, each as a whole; the audit log keeps the
-        `reason`.
+        409 `TopicInUse` while acknowledgements are pending. With `force`, for operators, the
+        transactions that hold them are first aborted as a whole; the audit log keeps the `reason`.
         """
         body = call.body
         if body.force and not call.principal.may(Permission.TRANSACTION_ABORT_ANY):
@@ -177,15 +177,16 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
         summary="Receive messages",
     )
     def post(self, call: Call[Receive, NoQuery]) -> Answer:
-        """They are the consumer's until acknowledged, given back, or timed out.
+        """The messages belong to the consumer until it acknowledges them or gives them back, or the
+        acknowledgement timeout passes.
 
-        With `wait_ms` the call waits until there is at least one. On an EXCLUSIVE subscription
-        another than the active consumer gets 409 `ConsumerBusy`; on a FAILOVER one, no messages,
-        until the active one leaves or has not called for `consumer_lease_ms`. While all partitions
-        are offline: 503 `PartitionUnavailable`.
+        With `wait_ms` the call waits until there is at least one message. On an EXCLUSIVE
+        subscription, any other than the active consumer gets 409 `ConsumerBusy`. On a FAILOVER
+        subscription it gets no messages until the active consumer leaves or has not called for
+        `consumer_lease_ms`. While all partitions are offline: 503 `PartitionUnavailable`.
 
-        What an answer that was lost held comes again after the acknowledgement timeout; under an
-        `Idempotency-Key` the same call again gets it at once.
+        When an answer is lost, its messages are delivered again after the acknowledgement timeout;
+        a call repeated under its `Idempotency-Key` gets them at once.
         """
         body = call.body
         messages = wait_until(
@@ -215,9 +216,10 @@ class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
         summary="Acknowledge messages",
     )
     def post(self, call: Call[Acknowledge, NoQuery]) -> Acknowledged:
-        """At once, or with `txn_id` when that transaction commits. All of them or none: 409
-        `TransactionConflict` names the messages that another transaction holds. `CUMULATIVE`, on
-        EXCLUSIVE and FAILOVER: one message, and every one of its partition before it."""
+        """Takes effect at once, or with `txn_id` when that transaction commits. It acknowledges all
+        messages or none: 409 `TransactionConflict` names the messages that another transaction
+        holds. `CUMULATIVE`, for EXCLUSIVE and FAILOVER subscriptions, takes one message and
+        acknowledges all of its partition up to it."""
         body = call.body
         message_ids = all_named("message_ids", MessageID.parse, body.message_ids)
         txn_id = None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id)
@@ -253,7 +255,7 @@ class NegativeAcknowledgements(SubscriptionEndpoint):
         summary="Give messages back",
     )
     def post(self, call: Call[NegativeAcknowledge, NoQuery]) -> None:
-        """They are delivered again; those that a transaction has acknowledged stay with it."""
+        """The messages are delivered again, except those that a transaction has acknowledged."""
         engine().nack(
             self.subscription,
             call.body.consumer,
@@ -269,7 +271,7 @@ class Departures(SubscriptionEndpoint):
         summary="Leave a subscription",
     )
     def post(self, call: Call[Leave, NoQuery]) -> None:
-        """What the consumer has is given back, and another may take its place at once."""
+        """What the consumer has is given back, and another one may take its place at once."""
         engine().leave(self.subscription, call.body.consumer)
 
 

@@ -1,4 +1,4 @@
-"""Tokens, and who the caller is. A secret is in the answer that creates its token, nowhere else."""
+"""Tokens, and who the caller is. A secret is only in the answer that creates its token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from txnconsole.api.structs.fields import INT64_MAX
 class Caller(Endpoint):
     @operation("getMe", Permission.SELF_READ, Shape(answer=Me), summary="Tell who the caller is")
     def get(self, call: Call[None, NoQuery]) -> Me:
-        """Its roles, what they permit, its topic patterns, and its token."""
+        """The caller's roles, what they permit, its topic patterns, and its token."""
         principal = call.principal
         return Me(
             name=principal.name,
@@ -48,7 +48,7 @@ class Tokens(AccessEndpoint):
         summary="List tokens",
     )
     def get(self, call: Call[None, ListTokens]) -> TokenPage:
-        """Newest first, revoked and expired ones too; of one `user` or of all."""
+        """Newest first, including revoked and expired ones; of one `user` or of all."""
         query = call.query
         below = None if query.cursor is None else decode_number(query.cursor, least=1)
         page, next_cursor = page_of(
@@ -70,7 +70,8 @@ class Tokens(AccessEndpoint):
         summary="Create a token",
     )
     def post(self, call: Call[CreateToken, NoQuery]) -> Reply:
-        """For a program of the user, limited to roles and topics. Its secret is shown this once."""
+        """For a program of the user, limited to roles and topics. Its secret is shown only in this
+        answer."""
         body = call.body
         ms = body.lifetime_ms
         token, secret = create_token(
@@ -105,7 +106,8 @@ class OneToken(AccessEndpoint):
         summary="Revoke a token",
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
-        """For good; every process notices within two seconds. Revoking it again changes nothing."""
+        """Revokes it for good; every process notices within two seconds. Revoking it again changes
+        nothing."""
         revoke_token(self.actor(), self.token_id)
 
 

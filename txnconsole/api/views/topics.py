@@ -52,10 +52,11 @@ class OneTopic(TopicEndpoint):
         summary="Create a topic",
     )
     def put(self, call: Call[PutTopic, NoQuery]) -> Reply:
-        """201 when it was created, 200 when it stands as asked for.
+        """201 when it was created, 200 when it exists with these settings.
 
-        `partitions` may grow and the retention may change; anything that would change data is 409
-        `TopicConflict`, whose `differences` name it. What is left out stays as it is.
+        `partitions` may grow and the retention may change. Anything that would change data is 409
+        `TopicConflict`, which names it in `differences`. Settings that are left out stay as they
+        are.
         """
         settings = call.body.settings(self._settings())
         topic, created = operations.put(self.actor(), self.topic, settings)
@@ -68,10 +69,11 @@ class OneTopic(TopicEndpoint):
         summary="Delete a topic",
     )
     def delete(self, call: Call[NoBody, DeleteTopic]) -> DeletedTopic | None:
-        """With its messages and subscriptions; 409 `TopicInUse` while a transaction holds it.
+        """Deletes its messages and subscriptions too; 409 `TopicInUse` while a transaction holds
+        any.
 
-        With `force` what transactions have in it is aborted, and 200 tells which; the rest of
-        them goes on.
+        With `force`, what transactions have in it is aborted, and a 200 names these transactions,
+        which otherwise go on.
         """
         force = call.query.force
         parts = operations.delete(self.actor(), self.topic, force=force)

@@ -1,7 +1,7 @@
 """What a transaction's owner does to it, and what an operator may do instead.
 
-Every end that a token or an operator makes, and every deadline that it moves, is in the audit log,
-refused ones too.
+Every end by a token or an operator, and every deadline moved, is in the audit log, including
+refused calls.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PartitionsOfTransaction(TransactionEndpoint):
         summary="Add partitions to a transaction",
     )
     def post(self, call: Call[AddPartitions, NoQuery]) -> Transaction:
-        """AddPartitionToTxn. Producing in the transaction does it by itself."""
+        """AddPartitionToTxn. Producing in the transaction does this by itself."""
         partitions = all_named("partitions", _writable, call.body.partitions)
         for partition in partitions:
             self.allow_topic(partition.topic)
@@ -63,7 +63,7 @@ class SubscriptionsOfTransaction(TransactionEndpoint):
         summary="Add subscriptions to a transaction",
     )
     def post(self, call: Call[AddSubscriptions, NoQuery]) -> Transaction:
-        """AddSubscriptionToTxn. Acknowledging in the transaction does it by itself."""
+        """AddSubscriptionToTxn. Acknowledging in the transaction does this by itself."""
         given = call.body.subscriptions
         subscriptions = [_subscription(index, each) for index, each in enumerate(given)]
         for subscription in subscriptions:
@@ -134,7 +134,8 @@ class DeadlineOfTransaction(TransactionEndpoint):
         summary="Move a transaction's deadline",
     )
     def post(self, call: Call[ExtendTransaction, NoQuery]) -> Transaction:
-        """To now + `timeout_ms`, up to the configured maximum, while it is OPEN."""
+        """Moves the deadline to now + `timeout_ms`, up to the configured maximum, while it
+        is OPEN."""
         timeout_ms = call.body.timeout_ms
         change = Change(self.actor(), "transaction.extend", f"transaction:{self.txn_id}")
         with recorded(change) as recording:
@@ -154,9 +155,10 @@ class Groups(Endpoint):
         summary="End several transactions by one decision",
     )
     def post(self, call: Call[EndGroup, NoQuery]) -> EndedGroup:
-        """All of them or none, once for each `group`: the same group again changes nothing.
+        """Ends all of them or none, once for each `group`: repeated with the same group, it changes
+        nothing.
 
-        Another `guard` than the group was decided under answers 409 `ProducerFenced`.
+        When the group was decided under another `guard`, 409 `ProducerFenced`.
         """
         body = call.body
         change = Change(self.actor(), "transaction.end_group", f"group:{body.group}")

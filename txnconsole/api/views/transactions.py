@@ -79,8 +79,8 @@ class DocumentOfTransaction(TransactionEndpoint):
         summary="Write all that is known of a transaction down",
     )
     def get(self, call: Call[None, NoQuery]) -> TransactionDocument:
-        """One document to be kept or handed on: any console shows it (`/transactions/document`).
-        The audit log's part is for those who may read it."""
+        """All that is known of it as one document, which any console can show
+        (`/transactions/document`). Only callers who may read the audit log get its part."""
         self.visible()
         may_audit = call.principal.may(Permission.AUDIT_READ)
         _, told = transaction_document(self.txn_id, audit=may_audit)
@@ -113,7 +113,7 @@ class OneTransaction(TransactionEndpoint):
         summary="Show a transaction",
     )
     def get(self, call: Call[None, NoQuery]) -> Transaction:
-        """The transaction with its participants, and what their brokers know of it by now."""
+        """The transaction with its participants, and what their brokers know of it now."""
         return Transaction.of(self.inspected())
 
 
@@ -145,7 +145,8 @@ class OutcomeOfTransaction(TransactionEndpoint):
         summary="Tell a transaction's outcome",
     )
     def get(self, call: Call[None, NoQuery]) -> TransactionOutcome:
-        """Answers for every id ever issued, for ever; a program asks about its own only."""
+        """Known for every id ever issued, for ever; a program may ask only about its own
+        transactions."""
         if call.principal.owner_filter is not None:
             self.visible()
         outcome = engine().coordinator.outcome(self.txn_id)
@@ -160,10 +161,10 @@ class ImpactOfTransaction(TransactionEndpoint):
         summary="Tell what ending a transaction would do",
     )
     def get(self, call: Call[None, ImpactQuery]) -> Impact:
-        """A dry run: changes nothing. `expire` is what the deadline will do. A broker that does
+        """A dry run that changes nothing. `expire` is what the deadline will do. A broker that does
         not answer is among `unavailable`, and what would happen there is missing.
 
-        409 `InvalidTxnStatus` for what the transaction's status does not allow any more.
+        409 `InvalidTxnStatus` for an end that the transaction's status does not allow any more.
         """
         self.visible()
         action, inspect = call.query.action, engine().inspect

@@ -24,7 +24,7 @@ class Users(AccessEndpoint):
         summary="List users",
     )
     def get(self, call: Call[None, PageQuery]) -> UserPage:
-        """By name; people and the owners of programs' tokens, disabled ones too."""
+        """By name: people and owners of programs' tokens, including disabled ones."""
         above = None if call.query.cursor is None else _position(call.query.cursor)
         found = list_users(above=above, limit=call.query.limit + 1)
         page, next_cursor = page_of(found, call.query.limit, lambda each: each.get_username())
@@ -53,10 +53,10 @@ class OneUser(AccessEndpoint):
         summary="Create or change a user",
     )
     def put(self, call: Call[PutUser, NoQuery]) -> Reply:
-        """201 when it was created, 200 when it was there. What is left out stays as it is.
+        """201 when it was created, 200 when it existed. What is left out stays as it is.
 
-        Nobody disables itself or takes the role admin from itself: 403. A disabled user's tokens
-        and sessions are refused from then on, within two seconds.
+        Nobody may disable themselves or take the role admin from themselves: 403. The tokens and
+        sessions of a disabled user are refused within two seconds.
         """
         _, created = change_user(self.actor(), call.principal, self.name, call.body.settings())
         return Reply(User.of(find_user(self.name)), 201 if created else 200)
