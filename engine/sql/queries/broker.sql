@@ -84,7 +84,8 @@ FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.partition_id = %(partition_id)s
 
 -- awaited_heads --
--- How far the partitions can be read that somebody waits for (engine/subscription/arrivals.py).
+-- How far partitions can be read, for those that somebody waits for
+-- (engine/subscription/arrivals.py).
 SELECT partition_id, next_offset - 1 AS last_offset,
     coalesce(first_ongoing_offset, next_offset) - 1 AS stable_position
 FROM broker.partition_live WHERE partition_id = ANY (%(partition_ids)s::bigint[])
@@ -177,8 +178,9 @@ AND int8range(first_offset, last_offset, '[]') && int8range(%(from_offset)s, %(u
 ORDER BY last_offset
 
 -- ended_along --
--- Ended transactions along a partition: at each of so many places the one with the next marker. The
--- order over partitions is the primary key's alone, whatever has been counted.
+-- Ended transactions spread over a partition: for each of so many places, the one with the next
+-- marker. The order over partitions uses only the primary key, so the plan does not depend on
+-- statistics.
 SELECT DISTINCT i.last_offset, i.first_offset, i.aborted
 FROM unnest(%(places)s::bigint[]) place
 CROSS JOIN LATERAL (
@@ -188,9 +190,9 @@ CROSS JOIN LATERAL (
 ) i WHERE i.partition_id = %(partition_id)s ORDER BY i.last_offset
 
 -- producers --
--- Producers by their names, each with its newest batch outside transactions; of one that has none
--- in the log any more, what retention remembers. From name to name by the index (written as it is,
--- migration 0014), however many batches there are.
+-- Producers by their names, each with its newest batch outside transactions; for a producer with
+-- none in the log any more, the batch that retention remembers. It steps from name to name in the
+-- index (the expression must be written as in migration 0014), however many batches there are.
 WITH RECURSIVE named AS (
     (
         SELECT producer_name, 1 AS place FROM broker.entry
@@ -232,8 +234,9 @@ UNION ALL
 ORDER BY producer_name LIMIT %(limit)s::integer
 
 -- aborted_index --
--- Rows of the aborted-transaction index from a marker's offset on, of one segment or of all. Looks
--- at scan_limit ended transactions at most; the last of so many comes too, to go on after it.
+-- Rows of the aborted-transaction index from a marker's offset on, of one segment or of all. It
+-- looks at scan_limit ended transactions at most, and also returns the last of that many, to go on
+-- after it.
 SELECT * FROM (
     SELECT *, row_number() OVER (ORDER BY last_offset) = %(scan_limit)s AS scanned
     FROM broker.txn_index
@@ -250,7 +253,8 @@ SELECT * FROM (
 ) i WHERE aborted OR scanned ORDER BY last_offset LIMIT %(limit)s
 
 -- ongoing --
--- By their first offset; in a sidecar-buffered partition, those of its sidecar log, at its offsets.
+-- Ordered by their first offset. For a sidecar-buffered partition, those of its sidecar log, with
+-- the offsets there.
 SELECT * FROM broker.ongoing_txn WHERE ordered_in = coalesce(
     (SELECT partition_id FROM broker.partition WHERE sidecar_of = %(partition_id)s),
     %(partition_id)s
@@ -258,7 +262,7 @@ SELECT * FROM broker.ongoing_txn WHERE ordered_in = coalesce(
 ORDER BY first_offset LIMIT %(limit)s
 
 -- ongoing_in_log --
--- Those of one log, which may be a sidecar.
+-- The ongoing transactions of one log, which may be a sidecar log.
 SELECT * FROM broker.ongoing_txn WHERE ordered_in = %(partition_id)s ORDER BY first_offset
 
 -- ongoing_overlapping --
@@ -296,17 +300,17 @@ FROM broker.snapshot s WHERE s.partition_id = %(partition_id)s
 ORDER BY s.position DESC LIMIT 1
 
 -- statuses --
--- Positions of a topic's partitions on this broker with numbers in a range; next_offset is null while
--- one recovers.
+-- Positions of a topic's partitions on this broker, with numbers in a range; next_offset is null
+-- while a partition recovers.
 SELECT * FROM broker.partition_status
 WHERE topic_id = %(topic_id)s AND number BETWEEN %(first)s AND %(last)s ORDER BY number
 
 -- status --
--- As statuses, of one partition.
+-- As statuses, for one partition.
 SELECT * FROM broker.partition_status WHERE partition_id = %(partition_id)s
 
 -- held_back --
--- Partitions that an ongoing transaction holds back, the most hidden offsets first.
+-- Partitions that an ongoing transaction holds back, those with the most hidden offsets first.
 SELECT * FROM broker.partition_status WHERE first_ongoing_offset IS NOT NULL AND sidecar_of IS NULL
 ORDER BY next_offset - first_ongoing_offset DESC, partition_id LIMIT %(limit)s
 
@@ -316,8 +320,8 @@ WHERE partition_id = %(partition_id)s AND at > statement_timestamp() - %(since)s
 ORDER BY at DESC LIMIT 5000
 
 -- sample_positions --
--- One sample of every partition that has moved since its last one. A head that is locked is left
--- to the next time: this waits for nobody, so its lock order does not matter.
+-- One sample of every partition that has moved since its last one. Heads that are locked are left
+-- to the next time. So this waits for nobody, and its lock order does not matter.
 WITH moved AS MATERIALIZED (
     SELECT l.partition_id FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
     WHERE (l.sampled_last, l.sampled_stable) IS DISTINCT FROM

@@ -1,5 +1,5 @@
 -- ensure_coordinators --
--- Make coordinators 0 .. count - 1; never removes one.
+-- Makes coordinators 0 .. count - 1; never removes one.
 INSERT INTO coordinator.coordinator (tc_id)
 SELECT generate_series(0, %(count)s::integer - 1)
 ON CONFLICT DO NOTHING
@@ -8,7 +8,8 @@ ON CONFLICT DO NOTHING
 SELECT coalesce(max(tc_id), -1) + 1 AS count FROM coordinator.coordinator
 
 -- count_open_of_owner --
--- At most limit: what is above it need not be known. By the expression of its index.
+-- Counts up to limit, since nobody needs to know what is above. The WHERE clause must be written
+-- like the index's expression.
 SELECT count(*) AS count FROM (
     SELECT FROM coordinator.transaction
     WHERE CASE WHEN status = 'OPEN' THEN owner END = %(owner)s LIMIT %(limit)s
@@ -54,7 +55,7 @@ SELECT coordinator.archive_txns(
 ) AS moved
 
 -- whole_txn --
--- With its participants, all of one moment.
+-- A transaction with its participants, all as of one moment.
 SELECT
     tc_id, sequence, status, owner, client, client_host, properties, opened_at, timeout_ms,
     deadline, decided_at, ended_at, end_reason, end_detail, clock_timestamp() AS now, partitions, subscriptions
@@ -66,9 +67,10 @@ WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND log_id > %(after)s
 ORDER BY log_id LIMIT %(limit)s
 
 -- list_txns --
--- Looks at scan_limit headers from the cursor on, in one index, then filters: a page's cost is
--- bounded whatever the filter. Of the three scans the order chooses one; the planner drops the other
--- two. The last header looked at is answered even when it does not match, to go on from.
+-- Looks at scan_limit headers from the cursor on, in one index, and then filters them, so that the
+-- cost of a page is bounded whatever the filter. The order chooses one of the three scans; the
+-- planner drops the other two. The last header looked at is returned even when it does not match,
+-- to go on from.
 WITH looked_at AS MATERIALIZED (
     (SELECT t AS header, opened_at AS at FROM coordinator.transaction t
         WHERE %(order)s::text = 'newest'
@@ -112,9 +114,9 @@ WHERE matches OR place = %(scan_limit)s
 ORDER BY place LIMIT %(limit)s
 
 -- join_partitions --
--- AddPartitionToTxn while OPEN, as a set; holds the header, so that an end waits or is seen, and lets a
--- deletion of a topic wait or sees it (migration 0011). Answers the header's status and owner, and
--- whether all topics are there, whether or not anything was added.
+-- AddPartitionToTxn while OPEN, for a set of partitions. It locks the header, so that an end either
+-- waits or is seen, and lets the deletion of a topic wait or sees it (migration 0011). It returns
+-- the header's status and owner, and whether all topics exist, whether or not anything was added.
 WITH header AS MATERIALIZED (
     SELECT status, owner FROM coordinator.transaction
     WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
@@ -181,8 +183,8 @@ WITH header AS MATERIALIZED (
 SELECT status, owner, topics.stand FROM header, topics
 
 -- confirm_ack --
--- An acknowledgement has been claimed on all its brokers: recorded while the transaction is OPEN, as
--- join_partitions.
+-- An acknowledgement has been claimed on all its brokers: record that while the transaction is
+-- OPEN, as join_partitions does.
 WITH header AS MATERIALIZED (
     SELECT status, owner FROM coordinator.transaction
     WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
@@ -227,7 +229,7 @@ FROM coordinator.decide(
 )
 
 -- lock_headers --
--- For a group's decision: all headers, in the order of their ids.
+-- For the decision on a group: all headers, in the order of their ids.
 SELECT tc_id, sequence, status, owner, end_reason FROM coordinator.transaction
 WHERE (tc_id, sequence) IN (
     SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[])
@@ -238,7 +240,7 @@ ORDER BY tc_id, sequence FOR UPDATE
 SELECT * FROM coordinator.txn_group WHERE group_key = %(group_key)s
 
 -- claim_group --
--- No row: the group has been decided before, or is being decided by someone else.
+-- No row: the group has been decided before, or another call is deciding it.
 INSERT INTO coordinator.txn_group (group_key, guard, owner, committed, aborted)
 VALUES (%(group_key)s, %(guard)s, %(owner)s, %(committed)s, %(aborted)s)
 ON CONFLICT DO NOTHING
@@ -253,8 +255,8 @@ DELETE FROM coordinator.txn_group g USING (
 WHERE g.group_key = old.group_key
 
 -- decide_many --
--- Headers are locked before (lock_headers). IS TRUE keeps the planner off the indexes of OPEN ones,
--- all of which it would walk, and on the primary key.
+-- The headers have been locked before (lock_headers). IS TRUE keeps the planner on the primary key,
+-- off the indexes of OPEN headers, which it would walk completely.
 WITH decided AS (
     UPDATE coordinator.transaction t SET
         status = w.decision::coordinator.txn_status,
@@ -282,10 +284,10 @@ AND (%(owner)s::text IS NULL OR owner = %(owner)s)
 RETURNING *, clock_timestamp() AS now
 
 -- expire_txns --
--- OPEN past its deadline -> ABORTING, once; rows that another worker or an end holds are left to it.
--- The statement's time, unlike the clock's, can be looked up in an index; it is never early. Rows are
--- found again by their place, which no statistics can talk the planner out of; one that has been
--- changed meanwhile stands elsewhere, and is the next sweep's.
+-- OPEN past its deadline -> ABORTING, once; rows that another worker or an end has locked are left
+-- to them. The statement's time, unlike the clock's, can be looked up in an index, and it is never
+-- too early. Rows are found again by their physical place (ctid), whatever the statistics. A row
+-- that has been changed meanwhile is at another place, and is left to the next sweep.
 WITH due AS MATERIALIZED (
     SELECT ctid AS place FROM coordinator.transaction
     WHERE expires_at < statement_timestamp()

@@ -1,19 +1,19 @@
 -- live_txns --
--- Transactions that have not ended, from a place on; the cost is that of what has not ended.
+-- Transactions that have not ended, from a place on; transactions that have ended cost nothing.
 SELECT *, clock_timestamp() AS now FROM coordinator.transaction
 WHERE (live_tc_id, sequence) > (%(tc_id)s::integer, %(sequence)s::bigint)
 AND live_tc_id IS NOT NULL
 ORDER BY live_tc_id, sequence LIMIT %(limit)s
 
 -- whole_txns --
--- As whole_txn, of many, the oldest first.
+-- As whole_txn, for many, the oldest first.
 SELECT t.*, clock_timestamp() AS now
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 JOIN coordinator.whole_txn t ON t.tc_id = w.tc_id AND t.sequence = w.sequence
 ORDER BY t.opened_at, t.tc_id, t.sequence
 
 -- waiting_for --
--- The participants for which decided transactions wait, and why.
+-- The participants that decided transactions wait for, and why.
 SELECT p.tc_id, p.sequence, p.topic || ':' || p.partition AS participant, p.attempts, p.last_error
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 JOIN coordinator.txn_partition p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
@@ -45,7 +45,7 @@ JOIN coordinator.txn_subscription p ON p.tc_id = w.tc_id AND p.sequence = w.sequ
     AND p.topic_id = w.topic_id AND p.subscription = w.member AND p.broker = %(broker)s
 
 -- retry_now --
--- Lets the finalizer take a decided transaction at once.
+-- Makes a decided transaction due for the finalizer at once.
 UPDATE coordinator.transaction SET next_attempt_at = clock_timestamp()
 WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status IN ('COMMITTING', 'ABORTING')
 
@@ -72,8 +72,8 @@ SELECT * FROM coordinator.txn_subscription
 WHERE tc_id = %(tc_id)s AND sequence BETWEEN %(first)s AND %(last)s
 
 -- participants_astray --
--- Participants that the transaction log says have joined and that are not there, or the other way
--- round, within a range of sequences. By their names, as the log has them.
+-- Participants that have joined according to the transaction log and are not recorded, or the other
+-- way round, within a range of sequences. They are compared by name, since the log has their names.
 WITH logged AS (
     SELECT DISTINCT l.sequence, p.participant FROM coordinator.transaction_log l
     CROSS JOIN LATERAL unnest(l.partitions || l.subscriptions) AS p (participant)
@@ -92,7 +92,7 @@ FULL JOIN (SELECT *, true AS named FROM named) n USING (sequence, participant)
 WHERE l.logged IS NULL OR n.named IS NULL ORDER BY sequence, participant LIMIT 20
 
 -- ids_out_of_order --
--- Ids that were issued after a higher one of their coordinator, by the order of the transaction log.
+-- Ids that come after a higher id of their coordinator in the order of the transaction log.
 SELECT sequence, log_id, log_id_before FROM (
     SELECT l.sequence, l.log_id, lag(l.log_id) OVER (ORDER BY l.sequence) AS log_id_before
     FROM coordinator.transaction_log l WHERE l.tc_id = %(tc_id)s
@@ -100,9 +100,9 @@ SELECT sequence, log_id, log_id_before FROM (
 ) l WHERE log_id < log_id_before ORDER BY sequence LIMIT 20
 
 -- ids_astray --
--- Issued ids that have neither a header nor a bit in the archive, or more than one of them, and
--- others that have any, within a range of the archive's chunks. They are counted by the chunk; in the
--- first whose counts differ each id is looked at.
+-- Issued ids that have neither a header nor a bit in the archive, or more than one of these; and
+-- ids that were never issued and have any; within a range of the archive's chunks. They are counted
+-- for each chunk. Only in the first chunk whose counts differ each id is checked.
 WITH wrong AS MATERIALIZED (
     SELECT c.tc_id, c.next_sequence, chunk, chunk << 14 AS first
     FROM coordinator.coordinator c
@@ -131,7 +131,8 @@ SELECT * FROM (
 WHERE headers + archived <> issued::integer ORDER BY sequence LIMIT 20
 
 -- write_check --
--- A step of a pass: counter-examples add up until the pass is whole, and then stand for it.
+-- A step of a pass. Counter-examples are collected until the pass is complete, and then replace
+-- those of the last one.
 INSERT INTO coordinator.invariant_check AS c
     (name, subject, invariant, position, found, counter_examples, detail, completed_at)
 VALUES (
@@ -155,7 +156,7 @@ ON CONFLICT (name, subject) DO UPDATE SET
 SELECT name, position FROM coordinator.invariant_check WHERE subject = %(subject)s
 
 -- checks --
--- What is known of invariants, the broken ones only if asked for.
+-- What is known of invariants; only the broken ones if asked for.
 SELECT * FROM coordinator.invariant_check
 WHERE (name, subject) > (%(name)s, %(subject)s)
 AND (NOT %(broken)s OR counter_examples <> '[]' OR found <> '[]')
@@ -168,8 +169,8 @@ SELECT count(*) FILTER (WHERE counter_examples <> '[]' OR found <> '[]') AS brok
 FROM coordinator.invariant_check WHERE subject NOT LIKE 'round:%%'
 
 -- forget_checks --
--- Of what has been deleted, which is not checked any more and so is among the oldest: at once where
--- all held, after a day what was broken.
+-- Forgets the checks of what has been deleted, which is not checked any more and so is among the
+-- oldest: at once where all held, after a day what was broken.
 DELETE FROM coordinator.invariant_check WHERE (name, subject) IN (
     SELECT c.name, c.subject
     FROM (SELECT * FROM coordinator.invariant_check ORDER BY checked_at LIMIT 1000) c
@@ -196,7 +197,8 @@ SELECT tc_id, extract(epoch FROM clock_timestamp() - recover_started_at)::float8
 FROM coordinator.coordinator WHERE recover_started_at IS NOT NULL AND recover_ended_at IS NULL
 
 -- holdings_of_txns --
--- How much transactions took part in, as recorded: messages and acks are known of what has ended.
+-- What transactions took part in, as recorded. Messages and acknowledgements are known for
+-- participants that have ended.
 SELECT w.tc_id, w.sequence, p.partitions, p.messages, s.subscriptions, s.acks
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 CROSS JOIN LATERAL (
@@ -210,22 +212,22 @@ CROSS JOIN LATERAL (
 ) s
 
 -- open_members --
--- The partitions in which transactions may be open still, and those that wait for their end.
+-- The partitions in which transactions may still be open, and those that wait for their end.
 SELECT p.tc_id, p.sequence, p.topic_id, p.partition AS number, p.broker
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 JOIN coordinator.txn_partition p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
 WHERE p.state = 'pending' LIMIT %(limit)s
 
 -- ack_brokers --
--- The brokers on which transactions may hold acknowledgements still.
+-- The brokers on which transactions may still hold acknowledgements.
 SELECT DISTINCT p.broker
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 JOIN coordinator.txn_subscription p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
 WHERE p.state = 'pending'
 
 -- durations_by_owner --
--- How long the transactions that ended last took until their end was decided, by owner; those that
--- their timeout ended tell how long it is, not how long they would have taken.
+-- How long the transactions that ended last took until their decision, by owner. For those that
+-- timed out this is the length of their timeout, not the time that they would have needed.
 SELECT owner, count(*) AS transactions,
     count(*) FILTER (WHERE timed_out) AS timed_out,
     percentile_disc(0.5) WITHIN GROUP (ORDER BY took_ms) FILTER (WHERE NOT timed_out) AS p50_ms,

@@ -24,7 +24,8 @@ WHERE c.tc_id > %(after)s
 ORDER BY c.tc_id LIMIT %(limit)s
 
 -- timeout_wheel --
--- A coordinator's open transactions by how many of the bounds (seconds) their time left has passed.
+-- A coordinator's open transactions, counted by how many of the bounds (seconds) their remaining
+-- time exceeds.
 SELECT width_bucket(
         extract(epoch FROM expires_at - clock_timestamp())::float8, %(bounds)s::float8[]
     ) AS slot,
@@ -33,8 +34,8 @@ FROM coordinator.transaction
 WHERE live_tc_id = %(tc_id)s AND expires_at IS NOT NULL GROUP BY 1
 
 -- ends_between --
--- What ended in a while, by status, width and how long it took, in steps of a root of two. It reads
--- what ended then and nothing else.
+-- Transactions that ended in a period, counted by status, by span of that width, and by duration in
+-- steps of a root of two. It reads only transactions that ended in the period.
 SELECT date_bin(%(width)s::interval, ended_at, timestamptz '2020-01-01') AS since,
     status::text AS status,
     floor(%(steps)s::integer * log(2.0, greatest(1.0,
@@ -45,7 +46,7 @@ WHERE ended_at >= %(since)s::timestamptz AND ended_at < %(until)s::timestamptz
 GROUP BY 1, 2, 3
 
 -- ends_of_coordinators --
--- What ended in a while, by coordinator, as ends_between.
+-- As ends_between, by coordinator.
 SELECT date_bin(%(width)s::interval, ended_at, timestamptz '2020-01-01') AS since, tc_id,
     count(*) FILTER (WHERE status = 'COMMITTED') AS committed,
     count(*) FILTER (WHERE status = 'ABORTED') AS aborted,
@@ -55,7 +56,7 @@ WHERE ended_at >= %(since)s::timestamptz AND ended_at < %(until)s::timestamptz
 GROUP BY 1, 2
 
 -- add_figures --
--- Adds to what has been counted. Rows are locked ascending, so that writers of one shard queue up.
+-- Adds to the counts. Rows are locked in ascending order, so that writers of one shard queue up.
 INSERT INTO coordinator.figure AS f (name, label, shard, count, seconds, buckets)
 SELECT w.name, w.label, %(shard)s, w.count, w.seconds, w.buckets::bigint[]
 FROM unnest(
@@ -75,8 +76,8 @@ ON CONFLICT (name, label, shard) DO UPDATE SET
 SELECT name, label, count, seconds, buckets FROM coordinator.figure
 
 -- live_of_coordinators --
--- What each coordinator has issued, and what of it has not ended, by status. From the index of what
--- has not ended alone.
+-- How many transactions each coordinator has issued, and how many have not ended, by status; read
+-- only from the index of those that have not ended.
 SELECT c.tc_id, c.next_sequence AS issued, live.status::text, coalesce(live.count, 0) AS count
 FROM coordinator.coordinator c
 LEFT JOIN (
@@ -86,8 +87,8 @@ LEFT JOIN (
 ORDER BY c.tc_id
 
 -- live_ages --
--- How many are past their deadline, and for how long the oldest has been open, or decided; of those
--- that are decided no more than ten thousand are looked at.
+-- How many are past their deadline, and for how long the oldest has been open, or decided. At most
+-- ten thousand of those that are decided are looked at.
 SELECT
     (SELECT count(*) FROM coordinator.transaction WHERE expires_at < statement_timestamp())
         AS overdue,

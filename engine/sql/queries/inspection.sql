@@ -1,8 +1,9 @@
 -- count_until --
--- Messages from an offset on that have not aborted, without those of one transaction, by how many
--- of the ascending bounds they are at or above; nothing at or above the last bound, and no more
--- than limit entries are looked at, from the lowest on. A transaction is found by its id, which only
--- txn_index_txn_idx can serve (migration 0015): neither the markers' index nor that of what aborted.
+-- Messages from an offset on that have not aborted, without those of one transaction, counted by
+-- how many of the ascending bounds they are at or above. Nothing at or above the last bound counts,
+-- and at most limit entries are looked at, from the lowest on. A transaction is looked up by its
+-- id, which only txn_index_txn_idx can do quickly (migration 0015), not the indexes of markers and
+-- of aborted transactions.
 SELECT width_bucket(e.first_offset, %(bounds)s::bigint[]) AS bucket,
     count(*) AS entries,
     coalesce(sum(e.last_offset - e.first_offset + 1) FILTER (WHERE
@@ -24,7 +25,8 @@ FROM (
 ) e GROUP BY 1
 
 -- acks_of_txn --
--- What a transaction holds of subscriptions on this broker, and what of it hangs on which calls.
+-- What a transaction holds of subscriptions on this broker, and which part of it still depends on
+-- which calls.
 SELECT s.topic, s.name, a.partition_id, p.number, a.ack_type, a.ranges, t.calls, t.call_ranges
 FROM broker.pending_ack a
 JOIN broker.subscription s USING (subscription_id)
@@ -40,9 +42,9 @@ WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s
 ORDER BY s.topic, s.name, p.number, a.ack_type
 
 -- open_spans --
--- What transactions hold open in partitions, from a place on; fenced: the partition itself has
--- recorded their end. One statement: the fence and what is open are of one moment. What is open in
--- a sidecar log is its partition's, and hides and blocks nothing there.
+-- What transactions have open in partitions, from a place on. Fenced: the partition itself has
+-- recorded their end. It is one statement, so that the fence and what is open are as of one moment.
+-- What is open in a sidecar log counts for its partition, and hides and blocks nothing there.
 WITH o AS MATERIALIZED (
     SELECT * FROM broker.ongoing_txn
     WHERE (partition_id, tc_id, sequence)
@@ -67,7 +69,7 @@ JOIN broker.partition_live l ON l.partition_id = o.partition_id
 ORDER BY o.partition_id, o.tc_id, o.sequence
 
 -- open_acks --
--- What transactions hold of subscriptions, from a place on, as open_spans.
+-- What transactions hold of subscriptions, from a place on; like open_spans.
 SELECT a.subscription_id, a.tc_id, a.sequence, s.topic_id, s.topic, s.name,
     sum(r.messages)::bigint AS messages,
     coalesce((
@@ -105,7 +107,8 @@ JOIN broker.pending_ack a ON a.subscription_id = w.holder AND a.tc_id = w.tc_id
     AND a.sequence = w.sequence
 
 -- spans_of_txn --
--- Where a transaction is open on this broker, whoever knows of it.
+-- The partitions of this broker in which a transaction is open, whether or not its coordinator
+-- knows it.
 SELECT p.partition_id, p.topic_id, p.topic, p.number, p.online
 FROM broker.ongoing_txn o
 JOIN broker.partition g USING (partition_id)
@@ -113,8 +116,8 @@ JOIN broker.partition p ON p.partition_id = coalesce(g.sidecar_of, g.partition_i
 WHERE o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s ORDER BY p.partition_id
 
 -- open_in_partitions --
--- What a transaction has written so far in some partitions of this broker, or in their sidecar logs;
--- not alive while the log that would tell has lost its head in a crash.
+-- What a transaction has written so far in some partitions of this broker, or in their sidecar
+-- logs. Not alive: the log that would tell has lost its head in a crash.
 SELECT p.topic_id, p.number, l.partition_id IS NOT NULL AS alive,
     o.first_offset, o.last_offset, o.messages
 FROM unnest(%(topic_ids)s::bigint[], %(numbers)s::integer[]) AS w (topic_id, number)
@@ -126,7 +129,7 @@ LEFT JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.pa
 
 -- first_open_entries --
 -- The first entry of what transactions have open in partitions of this broker, or in their sidecar
--- logs. OFFSET 0 keeps it a look-up by the key for each.
+-- logs. OFFSET 0 makes PostgreSQL look each up by the key.
 SELECT w.tc_id, w.sequence, p.topic, p.number, e.ledger_id, e.first_offset AS entry_id
 FROM unnest(
     %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(numbers)s::integer[]
@@ -161,13 +164,13 @@ LEFT JOIN LATERAL (
 ORDER BY s.topic, s.name, p.number, a.ack_type DESC
 
 -- ack_holders_of_txn --
--- The subscriptions of this broker of which a transaction holds acknowledgements.
+-- The subscriptions of this broker on which a transaction has pending acknowledgements.
 SELECT DISTINCT s.subscription_id, s.topic_id, s.topic, s.name
 FROM broker.pending_ack a JOIN broker.subscription s USING (subscription_id)
 WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s ORDER BY s.subscription_id
 
 -- partition_evidence --
--- What partitions say of transactions: open, fenced, markers. No id: the partition is not there.
+-- What partitions say of transactions: open, fenced, markers. No id: the partition does not exist.
 SELECT w.tc_id, w.sequence, w.topic_id, w.member, p.partition_id, p.online, p.log_start_offset,
     p.buffer, l.partition_id IS NOT NULL AS alive,
     o.first_offset, o.last_offset, o.messages, e.aborted AS fence_aborted,
@@ -193,7 +196,7 @@ LEFT JOIN LATERAL (
 ) m ON true
 
 -- subscription_evidence --
--- What subscriptions say of transactions: held, ended. No id: the subscription is not there.
+-- What subscriptions say of transactions: held, ended. No id: the subscription does not exist.
 SELECT w.tc_id, w.sequence, w.topic_id, w.member, s.subscription_id, e.aborted AS fence_aborted,
     (SELECT coalesce(sum(upper(r) - lower(r)), 0)::bigint
         FROM broker.pending_ack a, unnest(a.ranges) AS r
@@ -211,19 +214,20 @@ LEFT JOIN broker.ended_ack_txn e ON e.subscription_id = s.subscription_id
 SELECT broker.offset_at(%(partition_id)s, %(at)s::timestamptz) AS last_offset
 
 -- next_ended --
--- The first transaction to end after an offset stood; from it follows what was open then.
+-- The first transaction to end after an offset was appended; what was open at that time follows
+-- from it.
 SELECT * FROM broker.txn_index WHERE partition_id = %(partition_id)s AND last_offset > %(offset)s
 ORDER BY last_offset LIMIT 1
 
 -- entry_at --
--- The entry that holds an offset, or the first after it in a compacted log; without its body.
+-- The entry that has an offset, or the first after it in a compacted log; without its body.
 SELECT last_offset, first_offset, ledger_id, kind, tc_id, sequence, sequence_id, publish_time,
     producer_name, coalesce(txn_messages, 0) AS txn_messages
 FROM broker.entry WHERE partition_id = %(partition_id)s AND last_offset >= %(offset)s
 ORDER BY last_offset LIMIT 1
 
 -- sample_before --
--- Where a partition stood when it was last looked at, up to a moment.
+-- The last sample of a partition's positions up to a time.
 SELECT at, stable_position, last_offset FROM broker.position_sample
 WHERE partition_id = %(partition_id)s AND at <= %(at)s::timestamptz ORDER BY at DESC LIMIT 1
 
@@ -241,7 +245,8 @@ CROSS JOIN LATERAL (
 ) s ORDER BY s.at
 
 -- ended_between --
--- The last transaction to end in each part of (from, upper], each of width offsets, with the moment.
+-- The last transaction to end in each part of (from, upper], each part being width offsets, with
+-- the time.
 SELECT i.*, e.publish_time AS at
 FROM generate_series(0, %(parts)s::integer - 1) AS n
 CROSS JOIN LATERAL (
@@ -260,13 +265,13 @@ WHERE partition_id - 0 = %(partition_id)s AND tc_id + 0 = %(tc_id)s AND sequence
 AND aborted::integer = 1 AND %(offset)s BETWEEN first_offset AND last_offset - 1 LIMIT 1
 
 -- dead_letter_at --
--- Whether a message is on its way to the dead-letter topic; they are few.
+-- Whether a message is on its way to the dead-letter topic; there are few such messages.
 SELECT target, cause FROM broker.dead_letter
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 AND message_offset = %(offset)s
 
 -- distance --
--- What a recovery would read from a position on; no more than limit entries are counted.
+-- What a recovery would read from a position on; at most limit entries are counted.
 SELECT count(*) AS entries, coalesce(sum(broker.body_bytes(body)), 0)::bigint AS bytes,
     count(DISTINCT (tc_id, sequence)) FILTER (WHERE tc_id IS NOT NULL) AS transactions
 FROM (
@@ -280,7 +285,8 @@ FROM (
 SELECT entries, duration_ms FROM broker.recovery ORDER BY at DESC LIMIT 50
 
 -- late_snapshots --
--- Partitions whose buffer has changed since their newest snapshot, those that waited longest first.
+-- Partitions whose buffer has changed since their newest snapshot, those that have waited longest
+-- first.
 SELECT p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar, l.changes,
     extract(epoch FROM statement_timestamp() - coalesce(l.snapshot_at, p.created_at))::float8 * 1000
         AS age_ms
@@ -289,10 +295,11 @@ WHERE l.changes > 0 AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
 ORDER BY coalesce(l.snapshot_at, p.created_at), partition_id LIMIT %(limit)s
 
 -- standing --
--- Where a broker stands, over all its partitions, in one walk over their heads: how many are held
--- back and the most that is hidden there, for how long the longest, how many hold a transaction for
--- longer than any may be open, aborted transactions that are remembered, and for how long changes
--- have waited for a snapshot. The transaction with the lowest offset began first.
+-- The state of a broker over all its partitions, in one pass over their heads: how many are held
+-- back, the most that is hidden in one, for how long the longest has been held back, how many have
+-- a transaction open for longer than any may be, how many aborted transactions are remembered, and
+-- for how long changes have waited for a snapshot. (The transaction with the lowest offset began
+-- first.)
 SELECT
     count(*) FILTER (WHERE p.sidecar_of IS NULL AND p.online AND l.partition_id IS NULL)
         AS recovering,
@@ -322,7 +329,7 @@ LEFT JOIN LATERAL (
 ) o ON true
 
 -- standing_of_partitions --
--- As standing, by partition, a sidecar log's part at its partition.
+-- As standing, by partition; a sidecar log counts for its partition.
 SELECT p.topic, p.number,
     coalesce(l.next_offset - l.first_ongoing_offset, 0) AS lag_messages,
     coalesce(extract(epoch FROM statement_timestamp() - o.first_append_at), 0)::float8
@@ -346,14 +353,15 @@ WHERE p.sidecar_of IS NULL AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
 ORDER BY p.partition_id LIMIT %(limit)s
 
 -- pending_acks_by_subscription --
--- Transactions that hold acknowledgements, by subscription.
+-- Transactions with pending acknowledgements, by subscription.
 SELECT s.topic, s.name, count(a.subscription_id) AS pending_acks
 FROM broker.subscription s LEFT JOIN broker.pending_ack a USING (subscription_id)
 GROUP BY s.subscription_id ORDER BY s.subscription_id LIMIT %(limit)s
 
 -- open_holdings --
--- What transactions hold open in the partitions named with them, and how many offsets are hidden
--- behind those that hold the stable position back. OFFSET 0 keeps it a look-up by the key for each.
+-- What transactions have open in the partitions named with them, and how many offsets are hidden
+-- behind those that hold the stable position back. OFFSET 0 makes PostgreSQL look each up by the
+-- key.
 SELECT w.tc_id, w.sequence, o.messages,
     CASE WHEN g.partition_id IS NULL AND o.first_offset = l.first_ongoing_offset
         THEN l.next_offset - o.first_offset ELSE 0 END AS hidden
@@ -370,7 +378,7 @@ CROSS JOIN LATERAL (
 ) o
 
 -- acks_of_txns --
--- How many messages transactions hold acknowledged on this broker.
+-- For how many messages transactions have pending acknowledgements on this broker.
 SELECT a.tc_id, a.sequence, sum(r.messages)::bigint AS messages
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 JOIN broker.pending_ack a ON a.tc_id = w.tc_id AND a.sequence = w.sequence
@@ -380,8 +388,9 @@ CROSS JOIN LATERAL (
 GROUP BY a.tc_id, a.sequence
 
 -- joint_effect --
--- What ending all of these transactions moves, by partition: the stable position goes on to the
--- lowest that is open and none of them. One statement, hence of one moment.
+-- What ending all of these transactions would change, by partition: the stable position would move
+-- to the lowest transaction that is open and not among them. It is one statement, so all is as of
+-- one moment.
 WITH mine AS MATERIALIZED (
     SELECT o.partition_id AS log_id, p.partition_id, p.topic, p.number, o.tc_id, o.sequence,
         o.messages
@@ -416,10 +425,10 @@ LEFT JOIN LATERAL (
 ) n ON true
 
 -- times_of_txn --
--- When the entries at a transaction's first and last offset in partitions were written, and its
--- marker, which is looked for among the transactions that ended next. In a sidecar-buffered partition
--- the marker takes the offsets of the messages, and they have no times of their own; before it is there
--- their offsets are the sidecar log's, and name others' entries here.
+-- The times of the entries at a transaction's first and last offset in partitions, and of its
+-- marker, which is looked for among the transactions that ended next. In a sidecar-buffered
+-- partition the marker takes the offsets of the messages, which have no times of their own; before
+-- there is a marker, their offsets are those of the sidecar log, and belong to other entries here.
 SELECT p.topic_id, p.number, m.publish_time AS marker_at, m.first_offset AS marker_offset,
     CASE WHEN p.buffer = 'marker' THEN f.publish_time END AS first_at,
     CASE WHEN p.buffer = 'marker' THEN z.publish_time END AS last_at
@@ -454,8 +463,8 @@ LEFT JOIN LATERAL (
 ) m ON m.tc_id = %(tc_id)s AND m.sequence = %(sequence)s
 
 -- steps_of_txn --
--- A transaction's steps in the pending-ack logs of subscriptions, as far as they are kept; no more
--- than the newest of a log are looked at.
+-- A transaction's steps in the pending-ack logs of subscriptions, as far as those are kept; only
+-- the newest steps of a log are looked at.
 SELECT s.topic_id, s.topic, s.name, p.number, g.partition_id, g.op, g.ack_type, g.ranges, g.call_id,
     g.at
 FROM unnest(%(topic_ids)s::bigint[], %(names)s::text[]) AS w (topic_id, name)
@@ -483,7 +492,7 @@ AND g.ranges && int8multirange(int8range(%(lower)s, %(upper)s))
 ORDER BY s.topic, s.name, g.tc_id, g.sequence LIMIT %(limit)s
 
 -- writers --
--- Transactions that wrote messages of a range; no more than so many entries are looked at.
+-- Transactions that wrote messages of a range; only a limited number of entries is looked at.
 SELECT DISTINCT tc_id, sequence FROM (
     SELECT * FROM broker.entry WHERE partition_id = %(partition_id)s AND last_offset >= %(lower)s
     ORDER BY last_offset LIMIT %(look)s
@@ -492,8 +501,8 @@ WHERE first_offset < %(upper)s AND tc_id IS NOT NULL AND (kind = 'D' OR txn_mess
 ORDER BY tc_id, sequence LIMIT %(limit)s
 
 -- messages_of_txn --
--- A marker-buffered partition's entries from an offset on; bodies of one transaction's only. Looks at
--- so many, whatever stands between.
+-- A marker-buffered partition's entries from an offset on, with the bodies of one transaction only.
+-- It looks at a limited number of entries, whatever they are.
 SELECT e.last_offset, e.first_offset, e.ledger_id, e.first_offset AS entry_id, e.kind, e.tc_id,
     e.sequence, e.sequence_id, e.publish_time, e.producer_name, e.matches,
     CASE WHEN e.matches THEN e.body END AS body
@@ -506,6 +515,6 @@ FROM (
 ) e ORDER BY e.last_offset
 
 -- partitions_of_ledger --
--- Partitions of one number with a segment of that ledger; a ledger's number is unique on its broker.
+-- Partitions of that number with a segment of that ledger; ledger ids are unique on a broker.
 SELECT p.topic, p.number FROM broker.segment s JOIN broker.partition p USING (partition_id)
 WHERE s.ledger_id = %(ledger_id)s AND p.number = %(number)s LIMIT 5

@@ -1,11 +1,12 @@
 -- head_and_ongoing --
--- What the head says of ongoing transactions, and what there is of them.
+-- What the head says of ongoing transactions, and which there are.
 SELECT l.first_ongoing_offset, l.ongoing_txns, min(o.first_offset) AS lowest, count(o.tc_id) AS ongoing
 FROM broker.partition_live l LEFT JOIN broker.ongoing_txn o ON o.ordered_in = l.partition_id
 WHERE l.partition_id = %(partition_id)s GROUP BY l.first_ongoing_offset, l.ongoing_txns
 
 -- samples_backwards --
--- Newest samples in which the stable position is below an earlier one's; the present counts as one.
+-- Newest samples whose stable position is below that of an earlier one; the present counts as a
+-- sample.
 SELECT * FROM (
     SELECT at, stable_position, last_offset, max(stable_position) OVER (
         ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -43,9 +44,9 @@ AND first_offset <> coalesce(previous, %(log_start)s::bigint - 1) + 1
 ORDER BY last_offset LIMIT 20
 
 -- odd_markers --
--- Markers that are not the only one of their transaction, or that messages of it come after, or
--- that the fence contradicts, or does not know though no low water mark covers them. A sidecar log
--- has no fence of its own.
+-- Markers that are not the only one of their transaction, or that are followed by messages of it,
+-- or that the fence contradicts, or that the fence does not know although no low water mark covers
+-- them. A sidecar log has no fence of its own.
 SELECT m.tc_id, m.sequence, m.kind::text, m.last_offset AS marker_offset, o.other_marker, o.data_after,
     f.aborted AS fence_aborted, w.low_water_mark
 FROM broker.entry m
@@ -83,9 +84,10 @@ AND m.kind <> 'D' AND NOT EXISTS (
 ORDER BY m.last_offset LIMIT 20
 
 -- odd_index_rows --
--- Index rows without their marker, or with another outcome than it, or that do not begin with a
--- message of their transaction, or whose stable offset is below that of the row before, or is not
--- where what was open at the marker begins: the next row tells that, or else what is open now.
+-- Index rows without their marker, or with another outcome, or that do not begin with a message of
+-- their transaction, or whose stable offset is below that of the row before, or whose stable offset
+-- is not where the transactions begin that were open at the marker. The next row tells which those
+-- were, or else what is open now.
 SELECT * FROM (
     SELECT i.tc_id, i.sequence, i.aborted, i.first_offset, i.last_offset, i.last_stable_offset,
         m.kind::text AS marker_kind, (m.tc_id, m.sequence) = (i.tc_id, i.sequence) AS own_marker,
@@ -133,7 +135,7 @@ AND NOT (substr(body, 1, 1) = '\x02' AND substr(body, 22, 4) = '\x28b52ffd')
 ORDER BY last_offset LIMIT 20
 
 -- undecided_below_stable --
--- Messages of transactions that readers may pass, though the index does not say what became of them.
+-- Messages of transactions that readers can read, although the index does not have their outcome.
 SELECT e.tc_id, e.sequence, e.first_offset, e.last_offset FROM broker.entry e
 WHERE e.partition_id = %(partition_id)s AND e.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
 AND e.last_offset <= %(stable_position)s AND e.kind = 'D' AND e.tc_id IS NOT NULL
@@ -145,15 +147,15 @@ AND NOT EXISTS (
 ORDER BY e.last_offset LIMIT 20
 
 -- undecided_in_partition --
--- Of a sidecar-buffered partition: messages of transactions that stand in the partition itself.
+-- In a sidecar-buffered partition: messages of transactions that are in the partition itself.
 SELECT e.tc_id, e.sequence, e.first_offset, e.last_offset FROM broker.entry e
 WHERE e.partition_id = %(partition_id)s AND e.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
 AND e.kind = 'D' AND e.tc_id IS NOT NULL
 ORDER BY e.last_offset LIMIT 20
 
 -- odd_commits --
--- Of a sidecar-buffered partition: commit markers that do not stand for as many messages as readers
--- find of them, under either key of the sidecar log (sidecar.sql, sidecar_entries).
+-- In a sidecar-buffered partition: commit markers that stand for another number of messages than
+-- readers find, under either key of the sidecar log (sidecar.sql, sidecar_entries).
 WITH log AS MATERIALIZED (
     SELECT partition_id AS log_id, compacted_id FROM broker.partition
     WHERE sidecar_of = %(partition_id)s
@@ -182,8 +184,8 @@ AND m.kind = 'C' AND (f.messages <> m.txn_messages
 ORDER BY m.last_offset LIMIT 20
 
 -- odd_sidecar_rows --
--- Index rows of a sidecar log without their marker, or with another outcome than it, or that name a
--- commit which is not in the partition, or whose stable offset is below that of the row before.
+-- Index rows of a sidecar log without their marker, or with another outcome, or that name a commit
+-- which is not in the partition, or whose stable offset is below that of the row before.
 SELECT * FROM (
     SELECT i.tc_id, i.sequence, i.aborted, i.first_offset, i.last_offset, i.commit_offset,
         m.kind::text AS marker_kind, (m.tc_id, m.sequence) = (i.tc_id, i.sequence) AS own_marker,
@@ -205,7 +207,7 @@ WHERE own_marker IS NOT TRUE OR (marker_kind = 'A') <> aborted
 ORDER BY last_offset LIMIT 20
 
 -- with_entries --
--- Those of the transactions that have messages left in a log.
+-- Those of the transactions that still have messages in a log.
 SELECT w.tc_id, w.sequence
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 CROSS JOIN LATERAL (
@@ -219,13 +221,14 @@ JOIN broker.subscription s USING (subscription_id)
 WHERE c.partition_id = %(partition_id)s AND s.topic_id = %(topic_id)s ORDER BY c.subscription_id
 
 -- ack_steps --
--- The pending-ack log of one subscription in one partition; a last row beyond the limit: too long.
+-- The pending-ack log of one subscription in one partition; one row beyond the limit means that it
+-- is too long.
 SELECT tc_id, sequence, op, ack_type, ranges, call_id FROM broker.pending_ack_log
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 ORDER BY log_id LIMIT %(limit)s
 
 -- unfenced_acks --
--- Which of some transactions have not ended for a subscription, as its fence judges it.
+-- Which of some transactions have not ended for a subscription, according to its fence.
 SELECT w.tc_id, w.sequence
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 WHERE NOT EXISTS (
@@ -249,7 +252,7 @@ AND split_part(topic, '/', 3) NOT LIKE '\_\_%%'
 ORDER BY partition_id LIMIT %(limit)s
 
 -- highest_marks --
--- The highest low water mark that anything on this broker knows, by coordinator.
+-- The highest low water mark, by coordinator, anywhere on this broker.
 SELECT tc_id, max(low_water_mark) AS low_water_mark FROM (
     SELECT tc_id, low_water_mark FROM broker.low_water_mark
     UNION ALL SELECT tc_id, low_water_mark FROM broker.ack_low_water_mark

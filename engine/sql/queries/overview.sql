@@ -1,5 +1,5 @@
 -- topic_summaries --
--- Topics on this broker in a few figures each, with the partition of each that hides most.
+-- A few figures for each topic on this broker, with the partition of it that hides most.
 SELECT t.topic_id, v.*, a.oldest_snapshot_ms, a.without_snapshot,
     w.number AS worst, w.next_offset - w.first_ongoing_offset AS worst_hidden,
     w.tc_id, w.sequence,
@@ -29,8 +29,8 @@ LEFT JOIN LATERAL (
 ) w ON true
 
 -- topic_growth --
--- By how many offsets topics on this broker grew in each of a number of equal parts of the last
--- while, as their samples tell; of a topic's first partitions only.
+-- By how many offsets topics on this broker grew in each of a number of equal parts of a recent
+-- period, according to the samples; only for the first partitions of a topic.
 WITH known AS (
     SELECT p.topic_id, p.partition_id, n.part, s.last_offset
     FROM broker.partition p
@@ -52,7 +52,7 @@ SELECT topic_id, part, coalesce(sum(greatest(offsets, 0)), 0)::bigint AS offsets
 FROM grown WHERE part > 0 GROUP BY topic_id, part
 
 -- partitions_of_topic --
--- As statuses, of some partitions, with the snapshot that recovery would start from.
+-- As statuses, for some partitions, with the snapshot that recovery would start from.
 SELECT s.*, l.snapshot_position AS position, l.snapshot_at AS taken_at,
     (extract(epoch FROM s.now - l.snapshot_at) * 1000)::bigint AS age_ms
 FROM broker.partition_status s LEFT JOIN broker.partition_live l USING (partition_id)
@@ -60,8 +60,8 @@ WHERE s.topic_id = %(topic_id)s AND s.number >= %(lower)s AND s.number < %(upper
 ORDER BY s.number
 
 -- subscription_summaries --
--- Subscriptions after a place, by name, with what they have left on this broker: offsets up to the
--- stable position that are not acknowledged, those above it, and what transactions hold.
+-- Subscriptions after a place, by name, with what is left for them on this broker: unacknowledged
+-- offsets up to the stable position, those above it, and what transactions hold.
 WITH page AS MATERIALIZED (
     SELECT * FROM broker.subscription
     WHERE (topic COLLATE "C", name COLLATE "C") > (%(topic)s::text, %(name)s::text)
@@ -116,8 +116,8 @@ CROSS JOIN LATERAL (
 ORDER BY s.topic COLLATE "C", s.name COLLATE "C"
 
 -- readers_of_partitions --
--- How many subscriptions have read in each of some partitions, and how many of them have
--- acknowledged all that can be read there.
+-- How many subscriptions have read in each of some partitions, and how many of these have
+-- acknowledged everything that can be read there.
 SELECT p.number, count(*) AS subscriptions, count(*) FILTER (WHERE acked.offsets
     >= coalesce(l.first_ongoing_offset, l.next_offset) - 1
         - greatest(c.mark_delete, p.log_start_offset - 1)) AS caught_up
@@ -138,8 +138,8 @@ SELECT at, snapshot_position, entries, duration_ms FROM broker.recovery
 WHERE partition_id = %(partition_id)s ORDER BY at DESC LIMIT 10
 
 -- snapshot_distances --
--- Partitions and sidecar logs by how many offsets recovery would go over, the most first, after a
--- place; with what their newest snapshot and their last recovery cost.
+-- Partitions and sidecar logs, ordered by how many offsets recovery would read, the most first,
+-- after a place; with the cost of their newest snapshot and of their last recovery.
 SELECT d.*, length(e.body) AS bytes, r.at AS recovered_at, r.snapshot_position AS recovered_from,
     r.entries AS recovered_entries, r.duration_ms AS recovered_ms
 FROM (
@@ -163,7 +163,7 @@ WHERE d.distance < %(distance)s OR (d.distance = %(distance)s AND d.partition_id
 ORDER BY d.distance DESC, d.partition_id LIMIT %(limit)s
 
 -- cursor_summaries --
--- Subscriptions of a topic by name, after one, as they stand in one of its partitions.
+-- Subscriptions of a topic after one, by name, as they stand in one of its partitions.
 SELECT s.name, s.type, c.mark_delete, c.acked, d.next_deadline IS NOT NULL AS delivering,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     p.log_start_offset, a.holders, a.held
@@ -187,12 +187,12 @@ WHERE s.topic_id = %(topic_id)s AND s.name > %(after)s
 ORDER BY s.name LIMIT %(limit)s
 
 -- ended_within --
--- Transactions whose marker stands in a range of offsets, of both outcomes.
+-- Transactions with their marker in a range of offsets, committed and aborted.
 SELECT * FROM broker.txn_index WHERE partition_id = %(partition_id)s
 AND last_offset >= %(from_offset)s AND last_offset <= %(to_offset)s ORDER BY last_offset
 
 -- cursors_between --
--- A subscription in some partitions of this broker, by number, with what is on its way.
+-- A subscription in some partitions of this broker, by number, with what is in flight.
 SELECT p.number, p.online, c.mark_delete, c.acked, d.state, p.log_start_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     l.next_offset - 1 AS last_offset,

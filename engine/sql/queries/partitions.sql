@@ -1,5 +1,5 @@
 -- create_partition --
--- Makes the record, its first segment and its head; does nothing to one that exists.
+-- Makes the record, its first segment and its head; does nothing when the partition exists.
 WITH made AS (
     INSERT INTO broker.partition (
         topic_id, topic, number, buffer, segment_max_messages, segment_max_bytes, retention_ms,
@@ -34,7 +34,7 @@ AND (retention_ms, retention_bytes) IS DISTINCT FROM
     (%(retention_ms)s::bigint, %(retention_bytes)s::bigint)
 
 -- first_entry --
--- Where the first entry from an offset on begins; a compacted log has gaps.
+-- The first offset of the first entry from an offset on; a compacted log has gaps.
 SELECT first_offset, ledger_id FROM broker.entry
 WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
 ORDER BY last_offset LIMIT 1
@@ -44,8 +44,8 @@ SELECT topic_id, number, partition_id FROM broker.partition
 WHERE topic_id = ANY (%(topic_ids)s::bigint[])
 
 -- lock_topic_records --
--- The records of a topic's partitions on this broker: a subscription that is being made comes first.
--- An append that holds a head may still write what belongs to the record.
+-- Locks the records of a topic's partitions on this broker, so it waits for a subscription that is
+-- being made. An append that holds a head may still write what belongs to the record.
 SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
 ORDER BY partition_id FOR NO KEY UPDATE
 
@@ -55,21 +55,23 @@ SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
 ORDER BY partition_id FOR SHARE
 
 -- lock_topic --
--- The heads of a topic's partitions on this broker: what is being appended is deleted with the rest.
--- A sidecar log is made after its partition, so its head comes after the partition's.
+-- Locks the heads of a topic's partitions on this broker, so that what is being appended is deleted
+-- with the rest. A sidecar log is made after its partition, so its head is locked after the
+-- partition's.
 SELECT l.partition_id FROM broker.partition p
 LEFT JOIN broker.partition s ON s.sidecar_of = p.partition_id
 JOIN broker.partition_live l ON l.partition_id IN (p.partition_id, s.partition_id)
 WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
 
 -- lock_topic_cursors --
--- The cursors of a topic's subscriptions on this broker: who delivers or acknowledges comes first.
+-- Locks the cursors of a topic's subscriptions on this broker, so it waits for whoever delivers or
+-- acknowledges.
 SELECT c.partition_id FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)
 WHERE s.topic_id = %(topic_id)s ORDER BY c.partition_id, c.subscription_id FOR UPDATE OF c
 
 -- delete_topic --
--- A topic on this broker. Its entries and index rows have no foreign key; nobody finds them any
--- more, and retention deletes them in bounded steps.
+-- Deletes a topic on this broker. Its entries and index rows have no foreign key; nothing finds
+-- them any more, and retention deletes them in bounded steps.
 WITH gone AS (
     DELETE FROM broker.partition WHERE partition_id IN (
         SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s

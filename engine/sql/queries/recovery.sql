@@ -1,12 +1,12 @@
 -- lock_partition --
--- One recovery at a time; the record's lock, since the head may be gone.
+-- Allows one recovery at a time, by locking the record, since the head may be gone.
 SELECT * FROM broker.partition WHERE partition_id = %(partition_id)s FOR UPDATE
 
 -- has_head --
 SELECT 1 FROM broker.partition_live WHERE partition_id = %(partition_id)s
 
 -- snapshots --
--- The newest snapshots, with the system topic's entry that holds the content.
+-- The newest snapshots, each with the entry of the system topic that has its content.
 SELECT s.position, s.system_offset, s.taken_at, e.body FROM broker.snapshot s
 LEFT JOIN broker.entry e
     ON e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset
@@ -65,7 +65,7 @@ SELECT %(partition_id)s, * FROM unnest(
 )
 
 -- record_recovery --
--- How long a recovery took; a partition's last twenty are kept.
+-- How long a recovery took; the last twenty of a partition are kept.
 WITH old AS (
     DELETE FROM broker.recovery WHERE partition_id = %(partition_id)s AND at < (
         SELECT at FROM broker.recovery WHERE partition_id = %(partition_id)s
@@ -84,8 +84,8 @@ WHERE NOT EXISTS (SELECT FROM broker.partition_live l WHERE l.partition_id = p.p
 LIMIT %(limit)s
 
 -- snapshot_due --
--- Partitions whose buffer changed: often enough, or long enough ago (semantics §5); and those whose
--- log has grown far beyond their snapshot, so that recovery never has far to read.
+-- Partitions whose buffer has changed often enough, or long enough ago (semantics §5); and those
+-- whose log has grown far beyond their snapshot, so that recovery never has far to read.
 SELECT l.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL

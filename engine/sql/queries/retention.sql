@@ -1,9 +1,10 @@
--- Of retention_ms a century counts at most (MAX_RETENTION_MS): older databases may hold more, which
--- no moment could be reckoned from, and then nothing of the broker would be dropped.
+-- A retention_ms above a century counts as a century (MAX_RETENTION_MS). Older databases may have
+-- greater values, from which no time can be computed; the error would keep the whole broker from
+-- dropping anything.
 
 -- seal_due --
--- Open segments that hold a quarter of what their partition keeps, by age or by size: only sealed
--- ones can go.
+-- Open segments with a quarter of what their partition keeps, by age or by size. They are to be
+-- sealed, because only sealed segments can be dropped.
 SELECT l.partition_id, l.ledger_id FROM broker.partition p
 JOIN broker.partition_live l USING (partition_id)
 JOIN broker.segment s USING (partition_id, ledger_id)
@@ -20,9 +21,10 @@ SELECT broker.seal_segment(%(partition_id)s, %(ledger_id)s) AS sealed
 -- expirable --
 -- Sealed segments, oldest first, that are past the time limit or beyond the size limit, and wholly
 -- below the stable position and below what every subscription has acknowledged. Age and size only
--- grow towards the start, so all before one may go as well. A subscription without a cursor here
--- has acknowledged nothing. What an operator has taken offline is left alone. The bound is asked once
--- for a partition, else PostgreSQL asks it anew for each segment.
+-- grow towards the start, so everything before such a segment may go as well. A subscription
+-- without a cursor here has acknowledged nothing. Partitions that an operator has taken offline are
+-- left alone. The bound is computed once for each partition; otherwise PostgreSQL would compute it
+-- again for each segment.
 WITH bound AS MATERIALIZED (
     SELECT p.partition_id, p.topic, p.number, p.retention_ms, p.retention_bytes,
         p.log_start_offset, l.segment_bytes,
@@ -51,7 +53,7 @@ SELECT partition_id, topic, number, last_offset + 1 AS log_start_offset
 FROM aged WHERE expired ORDER BY partition_id, last_offset LIMIT %(limit)s
 
 -- remember_producers --
--- Keeps the newest batch that each producer has in the part of the log that is going.
+-- Keeps the newest batch that each producer has in the part of the log that is dropped.
 INSERT INTO broker.producer AS p
 SELECT DISTINCT ON (e.producer_name)
     e.partition_id, e.producer_name, e.sequence_id, e.ledger_id, e.first_offset, e.last_offset,
@@ -70,7 +72,8 @@ ON CONFLICT (partition_id, producer_name) DO UPDATE SET
 WHERE excluded.sequence_id > p.sequence_id
 
 -- forget_producers --
--- Of which nothing has been dropped for so long; what they have in the log tells of them still.
+-- Forgets producers of which nothing has been dropped for so long. Those with batches in the log
+-- are still known from these.
 DELETE FROM broker.producer p USING (
     SELECT partition_id, producer_name FROM broker.producer
     WHERE published_at < statement_timestamp() - %(kept_ms)s::bigint * interval '1 millisecond'
@@ -79,12 +82,13 @@ DELETE FROM broker.producer p USING (
 WHERE p.partition_id = old.partition_id AND p.producer_name = old.producer_name
 
 -- hold_partition --
--- The record's lock, which comes before the head's; inserts below the partition go on.
+-- Locks the record, before the head is locked; inserts that refer to the partition go on.
 SELECT * FROM broker.partition WHERE partition_id = %(partition_id)s FOR NO KEY UPDATE
 
 -- move_log_start --
--- From here on what lies below is gone for everybody. A snapshot from before it would bring back
--- transactions whose marker has gone: it goes too, and the change lets the next sweep take another.
+-- From now on everything below is gone for everybody. A snapshot from before would bring back
+-- transactions whose marker is gone. So it is deleted too, and the buffer counts as changed, so
+-- that the next sweep takes another.
 WITH moved AS (
     UPDATE broker.partition SET log_start_offset = %(log_start_offset)s
     WHERE partition_id = %(partition_id)s AND log_start_offset < %(log_start_offset)s
@@ -98,7 +102,8 @@ UPDATE broker.partition_live l SET
 FROM moved WHERE l.partition_id = moved.partition_id
 
 -- advance_cursors --
--- Cursors that were made while the log's start moved: what lies below it counts as deleted.
+-- For cursors that were made while the log's start moved: everything below it counts as
+-- acknowledged.
 WITH behind AS (
     SELECT c.subscription_id, c.partition_id, p.log_start_offset AS start,
         c.acked * int8multirange(int8range(p.log_start_offset, NULL)) AS acked
@@ -118,7 +123,7 @@ WHERE c.subscription_id = l.subscription_id AND c.partition_id = l.partition_id
 
 -- expired_segments --
 -- Partitions with sealed segments below the log's start, whose rows are still to be deleted; with
--- the second key of their sidecar log, where committed messages stand at the same offsets. In any
+-- the second key of their sidecar log, where committed messages are at the same offsets. In any
 -- order, so that none is always last.
 SELECT p.partition_id, p.log_start_offset, min(s.first_offset) AS first_offset,
     (SELECT compacted_id FROM broker.partition WHERE sidecar_of = p.partition_id) AS compacted_id
@@ -128,7 +133,7 @@ GROUP BY p.partition_id, p.log_start_offset
 ORDER BY random()
 
 -- drop_entries --
--- The oldest entries in [from, upper); answers where the next step begins.
+-- Deletes the oldest entries in [from, upper); returns where the next step begins.
 WITH oldest AS (
     SELECT last_offset FROM broker.entry
     WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
@@ -143,7 +148,8 @@ WITH oldest AS (
 SELECT count(*) AS entries, max(last_offset) + 1 AS next_offset FROM dropped
 
 -- drop_index --
--- The oldest index rows below an offset, counted in the partition's record; answers how many.
+-- Deletes the oldest index rows below an offset, and counts them in the partition's record; returns
+-- how many.
 WITH dropped AS (
     DELETE FROM broker.txn_index i USING (
         SELECT last_offset FROM broker.txn_index
@@ -161,8 +167,8 @@ SELECT count(*) AS rows FROM dropped
 
 -- uncounted_segments --
 -- Sealed segments, wholly at or below the stable position, that some subscription has not read, and
--- of which it is not known yet how much no reader gets. In a system topic that is never known for
--- good: it is compacted.
+-- for which the number of offsets that no reader gets is not known yet. In a system topic that
+-- number is never final, because it is compacted.
 SELECT s.partition_id, s.ledger_id FROM broker.segment s
 JOIN broker.partition p USING (partition_id)
 JOIN broker.partition_live l USING (partition_id)
@@ -177,7 +183,8 @@ AND s.last_offset > (
 ORDER BY s.partition_id, s.last_offset LIMIT %(limit)s
 
 -- share_partition --
--- While it is held nobody truncates, nor takes the partition offline; appends and ends go on.
+-- While this lock is held, nobody truncates the partition or takes it offline; appends and ends go
+-- on.
 SELECT FROM broker.partition WHERE partition_id = %(partition_id)s AND online FOR SHARE
 
 -- uncounted_segment --
@@ -205,8 +212,9 @@ JOIN broker.partition_live l USING (partition_id)
 WHERE split_part(p.topic, '/', 3) = %(topic)s
 
 -- compact_snapshots --
--- Entries of a system topic that no partition's record of snapshots names any more. The last one
--- stays: the log's end is found by it. A snapshot's entry and its record become visible together.
+-- Deletes entries of a system topic to which no partition's record of snapshots refers any more.
+-- The last entry stays, because the log's end is found by it. A snapshot's entry and its record
+-- become visible together.
 DELETE FROM broker.entry e USING (
     SELECT last_offset FROM broker.entry o
     WHERE o.partition_id = %(partition_id)s
@@ -222,7 +230,7 @@ DELETE FROM broker.entry e USING (
 WHERE e.partition_id = %(partition_id)s AND e.last_offset = o.last_offset
 
 -- emptied_until --
--- Where the first entry of a compacted log stands: segments wholly before it are empty.
+-- The first entry of a compacted log: segments wholly before it are empty.
 SELECT s.first_offset AS log_start_offset FROM broker.segment s
 WHERE s.partition_id = %(partition_id)s AND s.first_offset <= (
     SELECT min(e.first_offset) FROM broker.entry e WHERE e.partition_id = %(partition_id)s
@@ -230,8 +238,8 @@ WHERE s.partition_id = %(partition_id)s AND s.first_offset <= (
 ORDER BY s.first_offset DESC LIMIT 1
 
 -- trim_pending_ack_log --
--- Steps whose messages all lie at or below the mark-delete position: nothing can come of them.
--- An array, so that they are found by their key.
+-- Deletes steps whose messages are all at or below the mark-delete position: they have no effect
+-- any more. An array makes PostgreSQL find them by their key.
 DELETE FROM broker.pending_ack_log WHERE log_id = ANY (ARRAY(
     SELECT g.log_id FROM broker.cursor c
     CROSS JOIN LATERAL (
@@ -243,8 +251,8 @@ DELETE FROM broker.pending_ack_log WHERE log_id = ANY (ARRAY(
 ))
 
 -- set_online --
--- In the record and in the head, whose lock the caller holds; the head may be missing. A sidecar log
--- goes with its partition.
+-- Sets it in the record and in the head, which the caller has locked and which may be missing. A
+-- sidecar log goes with its partition.
 WITH live AS (
     UPDATE broker.partition_live SET online = %(online)s WHERE partition_id IN (
         SELECT %(partition_id)s

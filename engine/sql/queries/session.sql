@@ -1,18 +1,19 @@
 -- unsafe_settings --
--- What keeps this server from being believed: with one of these off it may lose in a crash what it
--- has acknowledged. Asked over the engine's own connection, so settings of the role count as well.
+-- Settings for which this server must not be trusted: with one of them off, it may lose in a crash
+-- what it has acknowledged. They are asked over the engine's own connection, so settings of the
+-- role count as well.
 SELECT name FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS s (name)
 WHERE current_setting(name) = 'off' ORDER BY name
 
 -- begin_snapshot --
--- All reads until the commit answer from one snapshot.
+-- All reads until the commit are answered from one snapshot.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 -- commit --
 COMMIT
 
 -- unhurried --
--- For the rest of the transaction: it does what cannot be done in parts.
+-- Without a time limit for the rest of the transaction, which does what cannot be done in parts.
 SET LOCAL statement_timeout = '60s'
 
 -- let_joins_end --
@@ -20,5 +21,5 @@ SET LOCAL statement_timeout = '60s'
 LOCK TABLE coordinator.joining IN EXCLUSIVE MODE
 
 -- one_snapshot --
--- Within a transaction, before anything else: all its reads answer from one snapshot.
+-- The first statement of a transaction: all its reads are answered from one snapshot.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY

@@ -6,11 +6,12 @@ SELECT * FROM broker.append_sidecar(
 )
 
 -- sidecar_entries --
--- As all_entries, of a sidecar-buffered partition: in place of a commit marker stand the
--- entries of its transaction, at the offsets that the marker gives them; they are in the sidecar log
--- under its first key, found by the marker, or its second, found by the offset. Every look-up begins
--- at the first wanted message and ends at the last. It goes by the marker's columns, not those of the
--- index row, which only bounds it: a plan made for small tables must not join the two by a filter.
+-- As all_entries, for a sidecar-buffered partition: instead of a commit marker it returns the
+-- entries of its transaction, at the offsets that the marker gives them. They are in the sidecar
+-- log under its first key, found by the marker, or under its second key, found by the offset. Every
+-- look-up begins at the first wanted message and ends at the last. It uses the marker's columns,
+-- not those of the index row, which only bounds it: otherwise a plan made for small tables might
+-- join the two by a filter.
 WITH log AS MATERIALIZED (
     SELECT partition_id AS log_id, compacted_id FROM broker.partition
     WHERE sidecar_of = %(partition_id)s
@@ -77,7 +78,7 @@ ORDER BY last_offset
 SELECT partition_id, compacted_id FROM broker.partition WHERE sidecar_of = %(partition_id)s
 
 -- sidecar_head --
--- The positions of that log. No row: there is none, or it has to be rebuilt first.
+-- The positions of that log. No row: it does not exist, or has to be rebuilt first.
 SELECT
     l.*, p.topic, p.topic_id, p.number, p.buffer, clock_timestamp() AS now,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
@@ -89,7 +90,8 @@ WHERE p.sidecar_of = %(partition_id)s
 SELECT broker.mend_sidecar(%(partition_id)s) AS marked
 
 -- compactable --
--- Partitions whose sidecar log holds ended transactions; in any order, so that none is always last.
+-- Partitions whose sidecar log has transactions that have ended; in any order, so that none is
+-- always last.
 SELECT s.sidecar_of AS partition_id, s.partition_id AS log_id, s.topic, s.number
 FROM broker.partition s
 WHERE s.sidecar_of IS NOT NULL

@@ -1,5 +1,5 @@
 -- create_subscription --
--- Does nothing to one that exists.
+-- Does nothing when the subscription exists.
 INSERT INTO broker.subscription
     (topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
     max_redeliveries, dead_letter_topic, partitions_at_creation)
@@ -17,13 +17,14 @@ SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(nam
 SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY topic, name LIMIT 1000
 
 -- every_subscription --
--- What their records on other brokers are made of.
+-- Everything from which their records on other brokers are made.
 SELECT topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
     max_redeliveries, dead_letter_topic, partitions_at_creation
 FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY name
 
 -- subscriptions_named --
--- Those whose names hold a text, first those that begin with it; of so many as are looked through.
+-- Subscriptions with a text in their names, first those that begin with it; a limited number of
+-- names is searched.
 WITH looked AS MATERIALIZED (SELECT topic, name FROM broker.subscription LIMIT %(look_through)s)
 SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
     SELECT topic || '/' || name FROM looked WHERE position(%(part)s IN lower(name)) > 0
@@ -35,7 +36,8 @@ SELECT * FROM broker.subscription
 WHERE topic_id = %(topic_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
 
 -- delete_subscription --
--- Under the cursors' locks (lock_cursors): who delivers or acknowledges holds one while it stores.
+-- The caller has locked the cursors (lock_cursors): whoever delivers or acknowledges holds such a
+-- lock while storing.
 WITH gone AS (
     DELETE FROM broker.subscription WHERE subscription_id = %(subscription_id)s
     RETURNING subscription_id
@@ -45,8 +47,9 @@ WITH gone AS (
 SELECT subscription_id FROM gone
 
 -- hold_lease --
--- Makes a consumer the active one of an EXCLUSIVE or FAILOVER subscription, or keeps it so: it is,
--- or nobody is any more. No row: another one is. The epoch tells one turn from the next.
+-- Makes a consumer the active one of an EXCLUSIVE or FAILOVER subscription, or keeps it so: if it
+-- is that already, or nobody is any more. No row: another one is. The epoch distinguishes one turn
+-- from the next.
 UPDATE broker.subscription SET
     consumer = %(consumer)s,
     consumer_epoch = consumer_epoch + (consumer IS DISTINCT FROM %(consumer)s)::integer,
@@ -61,8 +64,8 @@ WHERE subscription_id = %(subscription_id)s AND consumer = %(consumer)s
 RETURNING consumer_epoch + 1 AS next_epoch
 
 -- ensure_cursors --
--- One cursor for each partition of the topic; one that came after the subscription is read from its
--- start. The log's end is looked up in the log: the head may be gone.
+-- Makes a cursor for each partition of the topic. A partition that was added after the subscription
+-- is read from its start. The log's end is looked up in the log, because the head may be gone.
 INSERT INTO broker.cursor (subscription_id, partition_id, mark_delete)
 SELECT %(subscription_id)s, p.partition_id,
     CASE WHEN p.number < %(latest_below)s THEN coalesce((
@@ -77,9 +80,9 @@ ON CONFLICT DO NOTHING
 
 -- deliverable --
 -- Partitions with something to deliver: unread up to the stable position, to redeliver, or overdue;
--- and those that first need a cursor, or to be rebuilt. To a consumer that has taken over also those
--- with something in flight: its predecessor had that. A row below all numbers: none is there, so the
--- topic may be gone.
+-- and those that first need a cursor or recovery. For a consumer that has just become the active
+-- one, also those with something in flight, which its predecessor had. A row with a number below
+-- all others: there is no partition, so the topic may be gone.
 SELECT p.partition_id, p.number, c.partition_id IS NULL AS needs_cursor,
     l.partition_id IS NULL AS needs_recovery
 FROM broker.partition p
@@ -105,8 +108,8 @@ WHERE NOT EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s AND
 ORDER BY number
 
 -- awaited_subscriptions --
--- Which of those that somebody waits for may have something to deliver (as deliverable says), and
--- whose turn it is.
+-- Which of the subscriptions that somebody waits for may have something to deliver (as deliverable
+-- says), and who the active consumer is.
 SELECT s.subscription_id, s.consumer,
     coalesce(s.consumer_until < statement_timestamp(), false) AS lapsed,
     EXISTS (
@@ -127,7 +130,7 @@ SELECT s.subscription_id, s.consumer,
 FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::bigint[])
 
 -- ledger --
--- The offsets of one of a partition's ledgers; the open one has no last.
+-- The offsets of one of a partition's ledgers; the open ledger has no last offset.
 SELECT s.first_offset, s.last_offset FROM broker.segment s
 WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
 
@@ -220,8 +223,8 @@ SELECT dispatch_version, now_ms FROM broker.store_claim(
 )
 
 -- dead_letter_cursors --
--- Cursors with messages on their way to a dead-letter topic, by steps from one to the next: however
--- many messages of one wait, the others have their turn.
+-- Cursors with messages on their way to a dead-letter topic, in steps from one cursor to the next:
+-- however many messages of one wait, the others get their turn.
 WITH RECURSIVE waiting AS (
     (SELECT waiting_of, partition_id FROM broker.dead_letter WHERE waiting_of IS NOT NULL
         ORDER BY waiting_of, partition_id LIMIT 1)
@@ -245,7 +248,7 @@ WHERE b.waiting_of = %(subscription_id)s AND b.partition_id = %(partition_id)s
 ORDER BY b.sequence_id LIMIT %(limit)s
 
 -- parked_dead_letters --
--- Those that are to be tried again.
+-- Parked dead letters that are to be tried again.
 SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
 FROM broker.dead_letter b
 JOIN broker.subscription s USING (subscription_id)
@@ -258,7 +261,7 @@ WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 AND sequence_id = %(sequence_id)s
 
 -- seek_bounds --
--- What a partition keeps, and the last offset that stood in it at a moment.
+-- The offsets that a partition keeps, and the last one at a given time.
 SELECT log_start_offset, next_offset,
     CASE WHEN %(at)s::timestamptz IS NOT NULL
         THEN broker.offset_at(partition_id, %(at)s::timestamptz) END AS last_before
@@ -269,7 +272,8 @@ DELETE FROM broker.pending_ack_log
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 
 -- all_ack_steps --
--- The pending-ack log of all cursors, with what each holds by it; a cross-check, in a snapshot.
+-- The pending-ack log of all cursors, with what each holds according to it; for a cross-check,
+-- within a snapshot.
 SELECT g.subscription_id, g.partition_id, g.tc_id, g.sequence, g.op, g.ack_type, g.ranges,
     c.mark_delete
 FROM broker.pending_ack_log g
@@ -284,7 +288,7 @@ SELECT tc_id, sequence FROM broker.ended_ack_txn
 WHERE subscription_id = %(subscription_id)s AND aborted
 
 -- ack_fence --
--- Whether a transaction has ended for a subscription, as store_cursors judges it.
+-- Whether a transaction has ended for a subscription, by the same rule as in store_cursors.
 SELECT EXISTS (
     SELECT FROM broker.ended_ack_txn e WHERE e.subscription_id = %(subscription_id)s
     AND e.tc_id = %(tc_id)s AND e.sequence = %(sequence)s
@@ -294,7 +298,7 @@ SELECT EXISTS (
 ) AS ended
 
 -- lock_cursors --
--- All cursors of a subscription on this broker, in the order of the partitions.
+-- Locks all cursors of a subscription on this broker, in the order of the partitions.
 SELECT c.partition_id FROM broker.cursor c WHERE c.subscription_id = %(subscription_id)s
 ORDER BY c.partition_id FOR UPDATE
 
@@ -331,7 +335,7 @@ WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 ORDER BY log_id DESC LIMIT 1
 
 -- cursors --
--- State of a subscription in all partitions of this broker.
+-- The state of a subscription in all partitions of this broker.
 SELECT c.partition_id, p.number, c.mark_delete, c.acked, d.state,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     l.next_offset - 1 AS last_offset
@@ -352,7 +356,8 @@ SELECT partition_id, tc_id, sequence, ack_type, ranges FROM broker.pending_ack
 WHERE subscription_id = %(subscription_id)s ORDER BY partition_id, tc_id, sequence
 
 -- counted_segments --
--- Sealed segments wholly in (after, until] of which it is known how much no reader gets.
+-- Sealed segments wholly in (after, until] for which the number of offsets that no reader gets is
+-- known. Those of system topics were counted before they were compacted.
 SELECT first_offset, last_offset, unseen FROM broker.segment
 WHERE partition_id = %(partition_id)s AND last_offset > %(after)s AND last_offset <= %(until)s
 AND unseen IS NOT NULL AND first_offset > %(after)s
@@ -364,9 +369,9 @@ AND NOT EXISTS (
 ORDER BY last_offset
 
 -- invisible --
--- Offsets in (mark_delete, stable] that no reader ever gets: markers, but for those that stand for
--- the messages of their transaction, and aborted messages; of a system topic, what compaction has
--- taken out.
+-- Offsets in (mark_delete, stable] that no reader ever gets: aborted messages, and markers except
+-- those that stand for the messages of their transaction; in a system topic also what compaction
+-- has deleted.
 SELECT coalesce(range_agg(r), '{}') AS ranges FROM (
     SELECT int8range(e.first_offset, e.last_offset, '[]') AS r FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s AND e.last_offset > %(mark_delete)s

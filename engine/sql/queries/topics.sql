@@ -14,22 +14,22 @@ SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
 
 -- hold_topic --
--- A topic as it stands, kept so: what is told to its brokers is what stands here, however many change
--- it at once.
+-- Reads a topic and locks it, so that its brokers are told what is stored here, however many calls
+-- change it at once.
 SELECT * FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR NO KEY UPDATE
 
 -- hold_named --
--- A topic as it stands, kept so, for one at a time: who deletes one of its subscriptions.
+-- Reads a topic and locks it for one call at a time, which deletes one of its subscriptions.
 SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s FOR NO KEY UPDATE
 
 -- share_named --
--- The same for many at a time: who makes one.
+-- The same for many calls at a time, which make subscriptions.
 SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s FOR SHARE
 
 -- grow_topic --
--- Compare-and-set on the brokers that were read.
+-- A compare-and-set: only while the brokers are those that were read.
 UPDATE coordinator.topic SET brokers = %(brokers)s
 WHERE topic_id = %(topic_id)s AND brokers = %(expected)s
 RETURNING *
@@ -46,8 +46,8 @@ AND (%(include_system)s OR topic NOT LIKE '\_\_%%')
 ORDER BY tenant, namespace, topic LIMIT %(limit)s
 
 -- topics_named --
--- Those whose names hold a text, first those whose last part begins with it; of so many as are looked
--- through.
+-- Topics with a text in their names, first those whose last part begins with it; a limited number
+-- of names is searched.
 WITH looked AS MATERIALIZED (
     SELECT topic, tenant || '/' || namespace || '/' || topic AS name FROM coordinator.topic
     WHERE (%(include_system)s OR topic NOT LIKE '\_\_%%') LIMIT %(look_through)s
@@ -58,11 +58,12 @@ SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
 ) AS names
 
 -- hold_for_deletion --
--- Waits for who makes its partitions, before anybody waits for the deletion.
+-- Waits for calls that make its partitions, before anybody waits for the deletion.
 SELECT topic_id FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR UPDATE
 
 -- topic_in_use --
--- The pending index's own way to write its predicate, here and below (migration 0005).
+-- The predicate, here and below, must be written as in the index of pending participants (migration
+-- 0005).
 SELECT tc_id, sequence FROM coordinator.txn_partition
 WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 UNION
@@ -71,7 +72,8 @@ WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 LIMIT 5
 
 -- abandon_partitions --
--- The part that transactions have in a topic that is deleted by force: aborted, and they say why.
+-- Aborts what transactions have in a topic that is deleted by force, and records the reason with
+-- them.
 UPDATE coordinator.txn_partition SET state = 'aborted', last_error = %(error)s
 WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 RETURNING tc_id, sequence, topic || ':' || partition AS participant
@@ -82,7 +84,7 @@ WHERE topic_id = %(topic_id)s AND state || '' = 'pending'
 RETURNING tc_id, sequence, topic || '/' || subscription AS participant
 
 -- abandon_subscription --
--- As abandon_subscriptions, of one that is deleted by force.
+-- As abandon_subscriptions, for one subscription that is deleted by force.
 UPDATE coordinator.txn_subscription SET state = 'aborted', last_error = %(error)s
 WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state = 'pending'
 RETURNING tc_id, sequence, topic || '/' || subscription AS participant
@@ -93,8 +95,8 @@ WHERE topic_id = %(topic_id)s AND subscription = %(subscription)s AND state || '
 LIMIT 5
 
 -- abandoned_txns --
--- Those, not ended yet, whose part in a subscription has been aborted by deleting it. By the index's
--- own way to write its predicate (migration 0010).
+-- Transactions that have not ended yet and whose part in a subscription was aborted by deleting it.
+-- The predicate must be written as in the index (migration 0010).
 SELECT DISTINCT s.tc_id, s.sequence FROM coordinator.txn_subscription s
 JOIN coordinator.transaction t USING (tc_id, sequence)
 WHERE s.topic_id = %(topic_id)s AND s.subscription = %(subscription)s
@@ -109,7 +111,7 @@ INSERT INTO coordinator.dropped_topic (topic_id, broker)
 SELECT DISTINCT topic_id, unnest(brokers) FROM gone
 
 -- dropped_topics --
--- Those first that have not run out of time, or not for the longest time.
+-- First those whose deletion has not run out of time, then those for which that was longest ago.
 SELECT topic_id, broker FROM coordinator.dropped_topic
 WHERE broker = %(broker)s ORDER BY tried_at NULLS FIRST, topic_id LIMIT %(limit)s
 
