@@ -1,4 +1,4 @@
-"""From which address a request comes: the one place that says so."""
+"""The address from which a request comes; nothing else decides that."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rest_framework.request import Request
 
 
 def address_of(request: HttpRequest | Request) -> str | None:
-    """The sender's address as text; None when nobody knows it, as behind a Unix socket.
+    """The sender's address as text; None when it is unknown, as behind a Unix socket.
 
-    Behind a proxy (``TXNCONSOLE_BEHIND_PROXY``) it is what the proxy itself added to
-    ``X-Forwarded-For``, the last of the list: what stands before it anybody may have written.
-    Without one that header is a stranger's word, and not looked at.
+    Behind a proxy (``TXNCONSOLE_BEHIND_PROXY``) it is the last address in ``X-Forwarded-For``,
+    which the proxy itself has added; anybody may have written those before it. Without a proxy that
+    header is ignored, because anybody may have written all of it.
     """
     peer = request.META.get("REMOTE_ADDR", "")
     if settings.BEHIND_PROXY:

@@ -1,7 +1,9 @@
-"""Changing tokens, users and masking rules, recorded: one place for the REST API and the console.
+"""Changing tokens, users and masking rules, with audit entries, for the REST API and the
+console.
 
-Every attempt is in the audit log, in one SQL transaction with its change. Who may make which is
-asked before, at the edge, except for what a person must not do to itself or give away.
+Every attempt is in the audit log, in one SQL transaction with its change. Permissions are checked
+before, by the callers, except that nobody may lock themselves out or give away rights that they do
+not have.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from txnconsole.access.tokens import find_token, issue, revoke, revoke_beyond
 from txnconsole.access.users import UserNotFound, UserSettings, find_user, put_user, roles_of
 from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
 
-#: All of them are gone through for each message that a viewer reads.
+#: All rules are checked for each message that a viewer reads.
 MAX_MASKING_RULES = 100
 
 
@@ -32,7 +34,7 @@ class MaskingRuleNotFound(NotFound):
 
 
 class NotYours(EngineError):
-    """One may not do this to oneself, or give away what one does not have."""
+    """Nobody may do this to themselves, or give away rights that they do not have."""
 
     code = "PermissionDenied"
 
@@ -74,11 +76,11 @@ def revoke_token(
     """End a token for good; revoking it again changes nothing.
 
     Args:
-        owner: revoke it only if it is this user's.
+        owner: revoke it only if it belongs to this user.
 
     Raises:
-        TokenNotFound: there is none of that number.
-        NotYours: it is another user's than ``owner``.
+        TokenNotFound: there is no such token.
+        NotYours: it does not belong to ``owner``.
     """
     with recorded_atomically(
         Change(actor, "token.revoke", f"token:{token_id}", reason)
@@ -100,13 +102,14 @@ def change_user(
     reason: str = "",
     revoke_tokens: bool = False,
 ) -> tuple[User, bool]:
-    """Create or change a user; tells whether it was created.
+    """Create or change a user; returns whether it was created.
 
     Args:
-        revoke_tokens: end the user's tokens that permit anything that its roles then do not.
+        revoke_tokens: also end the user's tokens that permit anything that its new roles do
+            not.
 
     Raises:
-        NotYours: somebody would lock itself out.
+        NotYours: somebody would lock themselves out.
         InvalidRequest: the password is too easy to guess.
     """
     with recorded_atomically(Change(actor, "user.put", f"user:{name}", reason)) as recording:

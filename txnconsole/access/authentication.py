@@ -16,8 +16,8 @@ _CHALLENGE = 'Bearer realm="txnconsole"'
 class TokenAuthentication(BaseAuthentication):
     """``Authorization: Bearer <token>``.
 
-    A request that carries the header is decided by it alone: a bad token is refused, even when
-    the same request carries a good session.
+    When a request has this header, nothing else counts: with a bad token it is refused, even if it
+    also has a good session.
     """
 
     def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:
@@ -38,7 +38,7 @@ class TokenAuthentication(BaseAuthentication):
         return principal, principal
 
     def authenticate_header(self, request: Request) -> str:
-        """What a 401 answer names as the way in."""
+        """The ``WWW-Authenticate`` header of a 401 answer."""
         return _CHALLENGE
 
 

@@ -1,8 +1,9 @@
-"""What of a message is masked, as a decision: rules in, the message as it may be shown out.
+"""Masking: a pure decision from the rules and a message to what may be shown of it.
 
-A rule is for the topics that its pattern matches, and for one part of their messages: the payload,
-a field of a JSON payload, the key, or a property. A payload that a field's rule cannot be applied
-to, because it is no JSON object or array, is hidden as a whole: nothing slips through by its form.
+A rule is for the topics that match its pattern, and for one part of their messages: the payload, a
+field of a JSON payload, the key, or a property. A payload to which a field's rule cannot be
+applied, because it is not a JSON object or array, is hidden as a whole, so that nothing is shown
+because of its form.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import msgspec
 
 from engine.model.message import StoredMessage
 
-#: In a field's path: any number of levels.
+#: In a field's path, this stands for any number of levels.
 ANYWHERE = "**"
 _HIDDEN = "***"
-#: Of texts at least so long the end may be shown: of a shorter one it is most of the text.
+#: Only texts at least so long may show their end; of a shorter one it would be most of the text.
 _TAIL, _SHORTEST = 4, 9
 
 
 class Part(StrEnum):
-    """What of a message a rule masks."""
+    """The part of a message that a rule masks."""
 
     PAYLOAD = "payload"
     FIELD = "field"
@@ -45,8 +46,8 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``name`` is a property's name or a field's path (``card.number``, ``**.iban``), both with
-    ``*`` and ``?``; a list on the path stands for each of its items."""
+    """``name`` is a property's name or a field's path (``card.number``, ``**.iban``); both may have
+    ``*`` and ``?`` in them. A list on the path stands for each of its items."""
 
     part: Part
     name: str
@@ -55,8 +56,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A message as it may be shown. ``payload``: whether (what is left of) its payload may be;
-    ``masked``: something of the payload is missing."""
+    """What may be shown of a message. ``payload``: whether its payload (or what is left of it) may
+    be; ``masked``: whether some of the payload is missing."""
 
     message: StoredMessage
     payload: bool
@@ -85,7 +86,7 @@ def apply(message: StoredMessage, rules: Sequence[Rule], *, payload: bool) -> Sh
 
 
 def key_shown(key: str | None, rules: Sequence[Rule]) -> str | None:
-    """A key by the rules of its topic."""
+    """A key as the rules of its topic allow it."""
     for rule in rules:
         if rule.part is Part.KEY and key is not None:
             key = _replaced(key, rule.effect)
@@ -108,7 +109,7 @@ def _replaced(text: str, effect: Effect) -> str | None:
 
 
 def _payload(payload: bytes, rules: Sequence[Rule]) -> bytes | None:
-    """None: it has no fields, or cannot be looked into."""
+    """The payload as the rules allow it; None: it has no fields, or cannot be parsed."""
     try:
         value = json.loads(payload)
         if not isinstance(value, dict | list):

@@ -1,9 +1,9 @@
-"""Who may read what messages carry: one rule for the REST API and the console.
+"""Who may read the contents of messages: one rule for the REST API and the console.
 
 Consumers, operators and admins read everything. Viewers read payloads only of topics that match a
-pattern of ``TXNCONSOLE_VIEWER_PAYLOADS`` (none by default), and of whatever they read, what
-administrators' rules (:mod:`txnconsole.access.masking`) leave of it, keys and properties too. Who
-may read no messages (producers) sees where they stand, and nothing of what producers have written.
+pattern of ``TXNCONSOLE_VIEWER_PAYLOADS`` (none by default), and of everything that they read (also
+keys and properties) only what administrators' rules (:mod:`txnconsole.access.masking`) leave.
+Whoever may not read messages (producers) sees only their positions.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def sight_of(principal: Principal, topic: TopicName) -> Sight:
 
 
 def sight_in_common(topic: TopicName, *, reads_messages: bool) -> Sight:
-    """What all may see of the topic's messages who may read messages, or all others: for what is
-    made once and shown to many."""
+    """What everybody may see of the topic's messages who may read messages, or everybody who may
+    not; for data that is made once and shown to many."""
     return Sight(payloads=False, rules=_rules_of(topic)) if reads_messages else _NOTHING
 
 

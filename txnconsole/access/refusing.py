@@ -1,4 +1,4 @@
-"""Changes that somebody has no right to: each attempt is in the audit log."""
+"""Changes that somebody had no permission for: each attempt is in the audit log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor, Change, record
 
 _READING = frozenset({"GET", "HEAD"})
-#: What the audit log does not tell of when it is allowed either.
+#: Permissions whose use is not in the audit log when it is allowed, either.
 _TOLD_ELSEWHERE = frozenset(
     {Permission.MESSAGE_PRODUCE, Permission.MESSAGE_CONSUME, Permission.TRANSACTION_USE}
 )

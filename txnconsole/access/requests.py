@@ -1,4 +1,4 @@
-"""What the framework's request knows, typed."""
+"""Typed access to the framework's request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _PROGRAMS = ("/api/", "/admin/")
 
 
 def is_a_programs(request: HttpRequest) -> bool:
-    """Whether it asks an address of programs and says itself who it is from, by a header that alone
-    decides (:class:`txnconsole.access.authentication.TokenAuthentication`)."""
+    """Whether a request is for an address of programs and identifies itself, by a header that is
+    enough to decide who it is from (:class:`txnconsole.access.authentication.TokenAuthentication`).
+    """
     return bool(request.META.get("HTTP_AUTHORIZATION")) and request.path.startswith(_PROGRAMS)
 
 
@@ -29,5 +30,5 @@ def principal_behind(request: Request) -> Principal | None:
 
 
 def principal_of_request(request: Request) -> Principal:
-    """Who sent a request that has passed the permission check, and so is not anonymous."""
+    """Who sent a request that has passed the permission check, so it is not anonymous."""
     return cast("Principal", request.auth)

@@ -1,9 +1,9 @@
-"""How often somebody may try to sign in: a password is not guessed by trying.
+"""How often somebody may try to sign in, so that passwords cannot be guessed by trying.
 
-Attempts are counted in the database, so that they hold over all web processes and restarts: by
-name and address together, so that nobody locks another out, and by address, for who tries many
-names. An attempt counts before the password is looked at, and not any more when that was right.
-Neither names nor addresses are kept, only what they hash to: a password may be typed as a name.
+Attempts are counted in the database, over all web processes and restarts: by name and address
+together, so that nobody can lock out another user, and by address, against trying many names. An
+attempt counts before the password is checked, and is taken back when the password was right. Only
+hashes of names and addresses are stored, because somebody may type a password as a name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.db.models import F
 from txnconsole.access.models import SignInAttempts
 
 WINDOW = timedelta(minutes=5)
-#: Attempts within a window: for one name, and for all names, from one address.
+#: The most attempts in a window from one address: for one name, and for all names.
 FOR_ONE_NAME, FROM_ONE_ADDRESS = 10, 100
 
 _COUNT = (Path(__file__).parent / "sql" / "count_sign_in.sql").read_text()
@@ -28,7 +28,11 @@ _log = structlog.get_logger(__name__)
 
 
 def begin(name: str, address: str | None) -> timedelta | None:
-    """Count an attempt; for how long there may be no more, None when this one may be made."""
+    """Count an attempt.
+
+    Returns:
+        For how long there must be no further attempt; None when this one may be made.
+    """
     for key, most in ((_key(address), FROM_ONE_ADDRESS), (_key(address, name), FOR_ONE_NAME)):
         with connection.cursor() as cursor:
             cursor.execute(_COUNT, {"key": key, "window": WINDOW.total_seconds()})
@@ -40,7 +44,8 @@ def begin(name: str, address: str | None) -> timedelta | None:
 
 
 def succeeded(name: str, address: str | None) -> None:
-    """The attempt had the right password: it was no guess, nor were those before it."""
+    """This attempt had the right password, so it was no guess, nor were those before it: forget
+    those for this name and address, and this one for the address."""
     SignInAttempts.objects.filter(key=_key(address, name)).delete()
     SignInAttempts.objects.filter(key=_key(address)).update(attempts=F("attempts") - 1)
 

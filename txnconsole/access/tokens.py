@@ -1,8 +1,8 @@
 """Issuing, recognising and revoking tokens.
 
-Authentication is on the path of every call, so a recognised token is remembered by its process
-for :data:`CACHE_SECONDS`; within that time a revocation, an expiry that was moved forward or a
-disabled user is noticed everywhere.
+Every call is authenticated, so a process remembers a recognised token for :data:`CACHE_SECONDS`.
+Within that time every process notices that a token was revoked, that its expiry was moved forward,
+or that its user was disabled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from txnconsole.access.roles import Role, permissions_of
 
 #: How long a process may go on trusting a token that it has looked up, in seconds.
 CACHE_SECONDS = 2.0
-#: ``last_used_at`` is moved no more often than this.
+#: ``last_used_at`` is updated no more often than this.
 USE_RESOLUTION = timedelta(minutes=1)
 
 _PREFIX = "txc_"
@@ -105,7 +105,7 @@ def find_token(token_id: int) -> Token:
     """The token of that number, with its user, whatever its state.
 
     Raises:
-        TokenNotFound: there is none.
+        TokenNotFound: there is no such token.
     """
     token = _known().filter(pk=token_id).first()
     if token is None:
@@ -114,7 +114,7 @@ def find_token(token_id: int) -> Token:
 
 
 def list_tokens(*, user: str | None, below: int | None, limit: int) -> list[Token]:
-    """Tokens of one user or of all, newest first, revoked and expired ones too."""
+    """Tokens of one user or of all, newest first, including revoked and expired ones."""
     found = _known().order_by("-pk")
     if user is not None:
         found = found.filter(user__username=user)
@@ -124,8 +124,8 @@ def list_tokens(*, user: str | None, below: int | None, limit: int) -> list[Toke
 
 
 def renew(token: Token, lifetime: timedelta, *, below: timedelta) -> None:
-    """Let a token last so long from now on, when less than ``below`` is left of it; one that was
-    revoked or has expired stays so."""
+    """Extend a token to ``lifetime`` from now on, when less than ``below`` of its time is left. A
+    token that is revoked or has expired stays so."""
     Token.objects.filter(
         pk=token.pk, revoked_at=None, expires_at__gt=Now(), expires_at__lt=Now() + below
     ).update(expires_at=Now() + lifetime)
@@ -139,7 +139,11 @@ def revoke(token: Token) -> None:
 
 def revoke_beyond(user: User, roles: Iterable[Role]) -> list[int]:
     """End the user's tokens that permit anything that the roles do not; call it in an SQL
-    transaction. Answers their numbers."""
+    transaction.
+
+    Returns:
+        The numbers of these tokens.
+    """
     allowed = permissions_of(roles)
     held = Token.objects.select_for_update().filter(user=user, revoked_at=None).order_by("pk")
     beyond = [one.pk for one in held if not permissions_of(roles_named(one.roles)) <= allowed]
@@ -149,7 +153,7 @@ def revoke_beyond(user: User, roles: Iterable[Role]) -> list[int]:
 
 
 def forget() -> None:
-    """Drop what this process remembers, so that the next call asks the database."""
+    """Forget what this process remembers, so that the next call asks the database."""
     _cache.clear()
 
 

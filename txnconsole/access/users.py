@@ -1,7 +1,7 @@
-"""Users and their roles, which are the groups of the roles' names.
+"""Users and their roles, which are groups with the names of the roles.
 
 A user is a person of the console, with a password, or the owner of programs' tokens, without one.
-Users are disabled, never deleted: transactions and the audit log go on naming them.
+Users are disabled, never deleted, because transactions and the audit log name them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txnconsole.access import tokens
 from txnconsole.access.principal import roles_named
 from txnconsole.access.roles import Role
 
-#: What Django's own commands take as a user name too.
+#: The form of user names that Django's own commands accept, too.
 USER_NAME = r"^[A-Za-z0-9_.@+-]{1,150}$"
 
 
@@ -32,7 +32,7 @@ class UserNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserSettings:
-    """What a user is to be; None leaves as it is, or as a new user has it."""
+    """What a user is to be. None leaves a setting as it is, or as new users have it."""
 
     roles: frozenset[Role] | None = None
     active: bool | None = None
@@ -43,7 +43,7 @@ def user_name(text: str) -> str:
     """Check the form of a user's name.
 
     Raises:
-        InvalidRequest: it has another.
+        InvalidRequest: it has another form.
     """
     if not re.fullmatch(USER_NAME, text):
         raise InvalidRequest(
@@ -56,7 +56,7 @@ def find_user(name: str) -> User:
     """The user of that name.
 
     Raises:
-        UserNotFound: there is none.
+        UserNotFound: there is no such user.
     """
     user = User.objects.prefetch_related("groups").filter(username=name).first()
     if user is None:
@@ -65,7 +65,7 @@ def find_user(name: str) -> User:
 
 
 def list_users(*, above: str | None, limit: int) -> list[User]:
-    """Users by name, disabled ones and owners of programs' tokens too."""
+    """Users by name, including disabled ones and owners of programs' tokens."""
     users = User.objects.prefetch_related("groups").order_by("username")
     if above is not None:
         users = users.filter(username__gt=above)
@@ -73,16 +73,16 @@ def list_users(*, above: str | None, limit: int) -> list[User]:
 
 
 def members() -> dict[str, int]:
-    """How many users each role's group has; a role without any may be missing."""
+    """How many users each role's group has; a role without users may be missing."""
     groups = Group.objects.filter(name__in=list(Role)).annotate(users=Count("user"))
     return dict(groups.values_list("name", "users"))
 
 
 def put_user(name: str, settings: UserSettings) -> tuple[User, bool]:
-    """Create or change a user; call it in an SQL transaction. Tells whether it was created.
+    """Create or change a user; call it in an SQL transaction. Returns whether it was created.
 
-    A user without a password logs in nowhere. What changes ends what the user had before:
-    sessions with its old password, tokens and sessions when it is disabled.
+    A user without a password cannot log in. A change ends what the user had before: a new password
+    ends sessions with the old one, disabling ends tokens and sessions.
 
     Raises:
         InvalidRequest: the password is too easy to guess.
@@ -104,14 +104,14 @@ def put_user(name: str, settings: UserSettings) -> tuple[User, bool]:
 
 
 def roles_of(user: User) -> frozenset[Role]:
-    """The roles that the user has in the console; those of its tokens stand on them."""
+    """The roles that the user has in the console; tokens have roles of their own."""
     if user.is_superuser:
         return frozenset({Role.ADMIN})
     return roles_named(group.name for group in user.groups.all())
 
 
 def _set_roles(user: User, roles: Iterable[Role]) -> None:
-    """Join the groups of the roles and leave those of others; groups that are no roles stay."""
+    """Join the groups of the roles and leave those of other roles; other groups stay."""
     others = user.groups.exclude(name__in=list(Role))
     user.groups.set([*others, *(Group.objects.get_or_create(name=role)[0] for role in roles)])
 

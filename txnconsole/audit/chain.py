@@ -1,4 +1,4 @@
-"""Writing the audit log, and proving that nobody has touched it."""
+"""Writing the audit log, and proving that it has not been changed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COLUMNS: Mapping[str, Type[Any]] = {
     "request_id": TEXT,
 }
 _APPEND = (Path(__file__).parent / "sql" / "append_entries.sql").read_text()
-#: On the engine's connections, for what is recorded on its own: they cost less than Django's.
+#: Entries outside a transaction use the engine's connections, which cost less than Django's.
 _APPEND_ALONE = Prepared(
     "append_audit_entries",
     _APPEND,
@@ -85,7 +85,7 @@ class ChainFault:
 
 
 class Recording:
-    """What becomes known about a change while it is being made."""
+    """What becomes known about a change while it is made."""
 
     def __init__(self) -> None:
         self.before: Facts = {}
@@ -93,10 +93,11 @@ class Recording:
 
 
 def record(change: Change) -> None:
-    """Append an entry; durable when the surrounding SQL transaction is.
+    """Append an entry; it is durable when the surrounding SQL transaction is.
 
-    Outside one, callers who come at once share a statement and a commit, and each returns when
-    its entry stands; what has been done is recorded however late it is.
+    Outside a transaction, callers that come at once share a statement and a commit, and each
+    returns when its entry is stored. This ignores the request's deadline: what has been done is
+    recorded, however late it is.
     """
     told_elsewhere = _is_told_elsewhere(change)
     with deadlines.lifted():
@@ -110,7 +111,7 @@ def record(change: Change) -> None:
 
 
 def record_all(changes: Sequence[Change]) -> None:
-    """Append entries within the surrounding SQL transaction; they stand when it does."""
+    """Append entries within the surrounding SQL transaction, with which they are committed."""
     if changes:
         _append(changes)
         _log.info("audit", entries=len(changes), action=changes[0].action)
@@ -121,7 +122,7 @@ def record_all(changes: Sequence[Change]) -> None:
 def recorded(change: Change) -> Generator[Recording]:
     """Record a change when the block ends, whether it succeeds or raises.
 
-    The error's stable ``code``, or else its class, becomes the result, and the error goes on.
+    The result is the error's stable ``code``, or else its class; the error is raised further.
     """
     recording = Recording()
     try:
@@ -134,8 +135,8 @@ def recorded(change: Change) -> Generator[Recording]:
 
 @contextmanager
 def recorded_atomically(change: Change) -> Generator[Recording]:
-    """As :func:`recorded`, in one SQL transaction with what is recorded: for changes of Django's
-    own tables. What fails is undone, and then recorded."""
+    """As :func:`recorded`, in one SQL transaction with the change; for changes of Django's own
+    tables. A change that fails is undone, and then recorded."""
     recording = Recording()
     try:
         with transaction.atomic():
@@ -160,8 +161,8 @@ def head() -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Entries that were looked at: how many follow from one another, up to which number and hash
-    (hex), and the first one that does not, if any."""
+    """The result of checking entries: how many are valid, the number and hash (hex) of the last
+    valid one, and the first invalid one, if any."""
 
     entries: int
     sequence: int
@@ -170,13 +171,14 @@ class Verified:
 
 
 def verify(*, after: int = 0, known_hash: str | None = None, limit: int | None = None) -> Verified:
-    """Recompute the hashes of entries from number ``after`` + 1 on, at most ``limit`` of them.
+    """Recompute the hashes of entries from number ``after`` + 1 on, of at most ``limit``
+    entries.
 
-    ``known_hash`` is the hash (hex) that entry ``after`` had when somebody noted it: with it a log
-    whose end was cut off, or that was rewritten as a whole, is found too.
+    ``known_hash`` is the hash (hex) of entry ``after`` that somebody has noted. With it, it is
+    detected if the end of the log was cut off or the whole log was rewritten.
 
-    The computation repeats sql/audit_entry.sql in another language on purpose. It reads the log
-    as a stream, so its memory does not grow with the log.
+    The computation repeats sql/audit_entry.sql in another language on purpose. It reads the log as
+    a stream, so its memory does not grow with the log.
     """
     sequence, previous = after, b""
     if after:
@@ -199,7 +201,7 @@ def verify(*, after: int = 0, known_hash: str | None = None, limit: int | None =
 
 
 def _problem_of(entry: AuditEntry, sequence: int, previous: bytes) -> str | None:
-    """Why the entry does not follow the one of that number and hash, if so."""
+    """Why the entry cannot follow the one of that number and hash; None when it can."""
     if entry.sequence != sequence + 1:
         return f"entry {sequence + 1} is missing"
     if bytes(entry.previous_hash) != previous:
@@ -229,13 +231,14 @@ def entry_hash(entry: AuditEntry) -> bytes:
 
 
 def _is_told_elsewhere(change: Change) -> bool:
-    """An end without a reason, which the transaction log has: its entry does not wait for the disk
-    (sql/audit_entry.sql), so it must not share a commit with one that does."""
+    """Whether a change is an end without a reason, which the transaction log has too. Its entry
+    does not wait for the disk (sql/audit_entry.sql), so it must not share a commit with one that
+    does."""
     return change.action.startswith("transaction.") and not change.reason
 
 
 def _count(changes: Sequence[Change]) -> None:
-    """Count what operators do, once it stands; programs' own ends are counted as ends."""
+    """Count what operators do, once it is stored; programs' ends are counted as ends."""
     labels = Counter(
         f"{change.action}/{change.result}" for change in changes if not _is_told_elsewhere(change)
     )
@@ -250,13 +253,13 @@ def _count(changes: Sequence[Change]) -> None:
 
 
 def _append_alone(changes: Sequence[Change]) -> list[None]:
-    """Append entries in their order, in one statement and a commit of its own."""
+    """Append entries in order, with one statement in a commit of its own."""
     engine().database.ask(_APPEND_ALONE, *_columns(changes))
     return [None] * len(changes)
 
 
 def _append(changes: Sequence[Change]) -> None:
-    """Append entries in their order, in one statement of Django's SQL transaction."""
+    """Append entries in order, with one statement in Django's SQL transaction."""
     with connection.cursor() as cursor:
         cursor.execute(_APPEND, dict(zip(_COLUMNS, _columns(changes), strict=True)))
 
@@ -282,7 +285,8 @@ def _columns(changes: Sequence[Change]) -> list[list[object]]:
     return [list(column) for column in columns]
 
 
-#: Callers by whether their entries wait for the disk; an entry is small, a statement is not.
+#: One combiner for entries that wait for the disk, one for the others. Callers share a statement,
+#: because an entry costs little beside it.
 _together: Mapping[bool, Combiner[Change, None]] = {
     told_elsewhere: Combiner(_append_alone, limit=100) for told_elsewhere in (False, True)
 }
@@ -293,5 +297,6 @@ def _json(facts: Facts) -> str:
 
 
 def _text(value: str) -> str:
-    """PostgreSQL's text holds no NUL; an attempt with one is recorded all the same."""
+    """Text without NUL, which PostgreSQL cannot store; an attempt with one is recorded
+    nevertheless."""
     return value.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,9 +1,9 @@
 """Reading the audit log: pages of it newest first, all of it oldest first, and its proof.
 
-Entries are numbered without gaps in the order of their times, so a moment's place is found by
-halving, and every step here looks at a bounded number of entries, whatever the filter and however
-long the log. No index beyond the number's and the object's is kept for that: programs write an
-entry with every end, and would pay for each index.
+Entries are numbered without gaps in the order of their times, so the place of a time is found by
+binary search. Every step here looks at a bounded number of entries, whatever the filter and however
+long the log. There are indexes only for the number and the object: programs write an entry with
+every end, and would pay for each further index.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ class AuditFilter:
 
     @property
     def is_scan(self) -> bool:
-        """No index serves it: a page looks at a bounded number of entries."""
+        """Whether no index serves the filter, so that a page looks at a bounded number of
+        entries."""
         by_another = self.who is not None or self.action is not None
         return self.people or (self.object is None and by_another)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPage:
-    """Some entries, and the number below which the next page goes on (None at the end).
+    """Some entries, and the number below which the next page begins (None at the end).
 
     A page may be short, even empty, and still have a next one.
     """
@@ -70,7 +71,7 @@ def newest(wanted: AuditFilter, *, below: int | None, limit: int) -> EntryPage:
 
 
 def newer(wanted: AuditFilter, *, than: int, most: int) -> int:
-    """How many entries have a number above ``than``, up to one more than ``most``."""
+    """How many entries have a number above ``than``, counted to one more than ``most``."""
     numbers = numbers_of(wanted)
     lowest = max(numbers.start, than + 1)
     if wanted.is_scan:
@@ -85,14 +86,14 @@ def newest_number() -> int:
 
 
 def in_order(wanted: AuditFilter, numbers: range) -> Iterator[Sequence[AuditEntry]]:
-    """The entries among ``numbers`` (:func:`numbers_of`), oldest first, some at a time."""
+    """The entries among ``numbers`` (:func:`numbers_of`), oldest first, yielded in parts."""
     for start in range(numbers.start, numbers.stop, EXPORT_ENTRIES):
         step = range(start, min(start + EXPORT_ENTRIES, numbers.stop))
         yield list(_matching(wanted, step).order_by("sequence"))
 
 
 def numbers_of(wanted: AuditFilter) -> range:
-    """The numbers of the entries of the filter's time, as the log stands now."""
+    """The numbers of the entries within the filter's times, as of now."""
     head = newest_number()
     everything = range(1, head + 1)
     first = 1 if wanted.after is None else _first_at(everything, wanted.after)
@@ -101,7 +102,7 @@ def numbers_of(wanted: AuditFilter) -> range:
 
 
 def _first_at(numbers: range, moment: datetime) -> int:
-    """The first number whose entry is not older than the moment."""
+    """The first of the numbers whose entry is not older than the moment."""
     return numbers.start + bisect_left(numbers, moment, key=_time_of)
 
 

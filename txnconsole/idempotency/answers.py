@@ -1,4 +1,4 @@
-"""Claiming a key, keeping its answer, and forgetting it (the package tells the states)."""
+"""Claiming a key, storing its answer, and forgetting it (states: the package)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class IdempotencyKeyInUse(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whose call of which operation, under which key; ``digest`` is of the whole request."""
+    """A principal's call of an operation with a key; ``digest`` is that of the whole request."""
 
     principal: str
     operation: str
@@ -48,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to carry out a call and to keep its answer."""
+    """The right to carry out a call and to store its answer."""
 
     row: int
     attempt: int
@@ -56,7 +56,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call was answered."""
+    """A call's answer."""
 
     status: int
     content_type: str
@@ -64,10 +64,14 @@ class Answer:
 
 
 def claim(question: Question) -> Claim | Answer | None:
-    """Claim the key; or the answer kept under it; or None while another call is under way.
+    """Claim the key.
+
+    Returns:
+        The claim; or the answer stored for the key; or None while another call with it is under
+            way.
 
     Raises:
-        IdempotencyKeyReused: the key is another request's.
+        IdempotencyKeyReused: the key belongs to another request.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -97,7 +101,8 @@ def claim(question: Question) -> Claim | Answer | None:
 
 
 def keep(claimed: Claim, answer: Answer) -> None:
-    """Keep the answer of a claim, unless another call has taken it over; in any case in time."""
+    """Store the answer of a claim, unless another call has taken it over. It ignores the request's
+    deadline."""
     with deadlines.lifted():
         KeptAnswer.objects.filter(pk=claimed.row, attempt=claimed.attempt, status=None).update(
             status=answer.status, content_type=answer.content_type, body=answer.body
@@ -105,13 +110,13 @@ def keep(claimed: Claim, answer: Answer) -> None:
 
 
 def release(claimed: Claim) -> None:
-    """Make the key free again: the call has failed in a way that says nothing."""
+    """Make the key free again, because the call failed for a reason that may pass."""
     with deadlines.lifted():
         KeptAnswer.objects.filter(pk=claimed.row, attempt=claimed.attempt, status=None).delete()
 
 
 def drop_expired(limit: int) -> int:
-    """Remove at most ``limit`` keys whose time is over; tells how many."""
+    """Remove at most ``limit`` keys whose time is over; returns how many."""
     with connection.cursor() as cursor:
         cursor.execute(_DROP_EXPIRED, [limit])
         return int(cursor.rowcount)
