@@ -47,7 +47,7 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         """Appends all of the messages or none, at contiguous offsets; in a transaction when
         `txn_id` is given.
 
-        With `producer_name` and `sequence_id` the call is exactly-once: repeated with the same
+        With `producer_name` and `sequence_id` it appends exactly once: repeated with the same
         pair, it answers 200 with `duplicate: true` and the first positions, and appends nothing.
         Without them, a batch that is sent again under its `Idempotency-Key` gets its first answer
         again; it is stored twice only when the server died, or lost its database, between storing
