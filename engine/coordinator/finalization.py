@@ -325,7 +325,7 @@ class Finalizer:
         return _Ended(answers, orphans_left)
 
     def _end_partitions(self, database: Database, orders: _Orders, places: _Groups) -> _Ended:
-        """Whoever appends waits for the heads, so they are held for one statement and its commit."""
+        """Appends wait for the heads, so they are held for one statement and its commit."""
         ends = [
             PartitionEnds(
                 topic_id=topic_id, number=number, commands=[command for _, command in members]
