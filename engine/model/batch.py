@@ -22,7 +22,8 @@ from engine.model.errors import SegmentUnreadable
 from engine.model.message import NewMessage
 
 _VERSION = b"\x01"
-_OFFLOADED = b"\x02"
+#: How a reference begins.
+OFFLOADED = b"\x02"
 _LEVEL = 1
 
 
@@ -82,10 +83,8 @@ def decode(body: bytes) -> list[NewMessage]:
         raise CorruptBatch(f"It cannot be read back: {error}") from error
 
 
-def reference(body: bytes) -> Reference | None:
-    """The reference in a body; None when the body is the batch itself."""
-    if not body.startswith(_OFFLOADED):
-        return None
+def reference(body: bytes) -> Reference:
+    """The reference in a body that is one, not the batch itself (:data:`OFFLOADED`)."""
     return Reference(UUID(bytes=bytes(body[1:17])), int.from_bytes(body[17:21]))
 
 
@@ -95,7 +94,7 @@ def size(body: bytes) -> int:
     Raises:
         CorruptBatch: the bytes are not what :func:`encode` wrote.
     """
-    begins = 21 if body[:1] == _OFFLOADED else 1
+    begins = 21 if body[:1] == OFFLOADED else 1
     try:
         return max(0, zstandard.frame_content_size(body[begins : begins + 18]))
     except zstandard.ZstdError as error:

@@ -34,6 +34,9 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
     def undeleted(self, offsets: Ranges) -> Ranges:
         """Those of ``offsets`` that are not deleted."""
+        first = offsets.first
+        if first is None or (first > self.mark_delete and not self.acked.runs):
+            return offsets
         return offsets - Ranges.run(0, self.mark_delete + 1) - self.acked
 
     def undeleted_until(self, offset: int) -> Ranges:

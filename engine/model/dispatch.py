@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from engine.model.ranges import Ranges
+from engine.model.ranges import NOTHING, Ranges
 
 #: Deliveries to one consumer within this fraction of the acknowledgement timeout are kept as one,
 #: so that their number does not grow with the number of calls. No message becomes overdue early by
@@ -70,6 +70,8 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     def in_flight(self, consumer: str | None = None) -> Ranges:
         """What is in flight to a consumer, by default to any."""
+        if not self.deliveries:
+            return NOTHING
         return Ranges.union(
             delivery.ranges
             for delivery in self.deliveries
@@ -83,6 +85,8 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     def overdue(self, now_ms: int) -> Ranges:
         """What has not been acknowledged in time."""
+        if not self.deliveries:
+            return NOTHING
         return Ranges.union(
             delivery.ranges for delivery in self.deliveries if delivery.deadline_ms <= now_ms
         )

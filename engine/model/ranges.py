@@ -47,6 +47,8 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
     def union(cls, sets: Iterable[Ranges]) -> Ranges:
         """The union of some sets."""
         found = [each for each in sets if each.runs]
+        if not found:
+            return NOTHING
         return found[0] if len(found) == 1 else cls.of(chain.from_iterable(e.runs for e in found))
 
     @classmethod
@@ -95,6 +97,8 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
     def __or__(self, other: Ranges) -> Ranges:
         if not other.runs:
             return self
+        if not self.runs:
+            return other
         if len(self.runs) < len(other.runs):
             return other | self
         start, end = self._near(other)
@@ -119,8 +123,14 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         return Ranges(tuple(common))
 
     def __sub__(self, other: Ranges) -> Ranges:
-        if self._is_apart(other):
+        mine, others = self.runs, other.runs
+        # As _is_apart, written out: most sets are, and few calls are made as often.
+        if not mine or not others or mine[-1][1] <= others[0][0] or others[-1][1] <= mine[0][0]:
             return self
+        if len(mine) == len(others) == 1:
+            [(lower, upper)], [(cut, end)] = mine, others
+            before = ((lower, cut),) if lower < cut else ()
+            return Ranges((*before, (end, upper)) if end < upper else before)
         kept: list[Run] = []
         start, end = self._near(other)
         position, last = other._near(self)

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, LiteralString, TypeVar, cast
+from typing import Any, Generic, LiteralString, TypeVar
 
 import msgspec
 from psycopg import errors as pg
@@ -203,7 +203,8 @@ class Prepared:
             psycopg.Error: as a cursor raises it.
         """
         try:
-            parameters = [
+            # NULLs are None: psycopg's own type does not say so.
+            parameters: list[Any] = [
                 None if value is None else dump(value)
                 for dump, value in zip(self._dumpers, values, strict=True)
             ]
@@ -244,23 +245,20 @@ class Prepared:
             for row in range(answer.ntuples)
         ]
 
-    def _execute(self, connection: Connection, parameters: list[bytes | None]) -> PGresult:
+    def _execute(self, connection: Connection, parameters: list[bytes]) -> PGresult:
         if self not in connection.prepared:
             self._prepare(connection)
-        # NULLs are None: psycopg's own type does not say so.
-        values = cast("list[bytes]", parameters)
-        return connection.pgconn.exec_prepared(self._name, values, self._binary, _BINARY)
+        return connection.pgconn.exec_prepared(self._name, parameters, self._binary, _BINARY)
 
     def _execute_beside(
         self,
         connection: Connection,
-        parameters: list[bytes | None],
+        parameters: list[bytes],
         meanwhile: Callable[[], object],
     ) -> PGresult:
         if self not in connection.prepared:
             self._prepare(connection)
-        values = cast("list[bytes]", parameters)
-        connection.pgconn.send_query_prepared(self._name, values, self._binary, _BINARY)
+        connection.pgconn.send_query_prepared(self._name, parameters, self._binary, _BINARY)
         try:
             meanwhile()
         finally:

@@ -363,8 +363,6 @@ class Delivery:
             for before in states:
                 change, pieces = self._decide(session, place, before, turn, left)
                 left -= sum(piece.upper - piece.lower for piece in pieces)
-                if before.remembered and left > 0:
-                    raise Unsure  # there may be more by now
                 if pieces:
                     received.pieces.append((change.after, pieces))
                 if change.dead:
@@ -405,7 +403,11 @@ class Delivery:
     def _deliver(
         self, session: Session, place: Place, state: State, consumer: str, room: int
     ) -> tuple[State, Sequence[Piece]]:
-        """Pick messages and put them in flight to the consumer."""
+        """Pick messages and put them in flight to the consumer.
+
+        Raises:
+            Unsure: the state is remembered, and gives fewer than are asked for.
+        """
         max_bytes, files = self._settings.max_fetch_bytes, self._brokers.offloaded
         dispatch = state.dispatch
         if place.record.type == SubscriptionType.KEY_SHARED:
@@ -429,6 +431,8 @@ class Delivery:
             )
             reading.collect()
         delivered = Ranges.of((piece.lower, piece.upper) for piece in reading.pieces)
+        if state.remembered and len(delivered) < room:
+            raise Unsure  # there may be more by now
         dispatch = msgspec.structs.replace(dispatch, read_offset=reading.read_offset).deliver(
             delivered, consumer, now_ms=state.now_ms, ack_timeout_ms=place.record.ack_timeout_ms
         )

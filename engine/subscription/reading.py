@@ -127,7 +127,9 @@ class Reading:
                 at += 1
             if at == len(runs) or runs[at][0] >= upper:
                 continue
-            if kind_of(entry) is not EntryKind.DATA or window.aborted.cover(entry):
+            if kind_of(entry) is not EntryKind.DATA or (
+                entry.tc_id is not None and window.aborted.cover(entry)
+            ):
                 self.skipped.append((lower, upper))
                 continue
             stop = self.take(entry, runs, at)
