@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import Engine
-from engine.log import retention, topics
+from engine.log import retention, topic_partitions
 from engine.model.errors import (
     InvalidRequest,
     SequenceOutOfOrder,
@@ -503,7 +503,7 @@ def test_the_rows_of_a_deleted_topic_go_in_bounded_steps(
     produce(engine, 5)
     location = engine.log.locate(P0)
     monkeypatch.setattr(retention, "STEP", 2)
-    monkeypatch.setattr(topics, "_AT_ONCE_SECONDS", 0)
+    monkeypatch.setattr(topic_partitions, "_AT_ONCE_SECONDS", 0)
     engine.topics.delete(TOPIC)
     steps = iter(lambda: engine.apply_retention(seconds=0), 0)
     assert list(steps) == [2, 2, 1]
