@@ -63,16 +63,6 @@ def test_who_has_decided_sends_one_command(queue: redis.Redis) -> None:
     assert sent == ["EVAL", "PING"]
 
 
-def test_who_finds_its_connection_cut_wakes_by_another(queue: redis.Redis) -> None:
-    begin()
-    wake_finalizer(3)
-    queue.client_kill_filter(_type="normal", skipme=True)
-    with structlog.testing.capture_logs() as logs:
-        wake_finalizer(4)
-    assert queue.zrange("txnconsole:woken", 0, -1) == [b"3", b"4"]
-    assert logs == []
-
-
 def test_a_worker_that_waits_is_woken_by_the_first_who_comes(queue: redis.Redis) -> None:
     turn = begin()
     with ThreadPoolExecutor(1) as worker:

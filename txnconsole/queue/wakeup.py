@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from engine import tracing
 from engine.tracing import Kind
 from txnconsole.celery import app
-from txnconsole.queue.connection import TASKS, ask, connection
+from txnconsole.queue.connection import TASKS, connection
 
 #: Headers of a task's message.
 REQUEST_ID = "request_id"
@@ -55,7 +55,7 @@ def wake_finalizer(tc_id: int) -> None:
     if time.monotonic() < _Pause.until:
         return
     try:
-        if ask("EVAL", _WAKE, "2", _WOKEN, _key(_LANE), str(tc_id), str(_PENDING_SECONDS)):
+        if connection().eval(_WAKE, 2, _WOKEN, _key(_LANE), str(tc_id), str(_PENDING_SECONDS)):
             _send(_LANE, FINALIZE)
     except _UNREACHABLE as error:
         _paused(_LANE, error)
