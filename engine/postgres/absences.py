@@ -7,29 +7,16 @@ not when a connection broke: the next connection may be sound.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from types import TracebackType
+
+from engine.postgres.binding import Binding
 
 _absent: ContextVar[dict[str, str] | None] = ContextVar("absent", default=None)
 
 
-class remembered(AbstractContextManager[None]):  # noqa: N801  # Used as a function is.
-    """Within the block, asking a database that has not answered before in it fails at once.
-
-    A class, because it is put around every request, and a context manager made of a generator costs
-    several times as much."""
-
-    def __enter__(self) -> None:
-        self._token = _absent.set({})
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _absent.reset(self._token)
+def remembered() -> Binding[dict[str, str] | None]:
+    """Within the block, asking a database that has not answered before in it fails at once."""
+    return Binding(_absent, {})
 
 
 def note(database: str, reason: str) -> None:

@@ -16,13 +16,12 @@ waits gets the first connection that can be made, and after that nobody is refus
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from types import TracebackType
 
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from engine.postgres.binding import Binding
 from engine.postgres.connection import Connection
 
 #: Looked up once, because reading a member of an enumeration is slow.
@@ -39,20 +38,9 @@ _LOOKED_AT = 1000
 _hurried: ContextVar[bool] = ContextVar("hurried", default=False)
 
 
-class hurried(AbstractContextManager[None]):  # noqa: N801  # Used as a function is.
-    """Within the block nobody waits for a server that is known to be away. Around every append: a
-    generator's context would cost several times as much."""
-
-    def __enter__(self) -> None:
-        self._token = _hurried.set(True)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _hurried.reset(self._token)
+def hurried() -> Binding[bool]:
+    """Within the block nobody waits for a server that is known to be away."""
+    return Binding(_hurried, True)
 
 
 class Taking:
