@@ -50,12 +50,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of one broker, or of several. With ``orphans_left`` the low water marks have yet
-    to pass over some orphans (engine.buffer.ending)."""
+    """The answers of one broker, or of several."""
 
     partitions: Sequence[Answer] = field(default_factory=tuple)
     subscriptions: Sequence[Answer] = field(default_factory=tuple)
-    orphans_left: bool = False
 
     @classmethod
     def together(cls, all_of_them: Iterable[Answers]) -> Self:
@@ -64,7 +62,6 @@ class Answers:
         return cls(
             [answer for one in each for answer in one.partitions],
             [answer for one in each for answer in one.subscriptions],
-            any(one.orphans_left for one in each),
         )
 
     def waiting(self) -> dict[str, int]:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -230,11 +230,11 @@ class Finalizer:
 
         def end_on(name: str) -> int:
             mine = [row for row in partitions if row.broker == name]
-            answers = self._end_on_broker(
+            answers, orphans_left = self._end_on_broker(
                 name, mine, [row for row in subscriptions if row.broker == name], orders
             )
             ended = together.record(name, answers)
-            if answers.orphans_left:
+            if orphans_left:
                 self._end_orphans(name, mine, orders)
             return ended
 
@@ -264,11 +264,12 @@ class Finalizer:
         partitions: Sequence[DuePartition],
         subscriptions: Sequence[DueSubscription],
         orders: _Orders,
-    ) -> Answers:
+    ) -> tuple[Answers, bool]:
         """Do a broker's part: all partitions in one SQL transaction, then all subscriptions in
-        another."""
+        another. Gives whether orphans are left, too (:class:`_Ended`)."""
         places = _grouped(partitions, "partition", orders)
         shares = _grouped(subscriptions, "subscription", orders)
+        orphans_left = False
 
         asked = orders.traces.ask(broker, partitions, subscriptions)
         try:
@@ -277,7 +278,7 @@ class Finalizer:
             end_shares = partial(self._end_subscriptions, database, orders)
             partition_answers, orphans_left = self._end_all(database, places, end_places)
             subscription_answers, _ = self._end_all(database, shares, end_shares)
-            answers = Answers(partition_answers, subscription_answers, orphans_left)
+            answers = Answers(partition_answers, subscription_answers)
             answers = self._recover_what_waits(database, answers)
         except EngineError as error:
             logger.warning(
@@ -286,7 +287,7 @@ class Finalizer:
             answers = Answers(_failed(places, error.message), _failed(shares, error.message))
         for answer in (*answers.partitions, *answers.subscriptions):
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
-        return answers
+        return answers, orphans_left
 
     def _end_all(
         self, database: Database, groups: _Groups, end: Callable[[_Groups], _Ended]
@@ -419,7 +420,7 @@ class Finalizer:
             else answer
             for answer in answers.partitions
         ]
-        return replace(answers, partitions=partitions)
+        return Answers(partitions, answers.subscriptions)
 
     def _recover_partition(
         self, database: Database, topic_id: int, topic: str, number: int
