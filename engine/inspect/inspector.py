@@ -140,7 +140,7 @@ class Inspector:
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
-        return places.holding(self._reading, partition, offset)
+        return places.entry_at(self._reading, partition, offset)
 
     def open_before(self, partition: PartitionName, start: int, end: int) -> dict[TxnID, int]:
         """Transactions that were open when the offset ``start`` was appended, with their first

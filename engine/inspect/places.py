@@ -109,7 +109,7 @@ def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Place | 
     return None if found is None else _place(found)
 
 
-def holding(reading: Reading, partition: PartitionName, offset: int) -> Extent | None:
+def entry_at(reading: Reading, partition: PartitionName, offset: int) -> Extent | None:
     """The entry of a partition that holds an offset; None when none does. Nothing is read but its
     header, so a partition that is offline answers too.
 

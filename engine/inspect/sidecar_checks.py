@@ -52,26 +52,19 @@ def _check_rows(view: View, log: View, budget: int) -> list[Check]:
             subject=subject,
             counter_examples=_shown(wrong_heads(heads)),
         ),
-        Check(
-            invariant=2,
-            name="sidecar_markers",
-            subject=subject,
-            counter_examples=_shown(markers),
-            skipped=more,
-        ),
-        Check(
-            invariant=3,
-            name="sidecar_batches",
-            subject=subject,
-            counter_examples=_shown(damaged),
-            skipped=more,
-        ),
-        Check(
-            invariant=6,
-            name="sidecar_index",
-            subject=subject,
-            counter_examples=_shown([*odd, *unindexed]),
-            skipped=more,
+        *(
+            Check(
+                invariant=invariant,
+                name=name,
+                subject=subject,
+                counter_examples=_shown(rows),
+                skipped=more,
+            )
+            for invariant, name, rows in (
+                (2, "sidecar_markers", markers),
+                (3, "sidecar_batches", damaged),
+                (6, "sidecar_index", [*odd, *unindexed]),
+            )
         ),
     ]
 
