@@ -75,25 +75,26 @@ def keep(watched: Watched, name: str) -> None:
     assert axe(watched.page, _AXE) == []
 
 
-def firing_row(page: Page, rule: str) -> Locator:
-    """Wait for the row of a rule's alert; where others fire, it waits behind a count."""
+def fire(page: Page, producer: Producer, rule: str) -> tuple[str, Locator]:
+    """Open the list, and a transaction that breaks a rule; gives it and the row of its alert, which
+    waits behind a count where others fire."""
+    page.goto("/alerts")
+    txn_id = producer.begin()
+    producer.produce("hidden", txn_id=txn_id)
     row = page.get_by_role("row").filter(has_text=rule)
     acknowledge, newer = row.get_by_role("link", name="Acknowledge…"), page.locator(".newer")
     while not acknowledge.is_visible():
         acknowledge.or_(newer).first.wait_for()
         if newer.is_visible():
             page.reload()
-    return row
+    return txn_id, row
 
 
 def test_what_fires_appears_is_acknowledged_and_is_resolved(
     watched: Watched, producer: Producer, rule: str
 ) -> None:
     page = watched.page
-    page.goto("/alerts")
-    txn_id = producer.begin()
-    producer.produce("hidden", txn_id=txn_id)
-    row = firing_row(page, rule)
+    txn_id, row = fire(page, producer, rule)
     expect(page).to_have_title(re.compile(r"^\(\d+\) Alerts · txnconsole$"))
     page.evaluate("document.documentElement.dataset.theme = 'light'")
     keep(watched, "alerts-firing")
@@ -165,10 +166,7 @@ def test_a_value_that_is_renewed_moves_no_row_that_fires(
     watched: Watched, producer: Producer, rule: str
 ) -> None:
     page = watched.page
-    page.goto("/alerts")
-    txn_id = producer.begin()
-    producer.produce("hidden", txn_id=txn_id)
-    row = firing_row(page, rule)
+    txn_id, row = fire(page, producer, rule)
     for width in (1024, 1440, 1920):
         page.set_viewport_size({"width": width, "height": 900})
         cells = row.locator("th, td")
