@@ -279,13 +279,16 @@ class Engine:
             self._tell_status(refused, txn_id)
             raise
 
-    def take_snapshots(self) -> int:
+    def take_snapshots(self, *, seconds: float = math.inf) -> int:
         """Snapshot the buffers that are due; the workers call this every second.
+
+        Args:
+            seconds: as in :meth:`apply_retention`.
 
         Returns:
             How many snapshots were taken.
         """
-        return self._snapshots.sweep()
+        return self._snapshots.sweep(Stint(seconds))
 
     def move_dead_letters(self) -> int:
         """Finish moves to dead-letter topics that were interrupted; the workers call this every few

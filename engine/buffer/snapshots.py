@@ -11,13 +11,14 @@ it has to is written in the log file, and shown by a rehearsal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Sequence
 from datetime import UTC
 
 from engine.buffer.recovery import recover
 from engine.log.brokers import Brokers, Location
 from engine.log.rows import txn_of
-from engine.log.sweeping import one_by_one
+from engine.log.sweeping import Stint, one_by_one
 from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
 from engine.model.message import NewMessage
@@ -36,16 +37,17 @@ class Snapshots:
         self._brokers = brokers
         self._settings = settings
 
-    def sweep(self) -> int:
+    def sweep(self, stint: Stint) -> int:
         """Rebuild the partitions that a crash has emptied, then take the snapshots that are due, on
-        every broker; one that cannot be reached is left out.
+        every broker while there is time; one that cannot be reached is left out.
 
         Returns:
             How many snapshots were taken.
         """
-        return self._brokers.on_each(self._sweep_broker)
+        shares = stint.shares(len(self._brokers.names))
+        return self._brokers.on_each(lambda database: self._sweep_broker(database, next(shares)))
 
-    def _sweep_broker(self, database: Database) -> int:
+    def _sweep_broker(self, database: Database, stint: Stint) -> int:
         with database.session() as session:
             lost = session.all("headless", limit=_SWEEP)
             due = session.all(
@@ -60,9 +62,12 @@ class Snapshots:
             recover(Location(database, row.partition_id), _name(row))
             return 0
 
-        one_by_one(lost, rebuild)
+        shares = stint.shares(2)
+        one_by_one(_shuffled(lost), rebuild, next(shares))
         return one_by_one(
-            due, lambda row: self.take(Location(database, row.partition_id), _name(row))
+            _shuffled(due),
+            lambda row: self.take(Location(database, row.partition_id), _name(row)),
+            next(shares),
         )
 
     def take(
@@ -161,6 +166,12 @@ def state_of(head: Row, ongoing: Iterable[Row]) -> BufferState:
             for row in ongoing
         },
     )
+
+
+def _shuffled(rows: Sequence[Row]) -> Sequence[Row]:
+    """In another order each time, so that one that takes all of a sweep's time and then fails does
+    not come before the same others in the next."""
+    return random.sample(rows, len(rows))
 
 
 def _name(row: Row) -> PartitionName:

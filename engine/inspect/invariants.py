@@ -31,6 +31,7 @@ from engine.inspect.coordinator_checks import (
 from engine.inspect.log_checks import check_log, check_rebuild
 from engine.inspect.reading import Reading
 from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
+from engine.log.sweeping import FAILURES
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
 from engine.model.page import Page, decode_cursor, encode_cursor
 from engine.model.topic_name import PartitionName, TopicName
@@ -163,7 +164,7 @@ class Invariants:
                 broken += self._round(database, share)
             except EngineError:
                 continue  # Readiness names it, and so do the checks that needed it.
-            except Exception:  # Damage that no check expects.
+            except FAILURES:  # Damage that no check expects.
                 logger.exception("invariants not checked", broker=database.name)
         with self._database.session() as session:
             session.run("forget_checks")

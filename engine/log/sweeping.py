@@ -10,12 +10,27 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Self
 
+import psycopg
 import structlog
 
-from engine.model.errors import BrokerUnavailable
+from engine.model.errors import BrokerUnavailable, EngineError
 from engine.postgres.database import Row
 
 logger = structlog.get_logger(__name__)
+
+#: How a failure shows that is one partition's: the engine or PostgreSQL refuses, or code meets a
+#: value that it does not expect. What else is raised meanwhile, such as a worker's time limit or a
+#: want of memory, is none of the partition's.
+FAILURES = (
+    EngineError,
+    psycopg.Error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class Stint:
@@ -46,6 +61,7 @@ def one_by_one(rows: Iterable[Row], work: Callable[[Row], int], stint: Stint | N
 
     Raises:
         BrokerUnavailable: the broker cannot be reached.
+        Exception: whatever is not a partition's failure (:data:`FAILURES`) ends the work.
     """
     total = 0
     for row, _ in zip(rows, (stint or Stint()).steps(), strict=False):
@@ -53,6 +69,6 @@ def one_by_one(rows: Iterable[Row], work: Callable[[Row], int], stint: Stint | N
             total += work(row)
         except BrokerUnavailable:
             raise
-        except Exception:
+        except FAILURES:
             logger.exception("partition left out", partition_id=row.partition_id)
     return total

@@ -38,6 +38,8 @@ _CHECK_SECONDS = 0.5
 #: What retention may take of a process every five seconds, so that it never takes two: other tasks
 #: wait for it, but not for what writes the logs to outrun it.
 _RETENTION_SECONDS = 4.0
+#: What snapshots may take of a process every second, for the same reason.
+_SNAPSHOTS_SECONDS = 0.9
 
 
 @worker_ready.connect
@@ -129,7 +131,7 @@ def expire() -> None:
 @app.task(name="txnconsole.take_snapshots")
 def take_snapshots() -> None:
     """Take the snapshots that are due; the engine decides which."""
-    taken = engine().take_snapshots()
+    taken = engine().take_snapshots(seconds=_SNAPSHOTS_SECONDS)
     if taken:
         _log.info("snapshots taken", snapshots=taken)
 

@@ -10,9 +10,10 @@ import pytest
 
 from engine import Engine
 from engine.buffer import snapshots
+from engine.log.brokers import Location
 from engine.model import batch as codec
 from engine.model.buffer_state import BufferState, load
-from engine.model.errors import PartitionUnavailable
+from engine.model.errors import PartitionUnavailable, TimeLimitExceeded
 from engine.model.topic_name import PartitionName
 from tests.engine.support import (
     P0,
@@ -29,6 +30,11 @@ from tests.engine.support import (
     sql,
     unreachable,
 )
+
+_HEADLESS = """
+    SELECT partition_id FROM broker.partition p WHERE NOT EXISTS
+    (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)
+"""
 
 
 def interval_passed(engine: Engine) -> None:
@@ -252,12 +258,8 @@ def test_the_sweep_rebuilds_what_a_crash_has_emptied_and_then_rests(engine: Engi
         engine.produce(partition, batch("a"), txn_id=txn)
     lose_derived_state(engine)
     engine.take_snapshots()
-    missing = (
-        "SELECT count(*) AS n FROM broker.partition p WHERE NOT EXISTS"
-        " (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)"
-    )
     for database in engine._brokers:
-        assert sql(database, missing)[0].n == 0
+        assert sql(database, _HEADLESS) == []
     interval_passed(engine)
     engine.take_snapshots()
     interval_passed(engine)
@@ -274,14 +276,54 @@ def test_a_partition_that_cannot_be_rebuilt_keeps_no_other_from_it(engine: Engin
     key = engine.log.locate(P0).partition_id
     broker_sql(engine, "DELETE FROM broker.segment WHERE partition_id = %s", key)
     engine.take_snapshots()
-    [headless] = broker_sql(
-        engine,
-        "SELECT partition_id FROM broker.partition p WHERE NOT EXISTS"
-        " (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)",
-    )
+    [headless] = broker_sql(engine, _HEADLESS)
     assert headless.partition_id == key
     interval_passed(engine)
     assert engine.take_snapshots() == 1
+
+
+def test_a_sweep_whose_time_is_over_leaves_what_is_due_to_the_next_ones(engine: Engine) -> None:
+    make_topic(engine, partitions=6)  # three on each broker
+    partitions = [PartitionName(TOPIC, number) for number in range(6)]
+    txn = open_txn(engine)
+    for partition in partitions:
+        engine.produce(partition, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    interval_passed(engine)
+    steps = iter(lambda: engine.take_snapshots(seconds=0), 0)
+    assert list(steps) == [2, 2, 2]
+    lose_derived_state(engine)
+    left = []
+    for _ in range(4):
+        engine.take_snapshots(seconds=0)
+        left += [len(sql(database, _HEADLESS)) for database in engine._brokers]
+    assert left[:2] == [3, 3]  # a system topic's partition is among them
+    assert left[-2:] == [0, 0]
+
+
+def test_one_that_takes_all_of_the_time_keeps_no_other_from_its_turn(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=3)  # the first and the last are on one broker
+    partitions = [PartitionName(TOPIC, number) for number in range(3)]
+    txn = open_txn(engine)
+    for partition in partitions:
+        engine.produce(partition, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    interval_passed(engine)
+    changed = "SELECT partition_id FROM broker.partition_live WHERE changes > 0"
+    [first, _] = broker_sql(engine, changed)
+    take = engine._snapshots.take
+
+    def fail_first(location: Location, partition: PartitionName) -> bool:
+        if location.partition_id == first.partition_id:
+            raise TimeLimitExceeded
+        return take(location, partition)
+
+    monkeypatch.setattr(engine._snapshots, "take", fail_first)
+    for _ in range(100):
+        engine.take_snapshots(seconds=0)
+    assert broker_sql(engine, changed) == [first]
 
 
 def test_a_log_that_only_grows_is_snapshotted_by_its_distance(

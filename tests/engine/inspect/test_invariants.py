@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from billiard.exceptions import SoftTimeLimitExceeded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from engine.coordinator.archive import Archive
 from engine.inspect import invariants
 from engine.inspect.checks import Check
 from engine.inspect.invariants import Report
+from engine.log.sweeping import Stint
 from engine.model.errors import InvalidRequest, PartitionUnavailable
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind
@@ -114,7 +116,7 @@ def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
 ) -> None:
     partition = Partition(engine, buffer=BufferKind.SIDECAR)
     partition.run(steps[: len(steps) // 2])
-    engine._snapshots.sweep()
+    engine._snapshots.sweep(Stint())
     partition.run(steps[len(steps) // 2 :])
     if compacted:
         with partition.location.database.transaction() as session:
@@ -124,7 +126,7 @@ def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
     for _ in range(2):
         report = engine.inspect.invariants(partition.name)
         assert [one for one in report.checks if one.passed is not True] == []
-        engine._snapshots.sweep()
+        engine._snapshots.sweep(Stint())
     with partition.location.database.session() as session:
         log = session.one("sidecar_log", partition_id=partition.location.partition_id)
     assert len(report.checks) == (9 if log is None else 14)
@@ -472,6 +474,22 @@ def test_a_partition_that_cannot_be_checked_holds_up_no_other(
         str(P1),
         str(PartitionName(TOPIC, 2)),
     }
+
+
+def test_a_worker_s_time_limit_ends_the_step(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    asked = []
+
+    def too_long(partition: PartitionName, **_: int) -> invariants.Report:
+        asked.append(partition)
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr(engine.inspect._invariants, "of_partition", too_long)
+    with pytest.raises(SoftTimeLimitExceeded):
+        engine.inspect.check_invariants()
+    assert len(asked) == 1
 
 
 def test_a_counter_example_stands_until_a_whole_pass_has_not_found_it(engine: Engine) -> None:

@@ -6,9 +6,16 @@ from collections import namedtuple
 from itertools import islice
 
 import pytest
+from billiard.exceptions import SoftTimeLimitExceeded
+from psycopg.errors import DataCorrupted
 
 from engine.log import sweeping
 from engine.log.sweeping import Stint, one_by_one
+from engine.model.errors import (
+    BrokerUnavailable,
+    SegmentUnreadable,
+    TimeLimitExceeded,
+)
 
 _Row = namedtuple("_Row", "partition_id")
 
@@ -68,3 +75,31 @@ def test_rows_that_there_is_no_time_for_are_left(clock: Clock) -> None:
     assert one_by_one([_Row(number) for number in range(9)], work, Stint(3)) == 20
     assert done == [0, 1, 2]
     assert one_by_one([], work, Stint(3)) == 0
+
+
+@pytest.mark.parametrize(
+    "damage", [SegmentUnreadable, TimeLimitExceeded, DataCorrupted, KeyError, AttributeError]
+)
+def test_a_partition_that_fails_is_left_out(damage: type[Exception]) -> None:
+    def work(row: _Row) -> int:
+        if row.partition_id == 1:
+            raise damage
+        return 10
+
+    assert one_by_one([_Row(number) for number in range(3)], work) == 20
+
+
+@pytest.mark.parametrize("end", [SoftTimeLimitExceeded, MemoryError, BrokerUnavailable])
+def test_what_is_no_failure_of_a_partition_ends_the_sweep(end: type[Exception]) -> None:
+    """The worker's time limit, say, which comes wherever the sweep is."""
+    done: list[int] = []
+
+    def work(row: _Row) -> int:
+        done.append(row.partition_id)
+        if row.partition_id == 1:
+            raise end
+        return 10
+
+    with pytest.raises(end):
+        one_by_one([_Row(number) for number in range(3)], work)
+    assert done == [0, 1]
