@@ -8,6 +8,7 @@ no thread is ever killed, and no connection is left in the middle of a statement
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,12 @@ def check() -> None:
     deadline = _deadline.get()
     if deadline is not None and monotonic() >= deadline:
         raise TimeLimitExceeded
+
+
+def left() -> float:
+    """How many seconds are left; infinitely many without a deadline."""
+    deadline = _deadline.get()
+    return math.inf if deadline is None else max(0.0, deadline - monotonic())
 
 
 @contextmanager

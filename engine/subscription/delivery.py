@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from engine.model.message import MessageID, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.postgres import deadlines
 from engine.postgres.database import Session
 from engine.settings import EngineSettings
 from engine.subscription.cursors import (
@@ -49,6 +50,9 @@ _DUE_SECONDS = 0.02
 _KEPT_LOOKS = 10_000
 #: Partitions that are visited at once, at most.
 _AT_ONCE = 32
+#: For so long a call goes on inside stretches without a message, until it has one: a multiple of
+#: what one look takes (engine.subscription.reading), and no more than half of its caller's time.
+_SECONDS = 2.0
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -62,6 +66,7 @@ class _Call(msgspec.Struct, frozen=True):
             even if something fails later in the call.
         served: partitions that have given messages in this call. They are not asked again, because
             a message could have been given back meanwhile and come twice.
+        cut: partitions in which this round has ended inside a stretch without a message.
     """
 
     turn: int
@@ -69,11 +74,23 @@ class _Call(msgspec.Struct, frozen=True):
     room: int
     received: list[StoredMessage] = msgspec.field(default_factory=list)
     served: set[tuple[str, int]] = msgspec.field(default_factory=set)
+    cut: set[tuple[str, int]] = msgspec.field(default_factory=set)
 
     @property
     def is_full(self) -> bool:
         """Whether the call has as many messages as it asked for."""
         return len(self.received) >= self.room
+
+    def rounds(self) -> Iterator[float]:
+        """For each round through all partitions, since when it must be known what is deliverable:
+        first what was a moment ago; only if that is not enough, what is now. Then the call goes on
+        in the stretches in which the last round has ended, while it has got nothing."""
+        until = self.began + min(_SECONDS, deadlines.left() / 2)
+        yield self.began - _DUE_SECONDS
+        yield self.began
+        while self.cut and not self.received and (now := time.monotonic()) < until:
+            self.cut.clear()
+            yield now
 
 
 @dataclass(slots=True)
@@ -83,11 +100,13 @@ class _Received:
     Attributes:
         pieces: of each partition, with its state.
         dead: partitions of which the call has recorded dead letters.
+        cut: partitions in which it has ended inside a stretch without a message.
     """
 
     files: OffloadedFiles
     pieces: list[tuple[State, Sequence[Piece]]] = field(default_factory=list)
     dead: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
     _opened: list[StoredMessage] | None = field(default=None, init=False)
 
     def messages(self) -> list[StoredMessage]:
@@ -162,9 +181,9 @@ class Delivery:
         Messages of a broker that cannot be reached are left out. On a FAILOVER subscription only
         the active consumer gets messages.
 
-        A stretch of tens of thousands of entries without a message for anybody takes several
-        calls, of which the first may answer none. A subscription that has more to deliver wakes
-        whoever waits (Arrivals).
+        A stretch of very many entries without a message for anybody takes several calls, of which
+        the first may answer none: a call looks on for two seconds, and the next goes on there. A
+        subscription that has more to deliver wakes whoever waits (Arrivals).
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
@@ -178,8 +197,7 @@ class Delivery:
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
         call = _Call(turn=turn // len(databases), began=time.monotonic(), room=max_messages)
         failures: dict[str, EngineError] = {}
-        # First by what was deliverable a moment ago; only if that is not enough, ask anew.
-        for since in (call.began - _DUE_SECONDS, call.began):
+        for since in call.rounds():
             for database in databases:
                 if database.name in failures:
                     continue
@@ -304,15 +322,19 @@ class Delivery:
             visited, left = left[:width], left[width:]
             try:
                 room = call.room - len(call.received)
-                gave, received = self._receive_from(place, visited, called, room)
+                received = self._receive_from(place, visited, called, room)
+                messages = received.messages()
             except SegmentUnreadable as error:
                 unreadable = error  # go on with the other partitions
                 if len(visited) > 1:
                     left, width, widest = visited + left, 1, 1
                 continue
+            gave = [state.partition_id for state, _ in received.pieces]
             call.served.update((name, partition_id) for partition_id in gave)
-            call.received.extend(received)
-            width = 1 if gave else min(2 * width, widest)
+            call.cut.update((name, partition_id) for partition_id in received.cut)
+            call.received.extend(messages)
+            # Who looks at very many entries does so one partition at a time.
+            width = 1 if gave or call.cut else min(2 * width, widest)
         if taken_over and not call.is_full:
             self._entered[_key(place)] = called
         if unreadable is not None and not call.received:
@@ -352,19 +374,21 @@ class Delivery:
 
     def _receive_from(
         self, place: Place, partition_ids: Sequence[int], turn: Turn, room: int
-    ) -> tuple[list[int], list[StoredMessage]]:
-        """Deliver up to ``room`` messages of some partitions, in one change of all their cursors;
-        which of them gave some, and these."""
+    ) -> _Received:
+        """Deliver up to ``room`` messages of some partitions, in one change of all their
+        cursors."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], _Received]:
             received = _Received(self._brokers.offloaded)
             changes: list[Change] = []
             left = room
             for before in states:
-                change, pieces = self._decide(session, place, before, turn, left)
-                left -= sum(piece.upper - piece.lower for piece in pieces)
-                if pieces:
-                    received.pieces.append((change.after, pieces))
+                change, reading = self._decide(session, place, before, turn, left)
+                left -= sum(piece.upper - piece.lower for piece in reading.pieces)
+                if reading.pieces:
+                    received.pieces.append((change.after, reading.pieces))
+                if reading.is_cut:
+                    received.cut.append(before.partition_id)
                 if change.dead:
                     received.dead.append(before.partition_id)
                 after = change.after
@@ -385,24 +409,24 @@ class Delivery:
         )
         for partition_id in received.dead:
             self._dead_letters.move(place, partition_id)
-        return [state.partition_id for state, _ in received.pieces], received.messages()
+        return received
 
     def _decide(
         self, session: Session, place: Place, before: State, turn: Turn, room: int
-    ) -> tuple[Change, Sequence[Piece]]:
+    ) -> tuple[Change, Reading]:
         """What becomes of one partition's state, and what the consumer gets of it."""
         state = self._leases.enter(place, before, turn)
         state = state.give_back(state.dispatch.overdue(state.now_ms))
         dead = dying(place.record, state)
         if dead:
             state = state.withdraw(dead).changed(dead=state.dead | dead)
-        after, pieces = self._deliver(session, place, state, turn.consumer, room)
+        after, reading = self._deliver(session, place, state, turn.consumer, room)
         target = self._dead_letters.target(place.record, before.number) if dead else 0
-        return Change(before=before, after=after, dead=dead, target=target), pieces
+        return Change(before=before, after=after, dead=dead, target=target), reading
 
     def _deliver(
         self, session: Session, place: Place, state: State, consumer: str, room: int
-    ) -> tuple[State, Sequence[Piece]]:
+    ) -> tuple[State, Reading]:
         """Pick messages and put them in flight to the consumer.
 
         Raises:
@@ -441,7 +465,7 @@ class Delivery:
             # What no reader gets is deleted at once, but for offsets that a transaction holds by a
             # cumulative acknowledgement: its end settles those.
             after = after.delete(Ranges.of(reading.skipped) - after.held)
-        return after, reading.pieces
+        return after, reading
 
 
 def _counted(state: State, messages: list[StoredMessage]) -> list[StoredMessage]:

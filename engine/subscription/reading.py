@@ -84,6 +84,13 @@ class Reading:
         self.pieces: list[Piece] = []
         self.skipped: list[Run] = []
         self.read_offset = state.dispatch.read_offset
+        self._cut = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has ended for all that it had looked at, before there was a message. All of
+        that is settled, so another look gets further."""
+        return self._cut and not self.pieces
 
     def collect(self) -> None:
         """Pick first what must be redelivered, then what comes next; with ``in_order`` by
@@ -115,6 +122,8 @@ class Reading:
             if self.room == before:
                 width = min(2 * width, _WIDEST)
             wanted = wanted - Ranges.run(0, position)
+        if wanted and self.room > 0 and self._bytes_left > 0:
+            self._cut = True
         return wanted
 
     def pick(self, window: Window, wanted: Ranges) -> int:

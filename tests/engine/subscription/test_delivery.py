@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -25,8 +26,10 @@ from engine.model.subscription import SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
+from engine.postgres import deadlines
 from engine.subscription import delivery, reading
 from engine.subscription.cursors import Place
+from engine.subscription.memory import Memory
 from engine.subscription.window import Window
 from tests.engine.histories import Partition
 from tests.engine.support import (
@@ -179,35 +182,100 @@ def test_a_long_stretch_of_aborted_messages_is_passed_in_one_call(engine: Engine
     assert texts(receive(engine, max_messages=1)) == ["here"]
 
 
-def test_a_very_long_stretch_of_aborted_messages_is_passed_a_part_in_each_call(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A call that looked at all of it would run out of time, and the next one begin anew."""
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries each window has that was looked at; a look is short."""
     monkeypatch.setattr(reading, "_ENTRIES", 20)
     monkeypatch.setattr(reading, "_WIDEST", 8)
-    setup(engine)
-    txn = open_txn(engine)
-    for _ in range(100):
-        engine.produce(P0, batch("gone"), txn_id=txn)
-    abort(engine, txn)
-    engine.produce(P0, batch("here"))
-    looked_at: list[int] = []
+    counts: list[int] = []
     read = Window.read
 
     def counted(*args: Any, **options: Any) -> Window:
         window = read(*args, **options)
-        looked_at.append(len(window.entries))
+        counts.append(len(window.entries))
         return window
 
     monkeypatch.setattr(Window, "read", counted)
-    calls = 1
+    return counts
+
+
+def stretch(engine: Engine, partition: PartitionName = P0) -> None:
+    """A hundred entries without a message for anybody."""
+    txn = open_txn(engine)
+    for _ in range(100):
+        engine.produce(partition, batch("gone"), txn_id=txn)
+    abort(engine, txn)
+
+
+def test_a_very_long_stretch_of_aborted_messages_is_passed_a_part_in_each_look(
+    engine: Engine, looked_at: list[int]
+) -> None:
+    """One that looked at all of it would run out of time, and the next one begin anew."""
+    setup(engine)
+    stretch(engine)
+    engine.produce(P0, batch("here"))
+    assert texts(receive(engine, max_messages=1)) == ["here"]
+    assert max(looked_at) <= 8
+
+
+@pytest.mark.parametrize("type_", SubscriptionType)
+def test_calls_whose_time_is_over_get_further_each_time(
+    engine: Engine,
+    looked_at: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    type_: SubscriptionType,
+) -> None:
+    """Whoever makes them: another process knows nothing of what this one remembers."""
+    monkeypatch.setattr(delivery, "_SECONDS", 0.0)
+    make_topic(engine)
+    subscribe(engine, type=type_)
+    stretch(engine)
+    engine.produce(P0, batch("here"))
+    calls = 0
     while not (found := receive(engine, max_messages=1)):
         calls += 1
         assert sum(looked_at) < 60  # a call may look at a partition twice
         looked_at.clear()
+        engine._delivery._cursors._memory = Memory()
+        assert calls < 20
     assert texts(found) == ["here"]
-    assert max(looked_at) <= 8
-    assert calls > 2
+    assert calls > 1
+
+
+def test_a_message_elsewhere_is_not_kept_for_a_stretch_without_any(
+    engine: Engine, looked_at: list[int]
+) -> None:
+    setup(engine, partitions=4)
+    for number in range(3):
+        stretch(engine, PartitionName(TOPIC, number))
+    engine.produce(PartitionName(TOPIC, 3), batch("here"))
+    assert texts(receive(engine)) == ["here"]
+    assert sum(looked_at) < 3 * 60
+
+
+def test_a_call_goes_on_for_half_of_its_caller_s_time_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(delivery, "time", clock)
+    monkeypatch.setattr(deadlines, "monotonic", clock.monotonic)
+    monkeypatch.setattr(delivery, "_SECONDS", 10.0)
+
+    def rounds() -> int:
+        call = delivery._Call(turn=0, began=now[0], room=1)
+        count = 0
+        for _ in call.rounds():
+            call.cut.add(("broker-1", 1))
+            now[0] += 1.0
+            count += 1
+        return count
+
+    assert rounds() == 10
+    with deadlines.within(8.0):
+        assert rounds() == 4
+    with deadlines.within(2.0):
+        assert rounds() == 2
 
 
 def test_a_page_of_pending_messages_does_not_hide_those_behind_it(engine: Engine) -> None:
@@ -391,7 +459,7 @@ def test_a_partition_that_goes_offline_withholds_nothing_that_another_has_given(
 
     def offline_afterwards(place: Place, partition_ids: Sequence[int], *args: Any) -> Any:
         found = receive_from(place, partition_ids, *args)
-        [message] = found[1]
+        [message] = found.messages()
         partition = PartitionName(TOPIC, 2 - message.partition)
         engine.partitions.take_offline(partition, reason="test")
         return found
