@@ -23,10 +23,10 @@ SELECT kind, tc_id, sequence, status, decided_at, trace_parent, topic_id, topic,
 FROM coordinator.due_ends(%(tc_ids)s, %(limit)s)
 
 -- note_finalizer --
-INSERT INTO coordinator.finalizer AS f (tc_id, worker, at)
-SELECT tc_id, %(worker)s, clock_timestamp() FROM unnest(%(tc_ids)s::integer[]) AS w (tc_id)
+INSERT INTO coordinator.finalizer AS f (tc_id, worker)
+SELECT tc_id, %(worker)s FROM unnest(%(tc_ids)s::integer[]) AS w (tc_id)
 ORDER BY tc_id
-ON CONFLICT (tc_id) DO UPDATE SET worker = excluded.worker, at = excluded.at
+ON CONFLICT (tc_id) DO UPDATE SET worker = excluded.worker
 
 -- begin_recovery --
 -- Steps from one coordinator that has live transactions to the next.

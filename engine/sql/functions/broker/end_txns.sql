@@ -3,7 +3,8 @@
 -- marks. Exactly once however often it comes. Answers one row per command; error is null when done.
 --
 -- p_registered: the commands come from a coordinator that lists the partition as a participant, so
--- each gets a marker. Otherwise an abort of a transaction never seen here is only remembered.
+-- each gets a marker. Otherwise an abort of a transaction never seen here is only remembered (semantics
+-- §4; the coordinators of this engine end a transaction only where they list it).
 -- A sidecar-buffered partition has its own way to end one; the rest is the same for both buffers.
 --
 -- A mark passes over a thousand orphans at most: then it stops at the last of them, and a further row
