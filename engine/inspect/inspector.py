@@ -25,7 +25,7 @@ from engine.inspect.participants import Atomicity
 from engine.inspect.places import Extent
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
-from engine.inspect.signs import LateSnapshots, RecentEnds
+from engine.inspect.signs import AllStrandedLetters, LateSnapshots, RecentEnds
 from engine.inspect.spans import with_acks, with_spans
 from engine.inspect.standing import Standing, standing
 from engine.inspect.transactions import TransactionQuestions
@@ -306,6 +306,14 @@ class Inspector:
     def late_snapshots(self, limit: int = 100) -> LateSnapshots:
         """The partitions whose changes have waited longest for a snapshot, over all brokers."""
         return signs.late_snapshots(self._reading, limit)
+
+    def stranded_letters(self) -> AllStrandedLetters:
+        """The dead letters whose topic has been deleted, by subscription.
+
+        Raises:
+            CoordinatorUnavailable: the catalog cannot be reached.
+        """
+        return signs.stranded_letters(self._reading, self._topics)
 
     def standing(self, *, one_by_one: bool = False) -> Standing:
         """The state of everything now, in a few figures; databases that do not answer are named.

@@ -1,19 +1,25 @@
 """Signs of trouble that no other question asks about: how transactions have ended lately, which
-coordinators are recovering, and which snapshots are late. The work is bounded, whatever the
-history.
+coordinators are recovering, which snapshots are late, and which dead letters have nowhere to go.
+The work is bounded, whatever the history.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import chain
 
 from engine.inspect.reading import Reading
-from engine.model.topic_name import PartitionName, TopicName
+from engine.log.topics import Topics
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database
 
 #: How many of the newest ends are looked at.
 ENDS = 5_000
+#: How many subscriptions of each broker are looked at, and how many dead letters of each.
+_SUBSCRIPTIONS = 1_000
+_LETTERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,24 @@ class LateSnapshots:
 
     late: tuple[LateSnapshot, ...]
     unavailable: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrandedLetters:
+    """Dead letters of a subscription that wait because their topic has been deleted. ``letters``:
+    how many on each broker, of which at most a hundred are counted."""
+
+    subscription: SubscriptionName
+    dead_letter_topic: TopicName
+    letters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllStrandedLetters:
+    """Stranded letters, the most first. ``complete``: all of those who wait were looked at."""
+
+    stranded: tuple[StrandedLetters, ...]
+    complete: bool
 
 
 def recent_ends(database: Database, *, seconds: int, limit: int) -> RecentEnds:
@@ -85,3 +109,25 @@ def late_snapshots(reading: Reading, limit: int) -> LateSnapshots:
     ]
     late.sort(key=lambda one: one.age_ms, reverse=True)
     return LateSnapshots(late=tuple(late), unavailable=unavailable)
+
+
+def stranded_letters(reading: Reading, topics: Topics) -> AllStrandedLetters:
+    """The dead letters whose topic has been deleted, by subscription.
+
+    Raises:
+        CoordinatorUnavailable: the catalog cannot be reached.
+    """
+    rows, unavailable = reading.on_each("waiting_letters", limit=_SUBSCRIPTIONS, letters=_LETTERS)
+    waiting: dict[tuple[SubscriptionName, TopicName], int] = defaultdict(int)
+    for row in chain.from_iterable(rows.values()):
+        name = SubscriptionName(TopicName.parse(row.topic), row.name)
+        waiting[name, TopicName.parse(row.dead_letter_topic)] += row.letters
+    absent = topics.absent({target for _, target in waiting}) if waiting else set()
+    stranded = [
+        StrandedLetters(subscription=name, dead_letter_topic=target, letters=letters)
+        for (name, target), letters in waiting.items()
+        if target in absent
+    ]
+    stranded.sort(key=lambda one: one.letters, reverse=True)
+    complete = not unavailable and all(len(found) < _SUBSCRIPTIONS for found in rows.values())
+    return AllStrandedLetters(stranded=tuple(stranded), complete=complete)

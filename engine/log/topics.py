@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
@@ -170,6 +170,22 @@ class Topics:
             return self.get(name, fresh=True).topic_id == topic_id
         except TopicNotFound:
             return False
+
+    def absent(self, names: Collection[TopicName]) -> set[TopicName]:
+        """Those of some topics that do not exist.
+
+        Raises:
+            CoordinatorUnavailable: the catalog cannot be reached.
+        """
+        wanted = list(names)
+        with self._catalog.session() as session:
+            rows = session.all(
+                "topics_there",
+                tenants=[name.tenant for name in wanted],
+                namespaces=[name.namespace for name in wanted],
+                topics=[name.topic for name in wanted],
+            )
+        return set(wanted) - {TopicName(row.tenant, row.namespace, row.topic) for row in rows}
 
     def remembered(self, name: TopicName) -> int | None:
         """The id of the topic that this process knows by that name, if it knows one."""

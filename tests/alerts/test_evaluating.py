@@ -14,8 +14,9 @@ from django.db.models.functions import Now
 
 from engine import Engine
 from engine.model.message import NewMessage
+from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import TopicSettings
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.alerts.conftest import look, pass_time, rule_of, webhook
@@ -62,6 +63,17 @@ def test_a_new_database_has_a_rule_of_each_kind_and_they_all_can_be_measured(
     assert evaluate(engine) == 0
     assert Evaluation.objects.get().at > before
     assert reading.firing() == []
+
+
+def test_a_database_of_before_gets_the_rule_of_a_new_kind_once(engine: Engine) -> None:
+    migration = import_module("txnconsole.alerts.migrations.0003_dead_letters_stranded")
+    Rule.objects.all().delete()
+    for _ in range(2):
+        migration.add_rule(apps, None)
+    rule = Rule.objects.get()
+    terms = KINDS[Kind.DEAD_LETTERS_STRANDED]
+    assert (rule.kind, rule.name) == (Kind.DEAD_LETTERS_STRANDED, terms.title)
+    assert (rule.threshold, rule.for_ms, rule.topics) == (0, 60_000, "*")
 
 
 def test_an_alert_is_pending_then_firing_then_resolved_and_each_is_told_once(
@@ -191,6 +203,31 @@ def test_a_late_snapshot_is_told(engine: Engine) -> None:
     )
     look(engine, 2)
     assert (only().object, only().detail) == (f"partition:{PARTITION}", "3 changes since")
+
+
+def test_dead_letters_whose_topic_was_deleted_are_told_until_it_is_there_again(
+    engine: Engine,
+) -> None:
+    rule_of(Kind.DEAD_LETTERS_STRANDED, for_ms=0, topics="public/default/fl*")
+    dead = TopicName("public", "default", "dead")
+    for topic in (TOPIC, dead):
+        engine.topics.create(topic, TopicSettings())
+    name = SubscriptionName(TOPIC, "consumer")
+    engine.subscriptions.create(
+        name, SubscriptionSettings(max_redeliveries=0, dead_letter_topic=dead)
+    )
+    engine.produce(PARTITION, [NewMessage(payload=b"x")])
+    engine.topics.delete(dead)
+    [message] = engine.receive(name, "c")
+    engine.nack(name, "c", [message.message_id])
+    assert engine.receive(name, "c") == ()
+    look(engine, 2)
+    alert = only()
+    assert (alert.object, alert.value) == (f"subscription:{name}", 1)
+    assert alert.detail == "there is no topic public/default/dead"
+    engine.topics.create(dead, TopicSettings())
+    look(engine, 2)
+    assert only().state == AlertState.RESOLVED
 
 
 def test_a_coordinator_in_recovery_and_a_broken_invariant_are_told(engine: Engine) -> None:

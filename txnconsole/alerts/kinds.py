@@ -16,6 +16,7 @@ class Kind(StrEnum):
     STUCK_ENDING = "stuck_ending"
     ABORT_RATIO = "abort_ratio"
     CONFLICT_RATE = "conflict_rate"
+    DEAD_LETTERS_STRANDED = "dead_letters_stranded"
     SNAPSHOT_AGE = "snapshot_age"
     COORDINATOR_RECOVERING = "coordinator_recovering"
     INVARIANT_BROKEN = "invariant_broken"
@@ -113,6 +114,16 @@ KINDS: Mapping[Kind, Terms] = {
         " held the message, a minute, over five minutes.",
         unit=Unit.PER_MINUTE,
         threshold=10,
+        for_ms=60_000,
+        severity=Severity.WARNING,
+        by_topic=True,
+    ),
+    Kind.DEAD_LETTERS_STRANDED: Terms(
+        title="Dead letters stranded",
+        measures="Messages of a subscription that wait for a dead-letter topic that has been"
+        " deleted; at most a hundred are counted on each broker.",
+        unit=Unit.COUNT,
+        threshold=0,
         for_ms=60_000,
         severity=Severity.WARNING,
         by_topic=True,

@@ -160,6 +160,21 @@ class Measurements:
             }
         )
 
+    def _stranded(self) -> Measured:
+        found = self._engine.inspect.stranded_letters()
+        worst = found.stranded[:MAX_OBJECTS]
+        return Measured(
+            {
+                f"subscription:{one.subscription}": Sample(
+                    one.letters,
+                    f"there is no topic {one.dead_letter_topic}",
+                    str(one.subscription.topic),
+                )
+                for one in worst
+            },
+            complete=found.complete and len(worst) == len(found.stranded),
+        )
+
     def _snapshots(self) -> Measured:
         found = self._engine.inspect.late_snapshots(MAX_OBJECTS)
         return Measured(
@@ -202,6 +217,7 @@ class Measurements:
         Kind.STUCK_ENDING: _stuck,
         Kind.ABORT_RATIO: _abort_ratio,
         Kind.CONFLICT_RATE: _conflicts,
+        Kind.DEAD_LETTERS_STRANDED: _stranded,
         Kind.SNAPSHOT_AGE: _snapshots,
         Kind.COORDINATOR_RECOVERING: _recovering,
         Kind.INVARIANT_BROKEN: _invariants,

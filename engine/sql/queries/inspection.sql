@@ -294,6 +294,25 @@ FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.changes > 0 AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
 ORDER BY coalesce(l.snapshot_at, p.created_at), partition_id LIMIT %(limit)s
 
+-- waiting_letters --
+-- Subscriptions with messages on their way to a dead-letter topic, parked ones aside, in steps from one
+-- subscription to the next, and how many of its messages are, up to a limit.
+WITH RECURSIVE waiting AS (
+    (SELECT waiting_of FROM broker.dead_letter WHERE waiting_of IS NOT NULL
+        ORDER BY waiting_of, partition_id, sequence_id LIMIT 1)
+    UNION ALL
+    SELECT next.waiting_of FROM waiting w, LATERAL (
+        SELECT d.waiting_of FROM broker.dead_letter d WHERE d.waiting_of > w.waiting_of
+        ORDER BY d.waiting_of, d.partition_id, d.sequence_id LIMIT 1
+    ) next
+)
+SELECT s.topic, s.name, s.dead_letter_topic, (
+    SELECT count(*) FROM (
+        SELECT FROM broker.dead_letter d WHERE d.waiting_of = w.waiting_of LIMIT %(letters)s
+    ) first
+) AS letters
+FROM waiting w JOIN broker.subscription s ON s.subscription_id = w.waiting_of LIMIT %(limit)s
+
 -- standing --
 -- The state of a broker over all its partitions, in one pass over their heads: how many are held
 -- back, the most that is hidden in one, for how long the longest has been held back, how many have

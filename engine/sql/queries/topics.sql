@@ -13,6 +13,12 @@ RETURNING *
 SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
 
+-- topics_there --
+-- Which of some topics there are.
+SELECT tenant, namespace, topic FROM coordinator.topic
+JOIN unnest(%(tenants)s::text[], %(namespaces)s::text[], %(topics)s::text[])
+    AS w (tenant, namespace, topic) USING (tenant, namespace, topic)
+
 -- hold_topic --
 -- Reads a topic and locks it, so that its brokers are told what is stored here, however many calls
 -- change it at once.

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.plans
 
 _TABLES = [
     *("entry", "txn_index", "ongoing_txn", "ended_txn", "dispatch", "position_sample"),
-    *("transaction", "txn_partition"),
+    *("dead_letter", "transaction", "txn_partition"),
 ]
 
 #: Transactional entries, then plain ones with the producer's next sequence ids.
@@ -464,6 +464,30 @@ def test_who_trims_samples_looks_at_none_that_stay(used: tuple[Database, list[Ho
         assert session.run("trim_samples", keep=timedelta(days=2)) == 0
         _, after = counters(session).get("position_sample", (0, 0))
         assert after - before <= 5
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_who_looks_for_stranded_letters_reads_few_of_those_that_wait(
+    used: tuple[Database, list[Hot]], analyzed: bool
+) -> None:
+    """A worker does so every five seconds."""
+    database, _ = used
+    question = Hot("waiting_letters", {"limit": 1000, "letters": 100}, 105)
+    with connected(database) as session:
+        warm(session, [question])
+        sql(
+            database,
+            "INSERT INTO broker.dead_letter"
+            " (subscription_id, partition_id, sequence_id, message_offset, target)"
+            " SELECT subscription_id, partition_id, n, n, 0"
+            " FROM broker.cursor, generate_series(1, 20000) n",
+        )
+        if analyzed:
+            sql(database, "ANALYZE")
+        assert [row.letters for row in session.all(question.name, **question.parameters)] == [100]
+        check(session, [question])
+        with connected(database) as fresh:
+            check(fresh, [question])
 
 
 @pytest.mark.parametrize("place", range(6))
