@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.model.page import encode_cursor
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
 from txnconsole.api import decoding
-from txnconsole.api.structs.messages import MessageIn, Produce
+from txnconsole.api.structs.batches import MessageIn, Produce
 
 _ONE = b'{"payload": "x"}'
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
 from txnconsole.api.decoding import checked_time
-from txnconsole.api.structs.messages import PackedMessageIn
+from txnconsole.api.structs.batches import PackedMessageIn
 from txnconsole.client import (
     BatchLimits,
     Client,

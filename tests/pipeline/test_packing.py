@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txnconsole.api.structs.messages import PackedMessageIn
+from txnconsole.api.structs.batches import PackedMessageIn
 from txnconsole.pipeline.packing import array_header, packed
 
 _TIME = datetime(2026, 11, 22, 10, 0, 0, 7, tzinfo=UTC)

@@ -1,4 +1,5 @@
-"""Messages: produced, fetched, received (design/api.md, Topics, partitions, messages).
+"""Messages as they are fetched and received (design/api.md, Topics, partitions, messages); how they
+are produced is in :mod:`.batches`.
 
 JSON and MessagePack have the same shape, except for the payload. In JSON it is text or base64, as
 ``payload_encoding`` says; in MessagePack it is raw bytes, and ``payload_encoding`` is ``bytes``.
@@ -12,29 +13,22 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from engine.model.errors import InvalidRequest, PayloadTooLarge
 from engine.model.message import (
     EntryKind,
     Isolation,
-    MessageID,
-    NewMessage,
     StoredMessage,
     Visibility,
 )
 from engine.model.moment import time_text
-from engine.model.partition import Appended, Fetched
+from engine.model.partition import Fetched
 from engine.model.read_position import ReadPosition
-from engine.model.topic_name import PartitionName
 from txnconsole.access.payloads import EVERYTHING, Sight
-from txnconsole.api.decoding import checked_time
-from txnconsole.api.limits import BATCH_MESSAGES, FETCH_BYTES, FETCH_MESSAGES
+from txnconsole.api.decoding import invalid
+from txnconsole.api.limits import FETCH_BYTES, FETCH_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
-    Body,
     Cursor,
     MessageIDText,
-    Moment,
-    Name,
     Offset,
     Query,
     Time,
@@ -44,112 +38,6 @@ from txnconsole.api.structs.fields import (
 )
 
 _NOTHING: Mapping[str, Any] = {}
-#: More messages than these are a batch above its limit, not a malformed one (:func:`new_messages`).
-_Batch = msgspec.Meta(min_length=1, extra_json_schema={"maxItems": BATCH_MESSAGES})
-_Properties = Annotated[dict[str, str], msgspec.Meta(max_length=64)]
-
-
-# Without defaults, as bodies mostly come: what they lack is not written when one is looked through
-# for members that occur twice (txnconsole.api.decoding).
-class MessageIn(Body, gc=False, omit_defaults=True):
-    payload: str
-    payload_encoding: Literal["utf-8", "base64"] = "utf-8"
-    key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
-    properties: _Properties = msgspec.field(default_factory=dict)
-    event_time: Moment | None = None
-
-    def raw(self) -> bytes:
-        if self.payload_encoding == "utf-8":
-            return self.payload.encode()
-        return binascii.a2b_base64(self.payload, strict_mode=True)
-
-
-class PackedMessageIn(Body, gc=False):
-    payload: bytes
-    #: A text's own bytes are the same by either name; base64 would be read in two ways.
-    payload_encoding: Literal["bytes", "utf-8"] = "bytes"
-    key: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
-    properties: _Properties = msgspec.field(default_factory=dict)
-    event_time: Moment | None = None
-
-    def raw(self) -> bytes:
-        return self.payload
-
-
-class _Produce(Body, kw_only=True, omit_defaults=True):
-    txn_id: TxnIDText | None = None
-    producer_name: Name | None = None
-    sequence_id: Offset | None = None
-
-
-class Produce(_Produce, kw_only=True):
-    messages: Annotated[list[MessageIn], _Batch]
-
-
-class PackedProduce(_Produce, kw_only=True):
-    messages: Annotated[list[PackedMessageIn], _Batch]
-
-
-def new_messages(messages: Sequence[MessageIn | PackedMessageIn]) -> list[NewMessage]:
-    """The engine's messages.
-
-    Raises:
-        PayloadTooLarge: there are more than a batch takes.
-        InvalidRequest: a payload is not base64 although it says so, or a text holds NUL.
-    """
-    if len(messages) > BATCH_MESSAGES:
-        raise PayloadTooLarge(
-            f"The batch has {len(messages)} messages; the limit is {BATCH_MESSAGES}.",
-            limit_messages=BATCH_MESSAGES,
-        )
-    return [_new_message(index, message) for index, message in enumerate(messages)]
-
-
-def _new_message(index: int, message: MessageIn | PackedMessageIn) -> NewMessage:
-    try:
-        payload = message.raw()
-    except ValueError as error:
-        raise _invalid(f"messages[{index}].payload", f"is not base64: {error}") from error
-    if message.key is not None and "\0" in message.key:
-        raise _invalid(f"messages[{index}].key", "must not hold NUL")
-    if message.event_time is not None:
-        checked_time(f"messages[{index}].event_time", message.event_time)
-    properties = message.properties
-    if properties and any("\0" in name or "\0" in value for name, value in properties.items()):
-        raise _invalid(f"messages[{index}].properties", "must not hold NUL")
-    return NewMessage(
-        payload=payload,
-        key=message.key,
-        properties=properties,
-        event_time=message.event_time,
-    )
-
-
-def _invalid(field: str, problem: str) -> InvalidRequest:
-    return InvalidRequest(f"{field} {problem}.", field={field: problem})
-
-
-class Produced(Answer):
-    """Where the batch is stored; ``duplicate`` when it was stored before."""
-
-    first_offset: int
-    last_offset: int
-    first_message_id: MessageIDText
-    last_message_id: MessageIDText
-    duplicate: bool
-
-    @classmethod
-    def of(cls, partition: PartitionName, appended: Appended) -> Produced:
-        size = appended.last_offset - appended.first_offset
-        first = MessageID(appended.ledger_id, appended.first_offset, partition.number, 0)
-        last = MessageID(appended.ledger_id, appended.first_offset, partition.number, size)
-        return cls(
-            first_offset=appended.first_offset,
-            last_offset=appended.last_offset,
-            first_message_id=str(first),
-            last_message_id=str(last),
-            duplicate=appended.duplicate,
-        )
 
 
 class FetchQuery(Query):
@@ -216,18 +104,18 @@ class FetchQuery(Query):
             InvalidRequest: two of them do.
         """
         if self.order == "published" and self.cursor is not None:
-            raise _invalid("cursor", "goes with order=committed only; use from_offset")
+            raise invalid("cursor", "goes with order=committed only; use from_offset")
         if self.order == "committed":
             if self.isolation != "read_committed":
-                raise _invalid("isolation", "must be read_committed with order=committed")
+                raise invalid("isolation", "must be read_committed with order=committed")
             if self.filter is not None:
-                raise _invalid("filter", "has nothing to filter with order=committed")
+                raise invalid("filter", "has nothing to filter with order=committed")
             if self.view is not None:
-                raise _invalid("view", "shows the log as published; leave out order=committed")
+                raise invalid("view", "shows the log as published; leave out order=committed")
         if self.filter is not None and self.isolation != "read_committed":
-            raise _invalid("filter", "has nothing to filter with isolation=read_uncommitted")
+            raise invalid("filter", "has nothing to filter with isolation=read_uncommitted")
         if self.filter is not None and self.view is not None:
-            raise _invalid("filter", "does not go with view=log, which shows everything")
+            raise invalid("filter", "does not go with view=log, which shows everything")
 
 
 class _MessageHead(Answer, kw_only=True):

@@ -13,16 +13,13 @@ from txnconsole.api.endpoint import PackingEndpoint, PartitionEndpoint
 from txnconsole.api.limits import PRODUCE_BODY_BYTES
 from txnconsole.api.long_poll import still_wanted, wait_until
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
+from txnconsole.api.structs.batches import PackedProduce, Produce, Produced, new_messages
 from txnconsole.api.structs.fields import Answer
 from txnconsole.api.structs.messages import (
     FetchedMessages,
     FetchQuery,
     PackedFetchedMessages,
-    PackedProduce,
-    Produce,
-    Produced,
     fetched,
-    new_messages,
 )
 from txnconsole.enginedb.wiring import engine
 from txnconsole.request_log import about
