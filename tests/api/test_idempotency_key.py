@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from engine.model.errors import CoordinatorUnavailable
 from tests.api.conftest import Answer, Caller
 from txnconsole.access.models import Token
 from txnconsole.api import idempotency_key
+from txnconsole.api.decoding import JSON, MSGPACK
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
 from txnconsole.audit.models import AuditEntry
@@ -250,6 +252,60 @@ def test_a_receive_whose_answer_was_lost_gives_the_same_messages_under_its_key(
         for _ in range(2)
     )
     assert empty.msgpack == repeated.msgpack == {"messages": []}
+
+
+@pytest.mark.parametrize(("first", "again"), [(JSON, MSGPACK), (MSGPACK, JSON)])
+def test_an_answer_is_repeated_in_the_media_type_that_the_repeated_call_asks_for(
+    program: Caller, topic: str, first: str, again: str
+) -> None:
+    messages = f"/topics/{topic}/partitions/0/messages"
+    subscription = f"/topics/{topic}/subscriptions/s"
+    program.put(subscription)
+    payloads = ["käse".encode(), b"\xff\x00", b""]
+    batch = msgspec.msgpack.encode({"messages": [{"payload": each} for each in payloads]})
+    consume = msgspec.msgpack.encode({"consumer": "c"})
+    seen = {}
+    for path, body in ((messages, batch), (f"{subscription}/receive", consume)):
+        for accept in (first, again, first):
+            answer = program.send(
+                "POST", path, body, content_type=MSGPACK, Accept=accept, Idempotency_Key="k"
+            )
+            assert (answer.status // 100, answer.headers["Content-Type"]) == (2, accept)
+            seen.setdefault((path, accept), []).append(answer)
+    for path in (messages, f"{subscription}/receive"):
+        one, repeated = seen[path, first]
+        assert repeated.content == one.content
+        assert [each.headers["Idempotency-Replayed"] for each in seen[path, again]] == ["true"]
+    packed, plain = (seen[f"{subscription}/receive", each][0] for each in (MSGPACK, JSON))
+    assert [each["payload"] for each in packed.msgpack["messages"]] == payloads
+    assert [(each["payload"], each["payload_encoding"]) for each in plain.json["messages"]] == [
+        ("käse", "utf-8"),
+        ("/wA=", "base64"),
+        ("", "utf-8"),
+    ]
+    assert _without_payloads(plain.json) == _without_payloads(packed.msgpack)
+    assert seen[messages, JSON][0].json == seen[messages, MSGPACK][0].msgpack
+
+
+def _without_payloads(answer: Any) -> Any:
+    payload = {"payload", "payload_encoding"}
+    return [
+        {name: value for name, value in message.items() if name not in payload}
+        for message in answer["messages"]
+    ]
+
+
+def test_a_refusal_is_repeated_as_a_problem_whatever_form_is_asked_for(
+    program: Caller, topic: str
+) -> None:
+    path = f"/topics/{topic}/partitions/7/messages"
+    body = msgspec.msgpack.encode({"messages": [{"payload": b"x"}]})
+    for accept in (JSON, MSGPACK):
+        refused = program.send(
+            "POST", path, body, content_type=MSGPACK, Accept=accept, Idempotency_Key="k"
+        )
+        assert refused.is_problem(404, "PartitionNotFound")
+    assert refused.headers["Idempotency-Replayed"] == "true"
 
 
 def test_what_was_given_back_under_a_key_is_not_given_back_again_when_it_has_come_again(

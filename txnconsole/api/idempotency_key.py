@@ -4,13 +4,17 @@ is not carried out again.
 A call takes the header when repeating it would have another effect. Other calls have a natural key
 (a batch with its producer's sequence id, a group's name, the state that is asked for) and ignore
 it.
+
+An answer is kept in the media type in which it was first given, and repeated in the one that the
+repeated call asks for. Refusals are problem documents, which have one form.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import structlog
@@ -19,7 +23,7 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
 from txnconsole.access.requests import django_request, principal_of_request
-from txnconsole.api.decoding import invalid
+from txnconsole.api.decoding import JSON, MSGPACK, invalid
 from txnconsole.api.errors import answer_error, status_of
 from txnconsole.api.long_poll import wait_until
 from txnconsole.idempotency.answers import (
@@ -38,17 +42,25 @@ KEY = r"^[!-~]{1,255}$"
 PATIENCE_MS = 5_000
 #: Refusals that are not kept, because the call may succeed later, with other rights for example.
 _PASSING = frozenset({401, 403, 429})
+_FORMS: Mapping[str, Any] = {JSON: msgspec.json, MSGPACK: msgspec.msgpack}
 
 _log = structlog.get_logger(__name__)
 
 
 def answered_once(
-    request: Request, operation: str, run: Callable[[], HttpResponse], *, unkept: tuple[str, ...]
+    request: Request,
+    operation: str,
+    run: Callable[[], HttpResponse],
+    *,
+    unkept: tuple[str, ...],
+    forms: Mapping[str, type[Any]],
 ) -> HttpResponse:
     """Run a call, unless there is an answer for its key already.
 
     Args:
         unkept: secret fields of the answer, which are null when it is repeated.
+        forms: the struct of the answer in each media type in which it can be given. Where these
+            are two structs, each has a method ``in_other_form``.
 
     Raises:
         InvalidRequest: the key is malformed.
@@ -69,7 +81,7 @@ def answered_once(
     if found is None:
         raise IdempotencyKeyInUse
     if isinstance(found, Answer):
-        return _again(found)
+        return _again(_in_form(found, request.accepted_renderer.media_type, forms))
     return _carried_out(request, found, run, unkept)
 
 
@@ -98,6 +110,17 @@ def nothing() -> HttpResponse:
     response = HttpResponse(status=204)
     del response["Content-Type"]
     return response
+
+
+def _in_form(answer: Answer, asked: str, forms: Mapping[str, type[Any]]) -> Answer:
+    """A kept answer in the media type that is asked for, if it can be given in that."""
+    kept = answer.content_type
+    if asked == kept or not forms.keys() >= {asked, kept}:
+        return answer
+    body = _FORMS[kept].decode(answer.body, type=forms[kept])
+    if forms[asked] is not forms[kept]:
+        body = body.in_other_form()
+    return Answer(answer.status, asked, _FORMS[asked].encode(body))
 
 
 def _again(answer: Answer) -> HttpResponse:

@@ -123,6 +123,7 @@ def operation(
     schema."""
     read_body = BodyDecoder(shape.body, packed=shape.packed_body, limit=shape.body_limit).decode
     read_query = QueryDecoder(shape.query).decode
+    forms = _media_types(shape.answer, shape.packed_answer)
 
     def decorate(handler: Handler) -> Callable[..., HttpResponseBase]:
         @wraps(handler)
@@ -134,14 +135,18 @@ def operation(
                 if not (shape.keyed(body) if callable(shape.keyed) else shape.keyed):
                     return _answer(handler(view, call), packed=call.packed)
                 return answered_once(
-                    request, name, lambda: _whole(handler(view, call), call), unkept=shape.unkept
+                    request,
+                    name,
+                    lambda: _whole(handler(view, call), call),
+                    unkept=shape.unkept,
+                    forms=forms,
                 )
 
         run.operation = Operation(name, needs, shape)  # type: ignore[attr-defined]
         return extend_schema(
             operation_id=name,
             summary=summary,
-            request=_media_types(shape.body, shape.packed_body),
+            request=_media_types(shape.body, shape.packed_body) or None,
             responses=_responses(shape),
             parameters=_parameters(shape),
             examples=_examples(name, shape),
@@ -210,10 +215,10 @@ _KEY = OpenApiParameter(
 
 
 def _media_types(
-    plain: type[Any], packed: type[msgspec.Struct] | None
-) -> Mapping[str, type[Any]] | None:
-    if plain is NoBody:
-        return None
+    plain: type[Any] | None, packed: type[msgspec.Struct] | None
+) -> Mapping[str, type[Any]]:
+    if plain is None or plain is NoBody:
+        return {}
     return {JSON: plain} if packed is None else {JSON: plain, MSGPACK: packed}
 
 

@@ -157,12 +157,25 @@ class Message(_MessageHead, kw_only=True):
     payload: str
     payload_encoding: Literal["utf-8", "base64"]
 
+    def in_other_form(self) -> PackedMessage:
+        text = self.payload
+        raw = text.encode() if self.payload_encoding == "utf-8" else binascii.a2b_base64(text)
+        return PackedMessage(
+            **msgspec.structs.asdict(self) | {"payload": raw, "payload_encoding": "bytes"}
+        )
+
 
 class PackedMessage(_MessageHead, kw_only=True):
     """A message in MessagePack, with its payload as bytes."""
 
     payload: bytes
     payload_encoding: Literal["bytes"] = "bytes"
+
+    def in_other_form(self) -> Message:
+        payload, encoding = _text_of(self.payload)
+        return Message(
+            **msgspec.structs.asdict(self) | {"payload": payload, "payload_encoding": encoding}
+        )
 
 
 class AbortedTransaction(Answer):
@@ -208,9 +221,15 @@ class PackedFetchedMessages(_Positions, kw_only=True):
 class ReceivedMessages(Answer):
     messages: list[Message]
 
+    def in_other_form(self) -> PackedReceivedMessages:
+        return PackedReceivedMessages(messages=[each.in_other_form() for each in self.messages])
+
 
 class PackedReceivedMessages(Answer):
     messages: list[PackedMessage]
+
+    def in_other_form(self) -> ReceivedMessages:
+        return ReceivedMessages(messages=[each.in_other_form() for each in self.messages])
 
 
 def fetched(answer: Fetched, *, packed: bool, view_log: bool, sight: Sight) -> Answer:
@@ -274,13 +293,15 @@ def _positions(answer: Fetched) -> dict[str, Any]:
 
 
 def _message(message: StoredMessage, extra: Mapping[str, Any]) -> Message:
-    encoding: Literal["utf-8", "base64"] = "utf-8"
-    try:
-        payload = message.payload.decode()
-    except UnicodeDecodeError:
-        payload = binascii.b2a_base64(message.payload, newline=False).decode()
-        encoding = "base64"
+    payload, encoding = _text_of(message.payload)
     return Message(payload=payload, payload_encoding=encoding, **_head(message), **extra)
+
+
+def _text_of(payload: bytes) -> tuple[str, Literal["utf-8", "base64"]]:
+    try:
+        return payload.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return binascii.b2a_base64(payload, newline=False).decode(), "base64"
 
 
 def _packed_message(message: StoredMessage, extra: Mapping[str, Any]) -> PackedMessage:
