@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from html import unescape
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -51,6 +51,17 @@ def test_a_line_is_quoted_for_a_shell_and_names_no_token() -> None:
     ]
     assert found.txnctl is not None
     assert shlex.split(found.txnctl)[-1] == "it's"
+
+
+def test_a_list_that_is_narrowed_by_its_opening_has_both_lines(db: None, engine: Engine) -> None:
+    address = "/transactions?q=since:2026-03-01T14:00 until:2026-03-02T14:00%2B02:00"
+    found = offered(signed_in("viewer").get(address).content.decode())
+    after, before = "2026-03-01T14:00:00+00:00", "2026-03-02T14:00:00+02:00"
+    assert shlex.split(found["txnctl"])[3:] == [
+        *("transactions", "list", "--opened-after", after, "--opened-before", before)
+    ]
+    asked = parse_qs(urlsplit(shlex.split(found["curl"])[-1]).query)
+    assert (asked["opened_after"], asked["opened_before"]) == ([after], [before])
 
 
 def test_every_page_with_an_answer_over_rest_offers_the_call_and_it_answers(
@@ -108,6 +119,7 @@ def test_lines_run_in_a_shell_and_say_what_the_page_says(
     for address, said in (
         (f"/transactions/{txn_id}", txn_id),
         (f"/transactions?q=topic:{topic} age:>0s&sort=oldest", txn_id),
+        (f"/transactions?q=topic:{topic} since:1h until:2999-01-01", txn_id),
         (f"/topics/{topic}", '"ongoing_txns"'),
         (f"/topics/{topic}/partitions/0", txn_id),
         (f"/topics/{topic}/partitions/0/log", txn_id),

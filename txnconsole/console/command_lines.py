@@ -129,18 +129,19 @@ def _transactions(page: PageAddress) -> Call | None:
     wanted = query.filter
     if query.txn_ids or wanted.subscription or wanted.timed_out or wanted.pending_acks:
         return None  # The REST API has no such filters.
-    same = {
+    call: dict[str, Any] = {
         "status": [str(one) for one in wanted.statuses],
         "owner": wanted.owner,
         "client": wanted.client,
         "topic": wanted.topic,
     }
-    times = {
-        "opened_after": wanted.opened_after and wanted.opened_after.isoformat(),
-        "opened_before": wanted.opened_before and wanted.opened_before.isoformat(),
-    }
-    call: dict[str, Any] = same | times
-    command: dict[str, Any] = dict(same)
+    command: dict[str, Any] = dict(call)
+    for name, moment in (
+        ("opened_after", wanted.opened_after),
+        ("opened_before", wanted.opened_before),
+    ):
+        if moment is not None:
+            call[name] = command[name.replace("_", "-")] = moment.isoformat()
     if wanted.tc_id is not None:
         call["coordinator_id"] = command["coordinator"] = wanted.tc_id
     if wanted.min_age_ms is not None:
@@ -150,16 +151,9 @@ def _transactions(page: PageAddress) -> Call | None:
         call["overdue"] = "true"
     if listing.order is not TransactionOrder.NEWEST:
         call["order"] = command["order"] = str(listing.order)
-    return Call(
-        "transactions",
-        _present(call),
-        None
-        if any(times.values())
-        else (
-            *("transactions", "list", *_options(_present(command))),
-            *(("--overdue",) if wanted.overdue else ()),
-        ),
-    )
+    options = _options(_present(command))
+    flags = ("--overdue",) if wanted.overdue else ()
+    return Call("transactions", _present(call), ("transactions", "list", *options, *flags))
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:
