@@ -18,6 +18,7 @@ from txnconsole.api import decoding
 from txnconsole.api.structs.batches import MessageIn, Produce
 
 _ONE = b'{"payload": "x"}'
+_S = f"/topics/{TOPIC}/subscriptions/s"
 
 
 def _batch(message: bytes) -> bytes:
@@ -299,6 +300,57 @@ def test_malformed_messagepack_is_400(program: Caller, topic: str) -> None:
     for body in PACKED_BODIES:
         answer = program.send("POST", MESSAGES, body, content_type="application/msgpack")
         assert answer.is_problem(400, "InvalidRequest"), body[:80]
+
+
+def _packed_map(*members: tuple[str, object], header: bytes | None = None) -> bytes:
+    """A map in MessagePack as a list of members, which may have a name twice."""
+    parts = [msgspec.msgpack.encode(part) for member in members for part in member]
+    return (header or bytes([0x80 | len(members)])) + b"".join(parts)
+
+
+_PACKED_ONE = [{"payload": b"x"}]
+PACKED_TWICE = [
+    (MESSAGES, [("txn_id", "1:2"), ("messages", _PACKED_ONE), ("txn_id", "1:3")], "txn_id"),
+    (MESSAGES, [("txn_id", None), ("txn_id", None), ("messages", _PACKED_ONE)], "txn_id"),
+    (MESSAGES, [("messages", _PACKED_ONE), ("messages", [*_PACKED_ONE, *_PACKED_ONE])], "messages"),
+    (f"{_S}/receive", [("consumer", "a"), ("consumer", "b")], "consumer"),
+    (f"{_S}/receive", [("consumer", "a"), ("wait_ms", 0), ("wait_ms", 0)], "wait_ms"),
+    (
+        f"{_S}/ack",
+        [("consumer", "a"), ("message_ids", ["0:0:0:1"]), ("message_ids", ["0:0:0:0"])],
+        "message_ids",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "members", "name"), PACKED_TWICE)
+def test_a_messagepack_body_with_a_member_twice_is_refused(
+    program: Caller, topic: str, path: str, members: list[tuple[str, object]], name: str
+) -> None:
+    wide = [b"\xde" + len(members).to_bytes(2, "big"), b"\xdf" + len(members).to_bytes(4, "big")]
+    for header in (None, *wide):
+        body = _packed_map(*members, header=header)
+        answer = program.send("POST", path, body, content_type="application/msgpack")
+        assert answer.is_problem(400, "InvalidRequest")
+        assert answer.json["detail"] == (
+            f"The body cannot be read: '{name}' occurs twice in one object."
+        )
+
+
+def test_a_messagepack_body_may_write_defaults_out(program: Caller, topic: str) -> None:
+    program.put(_S)
+
+    def answered(path: str, *members: tuple[str, object]) -> Answer:
+        body = _packed_map(*members, header=b"\xde\x00\x03")
+        answer = program.send("POST", path, body, content_type="application/msgpack")
+        assert answer.status < 300, answer.content
+        return answer
+
+    answered(MESSAGES, ("txn_id", None), ("sequence_id", None), ("messages", _PACKED_ONE))
+    members = (("wait_ms", 0), ("max_messages", 100), ("consumer", "a"))
+    [message] = answered(f"{_S}/receive", *members).json["messages"]
+    ids = [message["message_id"]]
+    answered(f"{_S}/ack", ("ack_type", "INDIVIDUAL"), ("message_ids", ids), ("consumer", "a"))
 
 
 QUERIES = [
