@@ -268,6 +268,29 @@ def test_a_transaction_whose_marker_was_cut_is_open_again_and_gets_its_outcome_b
     assert (status.stable_position, status.last_offset) == (3, 3)
 
 
+@pytest.mark.parametrize("step", [1, 20_000])
+def test_what_has_ended_is_refused_at_any_delay_although_its_messages_and_marker_were_cut(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """An append that was on its way since before the end must not open a transaction again."""
+    monkeypatch.setattr(operations, "_CUT", step)
+    make_topic(engine)
+    open_txn(engine)  # so that no low water mark covers the others
+    committed, aborted, empty = (open_txn(engine) for _ in range(3))
+    for txn_id in (committed, aborted):
+        engine.produce(P0, batch("a", "b"), txn_id=txn_id)
+    engine.coordinator.add_partitions(empty, [P0])
+    commit(engine, committed)
+    abort(engine, aborted)
+    commit(engine, empty)
+    assert truncate(engine, 0).reopened == ()
+    assert engine.partitions.bring_online(P0) == ()
+    for txn_id in (committed, aborted, empty):
+        with pytest.raises(InvalidTxnStatus):
+            engine.log.append(P0, batch("late"), txn_id=txn_id)
+    assert engine.log.status(P0).last_offset == -1
+
+
 def test_truncation_is_refused_where_an_open_transaction_has_messages(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("a"))

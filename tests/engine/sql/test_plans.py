@@ -784,6 +784,6 @@ def test_a_step_of_a_truncation_reads_of_fence_and_samples_what_it_cuts(engine: 
         ).fetchall()
     assert cut is not None
     assert (cut.result, cut.next_offset, cut.entries) == ("truncated", 2, 2)
-    assert fence.markers == [1]
+    assert sorted(fence.markers, key=str) == [1, None, None]
     for table in ("ended_txn", "position_sample"):
         assert after[table][1] - before[table][1] <= 2, table

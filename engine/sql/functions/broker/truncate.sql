@@ -27,6 +27,7 @@ DECLARE
     cut bigint;
     kept int8multirange;
     reopened bigint;
+    ends tid[];
 BEGIN
     SELECT * INTO settings FROM broker.partition p
         WHERE p.partition_id = p_partition FOR NO KEY UPDATE;
@@ -80,10 +81,11 @@ BEGIN
     entries := 0;
     IF next_offset >= head.next_offset THEN RETURN; END IF;
 
-    -- The fence forgets the ends whose markers are cut: looked up by these, since it may remember many
-    -- more. OFFSET 0 keeps it a look-up for each.
+    -- The ends whose markers are cut: looked up by these, since the fence may remember many more.
+    -- OFFSET 0 keeps it a look-up for each. The fence forgets those of which messages are left, which
+    -- are open again. It remembers the others, without a marker, and goes on refusing them.
     IF settings.buffer = 'marker' THEN
-        DELETE FROM broker.ended_txn e WHERE e.ctid = ANY (ARRAY(
+        ends := ARRAY(
             SELECT f.ctid FROM broker.entry m, LATERAL (
                 SELECT t.ctid FROM broker.ended_txn t
                 WHERE t.partition_id = p_partition AND t.tc_id = m.tc_id AND t.sequence = m.sequence
@@ -91,7 +93,12 @@ BEGIN
             ) f
             WHERE m.partition_id = p_partition AND m.last_offset >= truncate.next_offset
             AND m.kind <> 'D'
-        ));
+        );
+        DELETE FROM broker.ended_txn e
+            WHERE e.ctid = ANY (ends) AND e.first_offset BETWEEN settings.log_start_offset AND cut - 1;
+        UPDATE broker.ended_txn e SET
+            marker_offset = NULL, first_offset = NULL, last_offset = NULL, messages = 0
+            WHERE e.ctid = ANY (ends);
     END IF;
     DELETE FROM broker.entry e
         WHERE e.partition_id = p_partition AND e.last_offset >= truncate.next_offset;
