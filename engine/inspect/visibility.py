@@ -177,8 +177,13 @@ class Explainer:
             return
         dispatch = decode(row.state, row.mark_delete)
         held = Ranges.union(ack.ranges for ack in pending)
-        yield from _whose(offset, dispatch, held, self._active(topic, name, record))
-        yield from _dispatched(offset, dispatch)
+        now_ms = view.head.now.timestamp() * 1000
+        with_consumers = dispatch.in_flight() - dispatch.overdue(now_ms)
+        home = self._active(topic, name, record)
+        if home is not None and home.consumer is not None and home.consumer_until > view.head.now:
+            yield _active_consumer(home)
+        yield from _whose(offset, dispatch, with_consumers | held)
+        yield from _dispatched(offset, dispatch, now_ms)
 
     def _dead(self, letter: Row | None, record: Row) -> Reason | None:
         if letter is None:
@@ -316,17 +321,18 @@ def _pending(acks: Iterable[Row], offset: int) -> Reason | None:
     return None
 
 
-def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> Iterator[Reason]:
-    """The consumer that alone may get the message, where not every consumer may
+def _active_consumer(home: Row) -> Reason:
+    return Reason(
+        ReasonCode.ACTIVE_CONSUMER,
+        f"Consumer {home.consumer} is the active one of this {home.type} subscription until it"
+        " leaves or its lease runs out; no other is given anything.",
+        {"consumer": home.consumer, "until": time_text(home.consumer_until)},
+    )
+
+
+def _whose(offset: int, dispatch: Dispatch, outstanding: Ranges) -> Iterator[Reason]:
+    """The consumer that alone may get the message, because it has others of its key
     (docs/decisions/0009)."""
-    if home is not None and home.consumer is not None:
-        yield Reason(
-            ReasonCode.ACTIVE_CONSUMER,
-            f"Consumer {home.consumer} is the active one of this {home.type} subscription until it"
-            " leaves or its lease runs out; no other is given anything.",
-            {"consumer": home.consumer, "until": time_text(home.consumer_until)},
-        )
-    outstanding = dispatch.in_flight() | held
     if offset in outstanding:
         return
     for slot in dispatch.slots.values():
@@ -339,17 +345,18 @@ def _whose(offset: int, dispatch: Dispatch, held: Ranges, home: Row | None) -> I
             )
 
 
-def _dispatched(offset: int, dispatch: Dispatch) -> Iterator[Reason]:
+def _dispatched(offset: int, dispatch: Dispatch, now_ms: float) -> Iterator[Reason]:
     """The reason for a message that is neither deleted nor held: it is in flight, or due."""
     sent = next((one for one in dispatch.deliveries if offset in one.ranges), None)
     if sent is not None:
         until = datetime.fromtimestamp(sent.deadline_ms / 1000, UTC)
-        yield Reason(
-            ReasonCode.IN_FLIGHT,
-            f"Consumer {sent.consumer} has it until it acknowledges it, gives it back, or the"
-            " acknowledgement times out.",
-            {"consumer": sent.consumer, "until": time_text(until)},
-        )
+        evidence: dict[str, object] = {"consumer": sent.consumer, "until": time_text(until)}
+        if sent.deadline_ms <= now_ms:
+            text = "has not acknowledged it in time; it is to be delivered again."
+            yield Reason(ReasonCode.TO_REDELIVER, f"Consumer {sent.consumer} {text}", evidence)
+            return
+        text = "has it until it acknowledges it, gives it back, or the acknowledgement times out."
+        yield Reason(ReasonCode.IN_FLIGHT, f"Consumer {sent.consumer} {text}", evidence)
         return
     if offset in dispatch.redeliver:
         yield Reason(ReasonCode.TO_REDELIVER, "It was given back, and is to be delivered again.")

@@ -83,7 +83,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         consumers = sorted({delivery.consumer for delivery in self.deliveries})
         return {consumer: self.in_flight(consumer) for consumer in consumers}
 
-    def overdue(self, now_ms: int) -> Ranges:
+    def overdue(self, now_ms: float) -> Ranges:
         """What has not been acknowledged in time."""
         if not self.deliveries:
             return NOTHING

@@ -23,6 +23,7 @@ from tests.engine.support import (
     broker_sql,
     commit,
     fetched,
+    let_leases_run_out,
     make_topic,
     open_txn,
     received,
@@ -149,6 +150,33 @@ def test_the_one_active_consumer_is_named_also_where_its_record_is_elsewhere(
         assert codes(found)[1:] == [ReasonCode.ACTIVE_CONSUMER, ReasonCode.UNREAD]
         assert found.reasons[1].evidence["consumer"] == "c1"
         assert found.deliverable
+
+
+def test_what_a_consumer_has_kept_too_long_is_told_to_be_delivered_again(engine: Engine) -> None:
+    """It stays noted as in flight until somebody calls, which may be never."""
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.KEY_SHARED)
+    engine.produce(P0, [NewMessage(payload=payload, key="k") for payload in (b"a", b"b")])
+    engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    time_out_deliveries(engine)
+    kept, behind = (explained(engine, offset, subscription=SUBSCRIPTION) for offset in (0, 1))
+    assert codes(kept)[1:] == [ReasonCode.TO_REDELIVER]
+    assert kept.reasons[1].evidence["consumer"] == "c1"
+    assert codes(behind)[1:] == [ReasonCode.UNREAD]
+    assert kept.deliverable
+    assert received(engine) == ["a", "b"]
+
+
+def test_a_consumer_whose_lease_has_run_out_is_not_told_to_be_the_active_one(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.FAILOVER)
+    engine.produce(P0, batch("sent", "next"))
+    engine.receive(SUBSCRIPTION, "c1", max_messages=1)
+    let_leases_run_out(engine, SUBSCRIPTION)
+    assert codes(explained(engine, 1, subscription=SUBSCRIPTION))[1:] == [ReasonCode.UNREAD]
+    assert received(engine, "c2") == ["next", "sent"]
 
 
 def test_a_key_is_with_the_consumer_that_has_more_of_it(engine: Engine) -> None:
