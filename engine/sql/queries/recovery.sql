@@ -13,7 +13,8 @@ LEFT JOIN broker.entry e
 WHERE s.partition_id = %(partition_id)s ORDER BY s.position DESC LIMIT 3
 
 -- headers_after --
--- What the entries after a position mean for the buffer, by transaction; bodies are not read.
+-- What the entries after a position mean for the buffer, by transaction; bodies are not read. What
+-- retention has dropped is gone, also where its rows are not deleted yet.
 SELECT tc_id, sequence,
     min(first_offset) FILTER (WHERE kind = 'D') AS first_offset,
     max(last_offset) FILTER (WHERE kind = 'D') AS last_offset,
@@ -21,7 +22,9 @@ SELECT tc_id, sequence,
     min(publish_time) FILTER (WHERE kind = 'D') AS first_append_at,
     max(last_offset) FILTER (WHERE kind <> 'D') AS marker_offset
 FROM broker.entry
-WHERE partition_id = %(partition_id)s AND last_offset > %(position)s AND tc_id IS NOT NULL
+WHERE partition_id = %(partition_id)s AND last_offset >= greatest(%(position)s + 1, (
+    SELECT p.log_start_offset FROM broker.partition p WHERE p.partition_id = %(partition_id)s
+)) AND tc_id IS NOT NULL
 GROUP BY tc_id, sequence
 
 -- log_end --

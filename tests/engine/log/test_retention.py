@@ -342,6 +342,30 @@ def test_a_crash_after_the_start_has_moved_loses_and_shows_nothing(
     assert entry_offsets(engine) == list(range(start, 15))
 
 
+def test_a_transaction_that_is_open_again_begins_with_what_retention_has_left_of_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the rows below the log's start have been deleted yet or not."""
+    make_topic(engine, segment_max_messages=2, retention_bytes=1)
+    txn_id = open_txn(engine)
+    for _ in range(3):
+        engine.produce(P0, batch("a"), txn_id=txn_id)
+    commit(engine, txn_id)
+    with monkeypatch.context() as patched:
+        patched.setattr(retention, "_delete_below_start", lambda *_: 0)
+        engine.apply_retention()
+    assert start_of(engine) == 2
+    assert entry_offsets(engine) == [0, 1, 2, 3]
+    engine.partitions.take_offline(P0, reason="test")
+    assert engine.partitions.truncate(P0, 3).reopened == (txn_id,)
+    [ongoing] = engine.log.ongoing(P0)
+    assert (ongoing.first_offset, ongoing.messages) == (2, 1)
+    engine.apply_retention()
+    assert entry_offsets(engine) == [2]
+    lose_derived_state(engine)
+    assert engine.log.ongoing(P0) == (ongoing,)
+
+
 def test_a_partition_that_is_damaged_keeps_no_other_from_its_retention(engine: Engine) -> None:
     make_topic(engine, partitions=3, **_SMALL)  # the first and the last are on one broker
     last = PartitionName(TOPIC, 2)
