@@ -248,6 +248,24 @@ def history(engine: Engine) -> list[str]:
     return fetched(engine, max_messages=1000)
 
 
+def test_an_orphan_of_an_id_whose_commit_was_compacted_is_not_taken_for_it(engine: Engine) -> None:
+    """Only a fault outside the engine can make one: its fence is taken away here."""
+    make(engine)
+    txn_id, other = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("committed"), txn_id=txn_id)
+    commit(engine, txn_id)
+    engine.produce(P0, batch("other"), txn_id=other)
+    engine.apply_retention()
+    assert len(rewritten(engine)) == 1
+    broker_sql(engine, "DELETE FROM broker.ended_txn")
+    broker_sql(engine, "DELETE FROM broker.low_water_mark")
+    engine.log.append(P0, batch("orphan"), txn_id=txn_id)
+    lose_derived_state(engine)
+    assert fetched(engine) == ["committed"]
+    commit(engine, other)
+    assert fetched(engine) == ["committed", "other"]
+
+
 def test_compaction_takes_bounded_steps_and_a_crash_after_any_loses_nothing(
     engine: Engine,
 ) -> None:

@@ -8,12 +8,14 @@ RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     side broker.partition_live;
     home bigint;
+    compacted bigint;
     ongoing broker.ongoing_txn;
     newest broker.entry;
     marker broker.entry;
     marked bigint := 0;
 BEGIN
-    SELECT p.sidecar_of INTO home FROM broker.partition p WHERE p.partition_id = p_log;
+    SELECT p.sidecar_of, p.compacted_id INTO home, compacted
+        FROM broker.partition p WHERE p.partition_id = p_log;
     SELECT * INTO side FROM broker.partition_live l WHERE l.partition_id = p_log FOR UPDATE;
     FOR ongoing IN
         SELECT * FROM broker.ongoing_txn o WHERE o.ordered_in = p_log ORDER BY o.first_offset
@@ -38,6 +40,11 @@ BEGIN
             AND NOT EXISTS (
                 SELECT FROM broker.txn_index i
                 WHERE i.partition_id + 0 = p_log AND i.commit_offset = e.first_offset
+            )
+            -- Once compaction has taken that row out, what is ongoing is a later orphan of that id.
+            AND NOT EXISTS (
+                SELECT FROM broker.entry r WHERE r.partition_id = compacted
+                AND r.last_offset BETWEEN e.first_offset AND e.last_offset
             )
             ORDER BY e.first_offset DESC LIMIT 1;
         IF FOUND THEN
