@@ -184,6 +184,7 @@ def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> Par
     testimony = Testimony(
         exists=row.partition_id is not None,
         holds_open=row.first_offset is not None,
+        is_offline=row.online is False,
         commits=row.commits or int(fence is False),
         aborts=row.aborts or int(fence is True),
         marker_offset=row.marker_offset,

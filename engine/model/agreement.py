@@ -56,6 +56,8 @@ class Testimony:
         exists: whether the participant exists.
         holds_open: whether it holds something open.
         commits, aborts: how often it has each outcome.
+        is_offline: whether it is a partition that is offline. Truncation may have cut its marker;
+            then the transaction is open again, and is ended when the partition is brought online.
         marker_offset, last_data: of a partition, the first marker and the last message.
         must_remember: whether it would still know an end, because neither retention nor the low
             water mark can have removed it.
@@ -63,6 +65,7 @@ class Testimony:
 
     exists: bool = True
     holds_open: bool = False
+    is_offline: bool = False
     commits: int = 0
     aborts: int = 0
     marker_offset: int | None = None
@@ -126,7 +129,8 @@ def _of_record(
     if done is not outcome:
         yield Discord.RECORDED_OTHERWISE
     if testimony.holds_open:
-        yield Discord.STILL_OPEN
+        if not testimony.is_offline:
+            yield Discord.STILL_OPEN
     elif testimony.must_remember and not testimony.commits + testimony.aborts:
         yield Discord.MISSING
 
