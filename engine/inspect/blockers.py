@@ -43,13 +43,14 @@ def blockers(
     reading: Reading, coordinator: Coordinator, partition: PartitionName, limit: int, above: int
 ) -> tuple[Blocker, ...]:
     """The first ``limit`` ongoing transactions that begin above an offset, in the order of their
-    first
-    offsets: the first one holds the stable position, after its end the second does, and so on. None
-    in a sidecar-buffered partition, where they hold back nobody."""
+    first offsets: the first one holds the stable position, after its end the second does, and so
+    on. None in a sidecar-buffered partition, where they hold back nobody."""
     with reading.view(partition) as view:
         if view.head.first_ongoing_offset is None:
             return ()
         stack = [ongoing_txn(row) for row in view.all("ongoing", above=above, limit=limit + 1)]
+        if not stack:  # What was above has ended since the page before.
+            return ()
         after = [each.first_offset - 1 for each in stack[1:]]
         if len(stack) <= limit:
             after.append(view.last_offset)

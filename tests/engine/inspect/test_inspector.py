@@ -58,6 +58,12 @@ def test_the_stack_is_cut_at_its_limit_and_knows_what_comes_next(engine: Engine)
     assert (only.stable_position_after, only.messages_freed) == (0, 1)
 
 
+def test_above_the_last_one_of_the_stack_there_is_nothing(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("x"), txn_id=open_txn(engine))
+    assert engine.inspect.blockers(P0, above=0) == ()
+
+
 def test_an_orphan_has_no_transaction(engine: Engine) -> None:
     make_topic(engine)
     engine.log.append(P0, batch("x"), txn_id=TxnID(3, 77))
