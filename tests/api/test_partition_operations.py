@@ -47,7 +47,9 @@ def test_a_partition_goes_offline_and_online_with_a_reason_that_is_shown(
     refused = program.get(MESSAGES)
     assert refused.is_problem(503, "PartitionUnavailable")
     assert "Retry-After" in refused.headers
+    assert json.loads(entry.before) == {"state": "online", "last_offset": 0, "stable_position": 0}
     online = operator.post(f"{_PARTITION}/online", _WHY)
+    assert json.loads(newest().before)["state"] == "offline"
     assert online.json == {"partition": f"{TOPIC}:0", "ended_transactions": []}
     assert len(program.get(MESSAGES).json["messages"]) == 1
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -181,8 +182,9 @@ def test_a_deleted_subscription_is_gone_and_both_changes_are_audited(
     program.put(_S)
     assert as_role("admin").delete(_S).status == 204
     assert program.get(_S).is_problem(404, "SubscriptionNotFound")
-    actions = AuditEntry.objects.order_by("sequence").values_list("action", flat=True)[start:]
-    assert list(actions) == ["subscription.put", "subscription.delete"]
+    put, deleted = AuditEntry.objects.order_by("sequence")[start:]
+    assert (put.action, deleted.action) == ("subscription.put", "subscription.delete")
+    assert json.loads(deleted.before) == {"mark_delete_offsets": {"0": -1, "1": -1}}
 
 
 def test_subscriptions_are_listed_by_name_page_by_page(program: Caller, topic: str) -> None:
@@ -233,6 +235,8 @@ def test_a_seek_makes_messages_come_again_or_not_at_all(subscribed: Caller) -> N
     assert subscribed.post(f"{_S}/seek", before_all).status == 200
     entry = AuditEntry.objects.filter(action="subscription.seek").latest("sequence")
     assert '"2020-01-01T00:00:00.000000Z"' in entry.after
+    stood = {"0": messages[0]["offset"], "1": -1}
+    assert json.loads(entry.before) == {"mark_delete_offsets": stood}
     assert _ids(_receive(subscribed)) == _ids(messages)
 
 

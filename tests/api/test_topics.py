@@ -149,3 +149,20 @@ def test_every_change_of_a_topic_is_audited(admin: Caller) -> None:
         ("root", "topic.put", f"topic:{TOPIC}", "TopicConflict"),
         ("root", "topic.delete", f"topic:{TOPIC}", "done"),
     ]
+
+
+def test_the_audit_log_tells_what_a_topic_was_before_each_change(admin: Caller) -> None:
+    start = AuditEntry.objects.count()
+    admin.put(f"/topics/{TOPIC}", {"retention_ms": 1000})
+    admin.put(f"/topics/{TOPIC}", {"partitions": 2, "retention_ms": None})
+    admin.put(f"/topics/{TOPIC}", {"partitions": 1})
+    admin.delete(f"/topics/{TOPIC}")
+    entries = AuditEntry.objects.order_by("sequence")[start:]
+    before = [json.loads(entry.before) for entry in entries]
+    assert [(each.get("partitions"), each.get("retention_ms")) for each in before] == [
+        (None, None),
+        (1, 1000),
+        (2, None),
+        (2, None),
+    ]
+    assert before[0] == {}

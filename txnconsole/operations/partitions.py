@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from engine.model.errors import PartitionUnavailable
 from engine.model.partition import SnapshotInfo, Truncated
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
@@ -27,6 +30,8 @@ def positions_of(partition: PartitionName) -> Facts:
 def take_offline(actor: Actor, partition: PartitionName, reason: str) -> None:
     """See :meth:`engine.coordinator.partitions.PartitionOperations.take_offline`."""
     with recorded(change_of(actor, "offline", partition, reason)) as recording:
+        with suppress(PartitionUnavailable):  # One that cannot recover goes offline all the same.
+            recording.before = positions_of(partition)
         engine().partitions.take_offline(partition, reason=reason)
         recording.after = positions_of(partition)
 
@@ -34,6 +39,8 @@ def take_offline(actor: Actor, partition: PartitionName, reason: str) -> None:
 def bring_online(actor: Actor, partition: PartitionName, reason: str) -> tuple[TxnID, ...]:
     """See :meth:`engine.coordinator.partitions.PartitionOperations.bring_online`."""
     with recorded(change_of(actor, "online", partition, reason)) as recording:
+        with suppress(PartitionUnavailable):
+            recording.before = positions_of(partition)
         ended = engine().partitions.bring_online(partition)
         recording.after = {
             "state": "online",

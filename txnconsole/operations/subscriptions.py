@@ -1,16 +1,20 @@
-"""Moving subscriptions, recorded."""
+"""Moving and deleting subscriptions, recorded."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from engine.model.moment import time_text
+from engine.model.topic import AbortedParticipation
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.chain import Actor, Change, Facts, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue.wakeup import wake_finalizer
+
+#: Of how many partitions the audit log keeps where a subscription stood.
+_PARTITIONS = 100
 
 
 def seek(
@@ -26,6 +30,7 @@ def seek(
     :meth:`engine.coordinator.subscriptions.SubscriptionOperations.seek`."""
     change = Change(actor, "subscription.seek", f"subscription:{name}", reason=reason)
     with recorded(change) as recording:
+        recording.before = _positions_of(name, partition)
         ended = engine().subscription_operations.seek(
             name, target, partition=partition, force=force
         )
@@ -37,6 +42,34 @@ def seek(
     for tc_id in {txn_id.tc_id for txn_id in ended}:
         wake_finalizer(tc_id)
     return tuple(ended)
+
+
+def delete(
+    actor: Actor, name: SubscriptionName, *, force: bool
+) -> tuple[AbortedParticipation, ...]:
+    """Delete a subscription with its positions; see
+    :meth:`engine.subscription.subscriptions.Subscriptions.delete`."""
+    change = Change(actor, "subscription.delete", f"subscription:{name}")
+    with recorded(change) as recording:
+        recording.before = _positions_of(name, None)
+        parts = engine().subscriptions.delete(name, force=force)
+        if force:
+            recording.after = {
+                "force": True,
+                "aborted_participations": [f"{part.txn_id} {part.participant}" for part in parts],
+            }
+    return parts
+
+
+def _positions_of(name: SubscriptionName, partition: int | None) -> Facts:
+    """Where a subscription stands, in one partition or in all, as far as brokers answer."""
+    numbers = range(_PARTITIONS) if partition is None else range(partition, partition + 1)
+    found = engine().inspect.lists.subscription(name, numbers, limit=0)
+    return {
+        "mark_delete_offsets": {
+            str(cursor.partition): cursor.mark_delete_offset for cursor in found.cursors
+        }
+    }
 
 
 def _told(target: Target) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from engine.model.errors import TopicNotFound
 from engine.model.topic import AbortedParticipation, Topic, TopicSettings
 from engine.model.topic_name import TopicName
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.chain import Actor, Change, Facts, recorded
 from txnconsole.enginedb.wiring import engine
 
 
@@ -14,14 +17,9 @@ def put(
     """Create a topic, or let the one that exists grow; see
     :meth:`engine.log.topics.Topics.create`."""
     with recorded(Change(actor, "topic.put", f"topic:{name}", reason=reason)) as recording:
+        recording.before = _standing(name)
         topic, created = engine().topics.create(name, settings)
-        recording.after = {
-            "created": created,
-            "partitions": topic.settings.partitions,
-            "buffer": topic.settings.buffer,
-            "retention_ms": topic.settings.retention_ms,
-            "retention_bytes": topic.settings.retention_bytes,
-        }
+        recording.after = {"created": created, **_facts(topic)}
     return topic, created
 
 
@@ -30,6 +28,7 @@ def delete(
 ) -> tuple[AbortedParticipation, ...]:
     """Delete a topic with its messages; see :meth:`engine.log.topics.Topics.delete`."""
     with recorded(Change(actor, "topic.delete", f"topic:{name}", reason=reason)) as recording:
+        recording.before = _standing(name)
         parts = engine().topics.delete(name, force=force)
         if force:
             recording.after = {
@@ -37,3 +36,19 @@ def delete(
                 "aborted_participations": [f"{part.txn_id} {part.participant}" for part in parts],
             }
     return parts
+
+
+def _standing(name: TopicName) -> Facts:
+    """What is changed of a topic, as it stands; nothing where there is none."""
+    with suppress(TopicNotFound):
+        return _facts(engine().topics.get(name, fresh=True))
+    return {}
+
+
+def _facts(topic: Topic) -> Facts:
+    return {
+        "partitions": topic.settings.partitions,
+        "buffer": topic.settings.buffer,
+        "retention_ms": topic.settings.retention_ms,
+        "retention_bytes": topic.settings.retention_bytes,
+    }

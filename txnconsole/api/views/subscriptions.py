@@ -117,20 +117,13 @@ class OneSubscription(SubscriptionEndpoint):
         409 `TopicInUse` while a transaction holds messages of it. With `force`, what transactions
         have in it is aborted, and a 200 names these transactions, which otherwise go on.
         """
-        change = Change(self.actor(), "subscription.delete", f"subscription:{self.subscription}")
-        with recorded(change) as recording:
-            parts = engine().subscriptions.delete(self.subscription, force=call.query.force)
-            if not call.query.force:
-                return None
-            aborted = [AbortedParticipation.of(part) for part in parts]
-            recording.after = {
-                "force": True,
-                "aborted_participations": [f"{each.txn_id} {each.participant}" for each in aborted],
-            }
+        parts = operations.delete(self.actor(), self.subscription, force=call.query.force)
+        if not call.query.force:
+            return None
         return DeletedSubscription(
             topic=str(self.topic),
             subscription=self.subscription.name,
-            aborted_participations=aborted,
+            aborted_participations=[AbortedParticipation.of(part) for part in parts],
         )
 
 
