@@ -10,6 +10,13 @@ from txnconsole.local import address
 from txnconsole.local.errors import CannotStart
 
 
+def free_port() -> int:
+    with socket.socket() as holder:
+        holder.bind((address.HOST, 0))
+        port: int = holder.getsockname()[1]
+    return port
+
+
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "http", "\N{FULLWIDTH DIGIT EIGHT}", "80 00"])
 def test_what_is_no_port_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORT", text)
@@ -28,14 +35,40 @@ def test_a_taken_port_gets_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> No
         holder.bind((address.HOST, 0))
         holder.listen()
         port = holder.getsockname()[1]
-        with pytest.raises(
-            CannotStart, match=rf"^Port {port} is taken by another program\. .*run$"
+        with (
+            pytest.raises(CannotStart, match=rf"^Port {port} is taken by another program\. .*run$"),
+            address.held(port),
         ):
-            address.assert_free(port)
+            pass
 
 
 def test_a_port_that_was_just_closed_is_free() -> None:
-    with socket.socket() as holder:
-        holder.bind((address.HOST, 0))
-        port = holder.getsockname()[1]
-    address.assert_free(port)
+    with address.held(free_port()):
+        pass
+
+
+def test_of_two_runs_that_start_at_once_only_one_has_the_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(address, "_PATIENCE_SECONDS", 0.0)
+    port = free_port()
+    with (
+        address.held(port),
+        pytest.raises(CannotStart, match=rf"^Port {port} is taken"),
+        address.held(port),
+    ):
+        pass
+    with address.held(port):
+        pass
+
+
+def test_the_web_server_opens_the_port_that_its_run_holds() -> None:
+    port = free_port()
+    with address.held(port), socket.socket() as web:
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):  # As granian sets them.
+            web.setsockopt(socket.SOL_SOCKET, option, 1)
+        web.bind((address.HOST, port))
+        web.listen()
+        for _ in range(20):
+            with socket.create_connection((address.HOST, port), timeout=60):
+                web.accept()[0].close()

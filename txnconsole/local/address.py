@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from txnconsole.local.errors import CannotStart
 
@@ -24,28 +26,44 @@ def chosen_port() -> int:
     return int(text)
 
 
-def assert_free(port: int) -> None:
-    """Check that the web server will be able to open the port.
+@contextmanager
+def held(port: int) -> Iterator[None]:
+    """Hold the port, so that none but this run's web server opens it.
 
-    A run that was killed a moment ago may still hold it, and is given that moment.
+    The web server lets others open its port beside it (SO_REUSEPORT), and each is given a part of
+    the requests: two runs that start at the same moment would not notice one another. A socket that
+    is bound and never listens is given none.
+
+    A run that was killed a moment ago may still have the port, and is given that moment.
 
     Raises:
-        CannotStart: another program holds it, or this user may not open it.
+        CannotStart: another program has it, or this user may not open it.
     """
+    with _bound(port):
+        yield
+
+
+def _bound(port: int) -> socket.socket:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-                return
-            except PermissionError:
-                text = f"No permission to open port {port}: set PORT to one above 1023."
-                raise CannotStart(text) from None
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise CannotStart(
-                        f"Port {port} is taken by another program. Choose another one: "
-                        f"PORT={port + 1 if port < 65_535 else 8000} make run"
-                    ) from None
+        holder = socket.socket()
+        # For the time of the binding: connections of the last run may still be ending.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            holder.bind((HOST, port))
+        except PermissionError:
+            holder.close()
+            text = f"No permission to open port {port}: set PORT to one above 1023."
+            raise CannotStart(text) from None
+        except OSError:
+            holder.close()
+            if time.monotonic() > deadline:
+                raise CannotStart(
+                    f"Port {port} is taken by another program. Choose another one: "
+                    f"PORT={port + 1 if port < 65_535 else 8000} make run"
+                ) from None
+        else:
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            return holder
         time.sleep(0.2)

@@ -16,7 +16,7 @@ from typing import Any
 
 from txnconsole.environment import data_directory
 from txnconsole.local import process, programs
-from txnconsole.local.address import HOST, assert_free, chosen_port
+from txnconsole.local.address import HOST, chosen_port, held
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.errors import CannotStart
@@ -39,9 +39,11 @@ def supervise(*, demo: bool) -> None:
     Raises:
         CannotStart: something outside stands in the way; nothing is left running.
     """
-    with _stopping_on_signals(), DataDirectory.held(data_directory()) as data:
-        port = chosen_port()
-        assert_free(port)
+    with (
+        _stopping_on_signals(),
+        DataDirectory.held(data_directory()) as data,
+        held(port := chosen_port()),
+    ):
         layers: list[list[Child]] = []
         try:
             servers = Servers.start(data)
