@@ -56,6 +56,17 @@ def positive(name: str, text: str) -> int:
     return int(text)
 
 
+def name(option: str, text: str, *, longest: int) -> str:
+    """Read a name that the server is told.
+
+    Raises:
+        ValueError: it is empty, or longer than the server takes.
+    """
+    if not 0 < len(text) <= longest:
+        raise ValueError(f"{option} is a name of 1 to {longest} characters, not {text[:40]!r}.")
+    return text
+
+
 def flag(name: str, text: str) -> bool:
     """Read ``true`` or ``false``.
 

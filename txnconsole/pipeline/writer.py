@@ -23,13 +23,15 @@ from pyspark.sql.datasource import (
 )
 
 from txnconsole.pipeline import sink as exactly_once
-from txnconsole.pipeline.options import Connection, positive
+from txnconsole.pipeline.options import Connection, name, positive
 from txnconsole.pipeline.sink import Attempt, Batch, Sink
 from txnconsole.pipeline.subscription import claims_of
 
 _DEFAULT_TIMEOUT_MS = 300_000
 #: How many seconds a batch write waits after its decision for all of it to be visible.
 _VISIBLE_WITHIN = 10.0
+#: A group's key, ``sink/batch``, has 256 characters at most.
+_SINK_LENGTH, _BATCH_LENGTH, _GUARD_LENGTH = 200, 50, 256
 #: Spark has no public way to tell a task these; they are local properties of its thread. A test
 #: checks that they still are.
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -84,9 +86,10 @@ class TopicWrite:
         """
         if ("sink" in options) != ("batch" in options):
             raise ValueError("Options sink and batch go together: they name a write for good.")
-        sink = _sink(options, options.get("sink") or f"write-{uuid.uuid4()}")
+        sink = _sink(options, options.get("sink", f"write-{uuid.uuid4()}"))
         run = str(uuid.uuid4())
-        batch = Batch(options.get("batch", "0"), options.get("guard", "batch"), run)
+        guard = name("guard", options.get("guard", "batch"), longest=_GUARD_LENGTH)
+        batch = Batch(_batch_name(options.get("batch", "0")), guard, run)
         return cls(Connection.of(options), sink, batch, options.get("checkpointLocation"))
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
@@ -151,11 +154,24 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._write.abort(str(batchId))
 
 
-def _sink(options: Mapping[str, str], name: str) -> Sink:
+def _batch_name(text: str) -> str:
+    """A batch's name. Without slashes: else ``a/b`` and ``1`` would have the key of ``a`` and
+    ``b/1``, and the second write would be taken for a repetition of the first.
+
+    Raises:
+        ValueError: it is empty, too long, or has a slash.
+    """
+    if "/" in text:
+        raise ValueError(f"batch is a name without a slash, not {text[:40]!r}.")
+    return name("batch", text, longest=_BATCH_LENGTH)
+
+
+def _sink(options: Mapping[str, str], sink: str) -> Sink:
     if "topic" not in options:
         raise ValueError("Name where to write: option topic, such as public/default/delays.")
     timeout = options.get("transactionTimeoutMs", str(_DEFAULT_TIMEOUT_MS))
-    return Sink(name, options["topic"], positive("transactionTimeoutMs", timeout) / 1000)
+    name("sink", sink, longest=_SINK_LENGTH)
+    return Sink(sink, options["topic"], positive("transactionTimeoutMs", timeout) / 1000)
 
 
 def _batch_of_this_task() -> Batch:

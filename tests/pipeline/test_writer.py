@@ -1,0 +1,34 @@
+"""What a write's options say. No Spark, no server."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnconsole.pipeline.writer import TopicWrite
+
+_OPTIONS = {"url": "http://127.0.0.1:9", "token": "t", "topic": "public/default/delays"}
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"batch": "2013/01"}, "batch is a name without a slash"),
+        ({"batch": ""}, "batch is a name"),
+        ({"batch": "1" * 51}, "batch is a name"),
+        ({"sink": ""}, "sink is a name of 1 to 200 characters"),
+        ({"sink": "s" * 201}, "sink is a name"),
+        ({"guard": ""}, "guard is a name of 1 to 256 characters"),
+    ],
+)
+def test_a_name_that_the_server_would_not_take_or_take_for_another_is_refused(
+    given: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        TopicWrite.of_batch(_OPTIONS | {"sink": "delays", "batch": "1"} | given)
+
+
+def test_the_name_of_a_sink_may_be_a_path_and_a_stream_needs_one() -> None:
+    write = TopicWrite.of_batch(_OPTIONS | {"sink": "public/delays", "batch": "2013-01"})
+    assert (write.sink.name, write.batch and write.batch.number) == ("public/delays", "2013-01")
+    with pytest.raises(ValueError, match="sink is a name"):
+        TopicWrite.of_stream(_OPTIONS | {"sink": ""})
