@@ -7,6 +7,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    LongType,
     MapType,
     StringType,
     StructField,
@@ -18,6 +19,7 @@ from txnconsole.client import Message
 from txnconsole.pipeline.messages import (
     MESSAGE_SCHEMA,
     arrow_schema,
+    check_readable,
     check_writable,
     message_schema,
     to_arrow,
@@ -87,6 +89,22 @@ _PAYLOAD = ("payload", BinaryType())
 def test_a_frame_that_is_not_one_of_messages_is_refused(schema: StructType, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         check_writable(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        (_schema(("weight", IntegerType())), "A message has no column weight"),
+        (_schema(("payload", StringType())), "Column payload is binary, not string"),
+    ],
+)
+def test_a_schema_that_messages_do_not_have_is_refused(schema: StructType, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        check_readable(schema)
+
+
+def test_a_schema_of_some_of_a_messages_columns_is_accepted() -> None:
+    check_readable(_schema(("offset", LongType()), ("payload", BinaryType())))
 
 
 def test_a_frame_of_messages_is_accepted() -> None:

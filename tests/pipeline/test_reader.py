@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import IntegerType, StructField, StructType
 from structlog.testing import capture_logs
 
 from txnconsole.pipeline.data_loss import DataLost
+from txnconsole.pipeline.datasource import TopicDataSource
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA
 from txnconsole.pipeline.offsets import EARLIEST, LATEST, OffsetRange, Place, Position, PositionLost
@@ -60,6 +62,11 @@ def _stream(
 ) -> StreamReader:
     read = TopicRead(access, _TOPIC, EARLIEST, LATEST, None, fails, subscription)
     return StreamReader(read, MESSAGE_SCHEMA)
+
+
+def _source(options: dict[str, str]) -> TopicDataSource:
+    """A source whose brokers are nowhere: what is refused is refused before they are asked."""
+    return TopicDataSource({"topic": _TOPIC, "brokers": "host=/nowhere", **options})
 
 
 def test_a_stream_starts_where_the_logs_begin_and_goes_to_the_stable_position() -> None:
@@ -206,3 +213,41 @@ def test_a_log_that_is_cut_while_a_run_that_is_to_end_goes_on_is_not_gone_on_wit
     access.at, access.ledgers = {_P0: Position(0, 12, ledger=8)}, {7: 0, 8: 4}
     with pytest.raises(PositionLost, match="flights:0 at 4"):
         stream.latestOffset({"0": 0}, ReadAllAvailable())
+
+
+def test_a_partition_that_a_stream_has_read_and_that_is_missing_now_is_told() -> None:
+    stream = _stream(Standing({_P0: Position(0, 10)}))
+    with pytest.raises(PositionLost, match=r"flights:1: not there.*BROKER_DATABASE_URLS"):
+        stream.latestOffset({"0": 4, "1": 3}, ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("endingOffsets", "latest"), ("snapshot", '{"broker-1": "00000003-1B-1"}')],
+)
+def test_what_only_a_batch_can_have_is_refused_to_a_stream(option: str, value: str) -> None:
+    stream = _source({option: value}).streamReader(MESSAGE_SCHEMA)
+    for ask in (stream.initialOffset, lambda: stream.latestOffset({}, ReadAllAvailable())):
+        with pytest.raises(ValueError, match=f"{option} is of a batch read only"):
+            ask()
+
+
+def test_a_subscription_is_refused_to_a_batch() -> None:
+    with pytest.raises(ValueError, match="subscription is of a stream only"):
+        _source({"subscription": "delays", "url": "http://127.0.0.1:9", "token": "t"}).reader(
+            MESSAGE_SCHEMA
+        )
+
+
+def test_a_schema_of_the_users_is_checked_of_a_batch_and_of_a_stream() -> None:
+    schema = StructType([StructField("weight", IntegerType())])
+    with pytest.raises(ValueError, match="no column weight"):
+        _source({}).reader(schema)
+    with pytest.raises(ValueError, match="no column weight"):
+        _source({}).streamReader(schema).initialOffset()
+
+
+def test_a_stream_that_is_to_begin_above_what_is_readable_is_told_so() -> None:
+    read = TopicRead(Standing({_P0: Position(0, 10)}), _TOPIC, '{"0": 11}', LATEST, None, False)
+    with pytest.raises(ValueError, match=r"not readable yet: .*flights:0 ends at 10"):
+        StreamReader(read, MESSAGE_SCHEMA).initialOffset()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from txnconsole.pipeline.messages import check_writable, message_schema
+from txnconsole.pipeline.messages import check_readable, check_writable, message_schema
 from txnconsole.pipeline.reader import BatchReader, StreamReader, TopicRead
 from txnconsole.pipeline.writer import BatchWriter, StreamWriter, TopicWrite
+
+_ONLY_OF_BATCHES = ("endingOffsets", "snapshot")
 
 
 class TopicDataSource(DataSource):
@@ -26,10 +28,25 @@ class TopicDataSource(DataSource):
         return message_schema(self.options.get("columns"))
 
     def reader(self, schema: StructType) -> BatchReader:
+        if "subscription" in self.options:
+            raise ValueError("Option subscription is of a stream only: use readStream.")
+        check_readable(schema)
         return BatchReader(TopicRead.of(self.options, fails=True), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        return StreamReader(TopicRead.of(self.options, fails=False), schema)
+        read = TopicRead.of(self.options, fails=False)
+        return StreamReader(read, schema, self._refusal(schema))
+
+    def _refusal(self, schema: StructType) -> ValueError | None:
+        """Why a stream cannot be as it is asked for, if so."""
+        for option in _ONLY_OF_BATCHES:
+            if option in self.options:
+                return ValueError(f"Option {option} is of a batch read only: leave it out.")
+        try:
+            check_readable(schema)
+        except ValueError as error:
+            return error
+        return None
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         _check_write(schema, overwrite)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     MapType,
@@ -103,6 +104,25 @@ def _cell(message: Message, topic: str, column: str) -> object:
             return getattr(message, column)
 
 
+def check_readable(schema: StructType) -> None:
+    """Refuse a schema given by the user that is not one of a message's columns.
+
+    Raises:
+        ValueError: a column is unknown or of another type.
+    """
+    for field in schema:
+        if field.name not in MESSAGE_SCHEMA.names:
+            raise ValueError(
+                f"A message has no column {field.name}; it has {MESSAGE_SCHEMA.names}."
+            )
+        kind = MESSAGE_SCHEMA[field.name].dataType
+        if not _alike(field.dataType, kind):
+            raise ValueError(
+                f"Column {field.name} is {kind.simpleString()}, not"
+                f" {field.dataType.simpleString()}: read it so, and cast it then."
+            )
+
+
 def check_writable(schema: StructType) -> None:
     """Refuse, before anything is written, a DataFrame whose rows are not messages.
 
@@ -124,6 +144,11 @@ def check_writable(schema: StructType) -> None:
         if isinstance(field.dataType, MapType) and not _is_of_texts(field.dataType):
             found = field.dataType.simpleString()
             raise ValueError(f"Column {field.name} must be map<string,string>, not {found}.")
+
+
+def _alike(given: DataType, kind: DataType) -> bool:
+    """Whether types are the same but for what may be null."""
+    return given.simpleString() == kind.simpleString()
 
 
 def _is_of_texts(each: MapType) -> bool:

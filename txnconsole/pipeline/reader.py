@@ -101,10 +101,16 @@ class TopicRead:
         )
 
     def start(self, positions: Mapping[Place, Position]) -> dict[Place, int]:
-        """Where a stream without a checkpoint begins."""
+        """Where a stream without a checkpoint begins.
+
+        Raises:
+            ValueError: at an offset above what is readable, or that is none.
+        """
         if self.subscription is not None and self.connection is not None:
             return self.subscription.start(self.connection.client())
-        return parse_offsets(self.starting, self.topic, positions)
+        start = parse_offsets(self.starting, self.topic, positions)
+        _check_reached(start, start, positions)
+        return start
 
     def noted(
         self,
@@ -180,18 +186,22 @@ class BatchReader(DataSourceReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows topics. ``commit`` has nothing to do: a stream's position is in its checkpoint."""
 
-    def __init__(self, read: TopicRead, schema: StructType) -> None:
-        self._read, self._schema = read, schema
+    def __init__(
+        self, read: TopicRead, schema: StructType, refusal: ValueError | None = None
+    ) -> None:
+        """``refusal`` is raised when offsets are asked for: an error raised before, when Spark
+        makes the reader, would not reach the user."""
+        self._read, self._schema, self._refusal = read, schema, refusal
         #: Where a run with trigger availableNow ends: the positions when it began.
         self._final: dict[str, Any] | None = None
         self._known = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        positions = self._read.access.positions()
+        positions = self._positions()
         return self._read.noted(self._read.start(positions), positions)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        positions = self._read.access.positions()
+        positions = self._positions()
         self._read.require_same(start, positions)
         self._known = True
         end = _ends(positions)
@@ -201,6 +211,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._above_retention(self._read.offsets(start), positions, end)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self._read.noted(advance(begin, end, rows), positions, start)
+
+    def _positions(self) -> dict[Place, Position]:
+        if self._refusal is not None:
+            raise self._refusal
+        return self._read.access.positions()
 
     def _above_retention(
         self, start: Offsets, positions: Mapping[Place, Position], end: Offsets

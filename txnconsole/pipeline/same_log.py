@@ -69,8 +69,8 @@ def require_same(
         instead: the advice for the user in the error's text.
 
     Raises:
-        PositionLost: a topic was deleted and created again under its name, or its end was cut
-            below what was read of it.
+        PositionLost: a topic was deleted and created again under its name, its end was cut
+            below what was read of it, or it lacks a partition that was read.
     """
     said = noted.get(MADE, {})
     made = said.get(_AT, {}) if said.get(_BY) == access.made_by else {}
@@ -83,12 +83,25 @@ def require_same(
             f"{', '.join(anew[:5])}: made anew since the query has read it; its offsets say"
             f" nothing about this log. {instead}."
         )
+    if gone := _gone(topic, noted, positions):
+        told = ", ".join(str(place) for place in gone[:5])
+        raise PositionLost(
+            f"{told}: not there any more, though the query has read it. With brokers given, name"
+            " all of BROKER_DATABASE_URLS."
+        )
     if cut := _cut(access, topic, noted, positions):
         told = ", ".join(f"{place} at {offset}" for place, offset in cut[:5])
         raise PositionLost(
             f"Cut below what the query has read: {told}. Other messages stand there now. {instead},"
             " from where it was cut."
         )
+
+
+def _gone(topic: str, noted: Mapping[str, Any], positions: Mapping[Place, Position]) -> list[Place]:
+    """The partitions that were read and are missing now, of topics that exist."""
+    topics = {place.topic for place in positions}
+    read = noted_offsets(noted, topic)
+    return [place for place in sorted(read.keys() - positions.keys()) if place.topic in topics]
 
 
 def _cut(
