@@ -18,15 +18,16 @@ from engine.postgres.database import Row
 
 logger = structlog.get_logger(__name__)
 
-#: How a failure shows that is one partition's: the engine or PostgreSQL refuses, or code meets a
-#: value that it does not expect. What else is raised meanwhile, such as a worker's time limit or a
-#: want of memory, is none of the partition's.
+#: How a failure shows that is one partition's: the engine or PostgreSQL refuses, a file of it
+#: cannot be read, or code meets a value that it does not expect. What else is raised meanwhile, as
+#: a worker's time limit or a want of memory, is none of the partition's.
 FAILURES = (
     EngineError,
     psycopg.Error,
     ArithmeticError,
     AttributeError,
     LookupError,
+    OSError,
     RuntimeError,
     TypeError,
     ValueError,
