@@ -52,6 +52,7 @@ def shown_views(listing: Listing, *, user_id: int, me: str, counted: bool) -> di
         "listing": listing,
         "everybodys": everybodys,
         "own": own,
+        "counted": counted,
         "max_name": keeping.MAX_NAME,
     }
 

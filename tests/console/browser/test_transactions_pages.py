@@ -84,6 +84,30 @@ def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: 
     expect(own).to_have_count(0)
 
 
+def test_counts_of_views_follow_what_happens_and_leave_what_is_typed_beside_them(
+    watched: Watched, producer: Producer
+) -> None:
+    page, name = watched.page, f"on {producer.topic[-12:]}"
+    page.goto(f"/transactions?q=topic:{producer.topic}")
+    page.locator("#view-name").fill(name)
+    page.get_by_role("button", name="Keep view").click()
+    counted = page.locator(".viewlist .own").filter(has_text=name).locator(".n")
+    expect(counted).to_have_text("0")
+    page.locator("#view-name").press_sequentially("half a na")
+    txn_id = producer.begin()
+    producer.produce("x", txn_id=txn_id)
+    expect(counted).to_have_text("1")
+    expect(page.locator("#view-name")).to_have_value("half a na")
+    expect(page.locator("#view-name")).to_be_focused()
+    everybodys = (
+        page.locator(".viewlist").get_by_role("link", name=re.compile("^Open")).locator(".n")
+    )
+    expect(everybodys).to_have_text(page.locator('#live-counts [data-figure="open"]').inner_text())
+    producer.end(txn_id, "abort")
+    assert watched.complaints == []
+    assert watched.violations() == []
+
+
 def test_who_has_closed_the_list_is_not_offered_what_is_answered_after_that(
     watched: Watched, producer: Producer
 ) -> None:

@@ -21,7 +21,10 @@ def keep(client: Client, name: str, query: str = "state:open", sort: str = "newe
 def test_views_come_with_counts(orders: Orders, viewer: Client, engine: Engine) -> None:
     begin(engine)
     text = viewer.get(f"{VIEWS}?q=overdue:yes&sort=oldest", headers=HX).content.decode()
-    assert 'href="/transactions?q=state:open">Open <span class="n num">2</span>' in text
+    assert (
+        'href="/transactions?q=state:open">Open <span class="n num" data-figure="open">2</span>'
+        in text
+    )
     assert 'aria-current="true">Overdue' in text
     assert 'Holding acks <span class="n num">1</span>' in text
 
