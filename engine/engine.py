@@ -50,6 +50,7 @@ from engine.subscription.arrivals import Arrivals
 from engine.subscription.cursors import Cursors
 from engine.subscription.dead_letters import DeadLetters
 from engine.subscription.delivery import Delivery
+from engine.subscription.giving_back import GivingBack
 from engine.subscription.leases import Leases
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.records import Records
@@ -124,11 +125,17 @@ class Engine:
             self._brokers,
             self.settings,
             cursors=cursors,
+            leases=leases,
+            dead_letters=self._dead_letters,
+            recover=recover,
+        )
+        self._giving_back = GivingBack(
+            self.topics,
+            self._brokers,
+            cursors=cursors,
             shares=shares,
             leases=leases,
             ledgers=ledgers,
-            dead_letters=self._dead_letters,
-            recover=recover,
         )
         self.arrivals = Arrivals(self.topics, self._brokers, self.log, cursors)
         self._acks = Acknowledgements(
@@ -230,12 +237,12 @@ class Engine:
         return self._delivery.receive(name, consumer, max_messages=max_messages)
 
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
-        """Give messages back; see :meth:`engine.subscription.delivery.Delivery.nack`."""
-        self._delivery.nack(name, consumer, message_ids)
+        """Give messages back; see :meth:`engine.subscription.giving_back.GivingBack.nack`."""
+        self._giving_back.nack(name, consumer, message_ids)
 
     def leave(self, name: SubscriptionName, consumer: str) -> None:
-        """A consumer goes; see :meth:`engine.subscription.delivery.Delivery.leave`."""
-        self._delivery.leave(name, consumer)
+        """A consumer goes; see :meth:`engine.subscription.giving_back.GivingBack.leave`."""
+        self._giving_back.leave(name, consumer)
 
     @once_more_when_made_anew
     def acknowledge(

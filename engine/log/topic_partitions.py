@@ -1,7 +1,8 @@
 """A topic's partitions on its brokers: made with the topic, deleted with it.
 
 Each function is idempotent, because what a crash or an absent broker interrupts is done again: by
-the next creation of the same topic, or by the sweep that finishes deletions (engine.log.topics).
+the next creation of the same topic, or by the sweep that finishes deletions
+(engine.log.topic_deletions).
 """
 
 from __future__ import annotations

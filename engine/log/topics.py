@@ -9,23 +9,14 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-import structlog
-
 from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
-from engine.log.topic_partitions import (
-    delete_partitions,
-    delete_some_rows,
-    make_partitions,
-    spread,
-)
+from engine.log.topic_deletions import TopicDeletions
+from engine.log.topic_partitions import make_partitions, spread
 from engine.model.errors import (
-    EngineError,
     InvalidRequest,
     PartitionNotFound,
-    PartitionUnavailable,
     SubscriptionNotFound,
-    TimeLimitExceeded,
     TopicConflict,
     TopicNotFound,
 )
@@ -41,13 +32,7 @@ from engine.model.topic import (
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
 
-logger = structlog.get_logger(__name__)
-
 MAX_PARTITIONS = 10_000
-#: Interrupted deletions that one sweep continues on each broker.
-_DELETIONS = 200
-#: After so many deletions that ran out of time, a sweep leaves the broker to the next one.
-_SLOW = 2
 _ABANDONED = "topic deleted by force; this part is aborted"
 #: The settings that cannot change after a topic's creation.
 _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
@@ -99,6 +84,7 @@ class Topics:
     def __init__(self, catalog: Database, brokers: Brokers) -> None:
         self._catalog = catalog
         self._brokers = brokers
+        self._deletions = TopicDeletions(catalog, brokers)
         self._known: dict[TopicName, tuple[float, Topic]] = {}
         self._lock = threading.Lock()
 
@@ -271,56 +257,13 @@ class Topics:
             session.run("delete_topic", topic_id=topic.topic_id)
         with self._lock:
             self._known.pop(name, None)
-        for broker in dict.fromkeys(topic.brokers):
-            try:
-                self._delete_on(broker, topic.topic_id)
-            except (PartitionUnavailable, TimeLimitExceeded) as error:
-                _told_to_wait(broker, error)
+        self._deletions.begin(topic)
         self._brokers.forget(topic.topic_id)
         return participations(rows)
 
     def finish_deletions(self) -> int:
-        """Delete what is left of deleted topics on brokers that could not be reached at that time,
-        or because of a crash; the workers call this every few seconds. A topic that somebody holds
-        a lock on is tried again later.
-
-        Returns:
-            How many topics were finished, counted on each broker.
-        """
-        return sum(self._finish_on(broker) for broker in self._brokers.names)
-
-    def _finish_on(self, broker: str) -> int:
-        with self._catalog.session() as session:
-            rows = session.all("dropped_topics", broker=broker, limit=_DELETIONS)
-        finished = slow = 0
-        for row in rows:
-            try:
-                self._delete_on(broker, row.topic_id)
-            except TimeLimitExceeded as error:
-                _told_to_wait(broker, error)
-                with self._catalog.session() as session:
-                    session.run("postpone_dropped_topic", topic_id=row.topic_id, broker=broker)
-                slow += 1
-                if slow == _SLOW:
-                    break  # the broker itself is slow; the next sweep begins with the others
-            except PartitionUnavailable as error:
-                _told_to_wait(broker, error)
-                break  # one refusal is enough, however much the broker still has
-            else:
-                finished += 1
-        return finished
-
-    def _delete_on(self, broker: str, topic_id: int) -> None:
-        """Delete a topic that is no longer in the catalog on one broker.
-
-        Raises:
-            PartitionUnavailable, TimeLimitExceeded: nothing was deleted; it has to be done later.
-        """
-        database = self._brokers.get(broker)
-        delete_partitions(database, topic_id)
-        with self._catalog.session() as session:
-            session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
-        delete_some_rows(database)
+        """See :meth:`engine.log.topic_deletions.TopicDeletions.finish`."""
+        return self._deletions.finish()
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
         if not 1 <= settings.partitions <= MAX_PARTITIONS:
@@ -406,10 +349,6 @@ class Topics:
         with self._lock:
             self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
         return topic
-
-
-def _told_to_wait(broker: str, error: EngineError) -> None:
-    logger.warning("topic's deletion waits", broker=broker, reason=error.message)
 
 
 def _no_topic(name: TopicName) -> TopicNotFound:

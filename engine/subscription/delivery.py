@@ -1,17 +1,15 @@
-"""Delivering messages to consumers: receive, nack, what times out, who leaves (semantics §6)."""
+"""Delivering messages to consumers, those that have timed out too (semantics §6)."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
 
 from engine.log.brokers import Brokers, Location
-from engine.log.offloaded import OffloadedFiles
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import (
     EngineError,
@@ -19,11 +17,10 @@ from engine.model.errors import (
     SegmentUnreadable,
     TimeLimitExceeded,
 )
-from engine.model.message import MessageID, StoredMessage
+from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.postgres import deadlines
 from engine.postgres.database import Session
 from engine.settings import EngineSettings
 from engine.subscription.cursors import (
@@ -35,107 +32,21 @@ from engine.subscription.cursors import (
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Fenced, Leases, Turn
-from engine.subscription.ledgers import Ledgers
 from engine.subscription.memory import Unsure
-from engine.subscription.reading import Piece, Reading
+from engine.subscription.reading import Reading
+from engine.subscription.receiving import Call, Received
 from engine.subscription.records import Recover
-from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
 from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, Due
 
 _T = TypeVar("_T")
-#: For so long a process uses what it has found deliverable, if that gives it enough messages. So a
-#: partition that had nothing to deliver may be noticed so much later.
-_DUE_SECONDS = 0.02
 _KEPT_LOOKS = 10_000
 #: Partitions that are visited at once, at most.
 _AT_ONCE = 32
-#: For so long a call goes on inside stretches without a message, until it has one: a multiple of
-#: what one look takes (engine.subscription.reading), and no more than half of its caller's time.
-_SECONDS = 2.0
-
-
-class _Call(msgspec.Struct, frozen=True):
-    """One call of receive.
-
-    Attributes:
-        turn: with which of a broker's partitions this call begins.
-        began: when, by this process's monotonic clock.
-        room: how many messages are asked for.
-        received: the messages so far. They are in flight to this consumer, so they are answered
-            even if something fails later in the call.
-        served: partitions that have given messages in this call. They are not asked again, because
-            a message could have been given back meanwhile and come twice.
-        cut: partitions in which this round has ended inside a stretch without a message.
-    """
-
-    turn: int
-    began: float
-    room: int
-    received: list[StoredMessage] = msgspec.field(default_factory=list)
-    served: set[tuple[str, int]] = msgspec.field(default_factory=set)
-    cut: set[tuple[str, int]] = msgspec.field(default_factory=set)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the call has as many messages as it asked for."""
-        return len(self.received) >= self.room
-
-    def rounds(self) -> Iterator[float]:
-        """For each round through all partitions, since when it must be known what is deliverable:
-        first what was a moment ago; only if that is not enough, what is now. Then the call goes on
-        in the stretches in which the last round has ended, while it has got nothing."""
-        until = self.began + min(_SECONDS, deadlines.left() / 2)
-        yield self.began - _DUE_SECONDS
-        yield self.began
-        while self.cut and not self.received and (now := time.monotonic()) < until:
-            self.cut.clear()
-            yield now
-
-
-@dataclass(slots=True)
-class _Received:
-    """What one call got of some partitions; the batches are opened later.
-
-    Attributes:
-        pieces: of each partition, with its state.
-        dead: partitions of which the call has recorded dead letters.
-        cut: partitions in which it has ended inside a stretch without a message.
-    """
-
-    files: OffloadedFiles
-    pieces: list[tuple[State, Sequence[Piece]]] = field(default_factory=list)
-    dead: list[int] = field(default_factory=list)
-    cut: list[int] = field(default_factory=list)
-    _opened: list[StoredMessage] | None = field(default=None, init=False)
-
-    def messages(self) -> list[StoredMessage]:
-        """The messages whose batches can be opened; each batch is opened once.
-
-        Raises:
-            SegmentUnreadable: none can.
-        """
-        if self._opened is None:
-            self._opened = self._open()
-        return self._opened
-
-    def _open(self) -> list[StoredMessage]:
-        found: list[StoredMessage] = []
-        unreadable: SegmentUnreadable | None = None
-        for state, pieces in self.pieces:
-            for piece in pieces:
-                try:
-                    found.extend(_counted(state, piece.messages(state.number, self.files)))
-                except SegmentUnreadable as error:
-                    # It counts as delivered, like the others, and comes again after its timeout.
-                    unreadable = error
-        if unreadable is not None and not found:
-            raise unreadable
-        return found
 
 
 class Delivery:
-    """Delivers messages to consumers, and takes them back.
+    """Delivers messages to consumers.
 
     Args:
         recover: rebuilds a partition that is found without its derived state.
@@ -148,9 +59,7 @@ class Delivery:
         settings: EngineSettings,
         *,
         cursors: Cursors,
-        shares: Shares,
         leases: Leases,
-        ledgers: Ledgers,
         dead_letters: DeadLetters,
         recover: Recover,
     ) -> None:
@@ -158,9 +67,7 @@ class Delivery:
         self._brokers = brokers
         self._settings = settings
         self._cursors = cursors
-        self._shares = shares
         self._leases = leases
-        self._ledgers = ledgers
         self._dead_letters = dead_letters
         self._recover = recover
         self._turn = itertools.count()
@@ -195,7 +102,7 @@ class Delivery:
         """
         topic = self._topics.get(name.topic)
         databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
-        call = _Call(turn=turn // len(databases), began=time.monotonic(), room=max_messages)
+        call = Call(turn=turn // len(databases), began=time.monotonic(), room=max_messages)
         failures: dict[str, EngineError] = {}
         for since in call.rounds():
             for database in databases:
@@ -218,89 +125,12 @@ class Delivery:
             _refuse(list(failures.values()), len(databases))
         return tuple(call.received)
 
-    @once_more_when_made_anew
-    @once_more_when(SubscriptionReplaced)
-    @once_more_when(Fenced)
-    def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
-        """Give delivered messages back. Those in PENDING_ACK stay with their transaction; ids of
-        messages that do not exist any more are ignored.
-
-        Raises:
-            TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
-            ConsumerBusy: another consumer is the active one.
-        """
-        for share in self._shares.of(name.topic, message_ids):
-            place = self._cursors.place(share.database, share.topic, name)
-            turn = self._leases.require(place, consumer)
-
-            def named(
-                session: Session, state: State, place: Place = place, share: Share = share
-            ) -> Ranges:
-                there = share.ledgers[state.partition_id]
-                return self._ledgers.own(place.database, session, state, there)
-
-            self._give_back(place, list(share.offsets), named, consumer, turn)
-
-    @once_more_when_made_anew
-    @once_more_when(SubscriptionReplaced)
-    def leave(self, name: SubscriptionName, consumer: str) -> None:
-        """End a consumer's part: what it has is given back, and another may take its place at once.
-
-        Raises:
-            TopicNotFound, SubscriptionNotFound: there is none.
-            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
-        """
-        topic = self._topics.get(name.topic)
-        home = self._cursors.place(self._brokers.get(topic.brokers[0]), topic, name)
-        passed = self._leases.leave(home, consumer)
-        for database in self._brokers.of_topic(topic):
-            place = self._cursors.refreshed(self._cursors.place(database, topic, name))
-            with database.session() as session:
-                rows = session.all("cursors", subscription_id=place.subscription_id)
-            for row in rows:
-                self._give_back(place, [row.partition_id], _everything, consumer, passed=passed)
-
-    def _give_back(
-        self,
-        place: Place,
-        partition_ids: Sequence[int],
-        wanted: Callable[[Session, State], Ranges],
-        consumer: str,
-        turn: Turn | None = None,
-        *,
-        passed: int = 0,
-    ) -> None:
-        """Give back messages that a consumer has.
-
-        Args:
-            wanted: which messages; those that the consumer does not have are ignored.
-            turn: the consumer's turn; None when it leaves for good.
-            passed: when it leaves, the first epoch after its own. It fences calls of the consumer
-                that another process still lets through.
-        """
-
-        def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
-            changes = []
-            for state in states:
-                after = state
-                if turn is not None:
-                    after = self._leases.enter(place, state, turn)
-                back = wanted(session, state) & after.dispatch.in_flight(consumer)
-                after = after.give_back(back)
-                if turn is None:
-                    after = _without(after, consumer, passed)
-                if after.dispatch != state.dispatch:
-                    changes.append(Change(before=state, after=after))
-            return changes, None
-
-        self._cursors.change(place, partition_ids, decide, durable=False)
-
     def _turn_of(self, place: Place, consumer: str) -> Turn | None:
         if place.record.type == SubscriptionType.EXCLUSIVE:
             return self._leases.require(place, consumer)
         return self._leases.hold(place, consumer)
 
-    def _receive_on(self, place: Place, called: Turn, since: float, call: _Call) -> None:
+    def _receive_on(self, place: Place, called: Turn, since: float, call: Call) -> None:
         """Deliver from the partitions of one broker that were found deliverable at ``since`` or
         later. It does nothing when this call has asked for them itself before."""
         found, due = self._due.get(_key(place), (0.0, ()))
@@ -374,12 +204,12 @@ class Delivery:
 
     def _receive_from(
         self, place: Place, partition_ids: Sequence[int], turn: Turn, room: int
-    ) -> _Received:
+    ) -> Received:
         """Deliver up to ``room`` messages of some partitions, in one change of all their
         cursors."""
 
-        def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], _Received]:
-            received = _Received(self._brokers.offloaded)
+        def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], Received]:
+            received = Received(self._brokers.offloaded)
             changes: list[Change] = []
             left = room
             for before in states:
@@ -405,7 +235,7 @@ class Delivery:
             durable=False,
             room=room,
             max_bytes=self._settings.max_fetch_bytes // len(partition_ids),
-            meanwhile=_Received.messages,
+            meanwhile=Received.messages,
         )
         for partition_id in received.dead:
             self._dead_letters.move(place, partition_id)
@@ -468,18 +298,6 @@ class Delivery:
         return after, reading
 
 
-def _counted(state: State, messages: list[StoredMessage]) -> list[StoredMessage]:
-    """With how often each has been given back."""
-    if not state.dispatch.counts:
-        return messages
-    return [
-        msgspec.structs.replace(message, redelivery_count=count)
-        if (count := state.dispatch.count(message.offset))
-        else message
-        for message in messages
-    ]
-
-
 def _refuse(failures: Sequence[EngineError], asked: int) -> None:
     """Raise why there are no messages, if a file is missing or none of the brokers answered."""
     for failure in failures:
@@ -489,22 +307,6 @@ def _refuse(failures: Sequence[EngineError], asked: int) -> None:
 
 def _key(place: Place) -> tuple[str, int]:
     return place.database.name, place.subscription_id
-
-
-def _everything(session: Session, state: State) -> Ranges:
-    del session
-    return state.dispatch.in_flight()
-
-
-def _without(state: State, consumer: str, passed: int) -> State:
-    present = {who: until for who, until in state.dispatch.present.items() if who != consumer}
-    dispatch = msgspec.structs.replace(state.dispatch, present=present)
-    if passed <= dispatch.epoch:
-        return state.changed(dispatch=dispatch)
-    # No turn of before goes on, so nobody may keep messages. The next active consumer finds the
-    # epoch raised, and need not give anything back.
-    dispatch = msgspec.structs.replace(dispatch, epoch=passed)
-    return state.changed(dispatch=dispatch).give_back(dispatch.in_flight())
 
 
 def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:

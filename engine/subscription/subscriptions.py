@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
 from engine.log.topics import Topics, once_more_when_made_anew
-from engine.model.cursor import Cursor
-from engine.model.dispatch import decode
 from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
@@ -17,7 +15,6 @@ from engine.model.errors import (
     SubscriptionConflict,
     SubscriptionNotFound,
 )
-from engine.model.ranges import Ranges
 from engine.model.settings import conflict, differences
 from engine.model.subscription import (
     CursorStatus,
@@ -28,9 +25,8 @@ from engine.model.subscription import (
 from engine.model.topic import AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row
-from engine.subscription import backlog
-from engine.subscription.records import Records, Recover, ensure_cursors, held, make, settings_of
-from engine.subscription.state import pending_ack
+from engine.subscription.describing import describe_on
+from engine.subscription.records import Records, Recover, held, make, settings_of
 
 
 class Subscriptions:
@@ -188,7 +184,7 @@ class Subscriptions:
         topic = self._topics.get(name.topic)
         database = self._brokers.locate(topic, partition.number).database
         row = self._records.find(database, topic, name)
-        found, faults = self._describe_on(database, row, only=partition.number)
+        found, faults = describe_on(database, row, self._recover, only=partition.number)
         if faults:
             raise faults[partition.number]
         if not found:
@@ -211,7 +207,7 @@ class Subscriptions:
         for database in self._brokers.of_topic(topic):
             try:
                 row = self._records.find(database, topic, name)
-                found, faults = self._describe_on(database, row)
+                found, faults = describe_on(database, row, self._recover)
             except PartitionUnavailable as error:
                 here = (n for n, broker in enumerate(topic.brokers) if broker == database.name)
                 unavailable |= dict.fromkeys(here, error)
@@ -332,33 +328,6 @@ class Subscriptions:
                 field="dead_letter_topic",
             )
 
-    def _describe_on(
-        self, database: Database, subscription: Row, *, only: int | None = None
-    ) -> tuple[Sequence[CursorStatus], dict[int, PartitionUnavailable]]:
-        key = {"subscription_id": subscription.subscription_id}
-        with database.session() as session:
-            ensure_cursors(session, subscription)
-            rows = session.all("cursors", **key)
-            lost = [row for row in rows if row.last_offset is None and only in (None, row.number)]
-        faults: dict[int, PartitionUnavailable] = {}
-        for row in lost:
-            partition = PartitionName(TopicName.parse(subscription.topic), row.number)
-            try:
-                self._recover(Location(database, row.partition_id), partition)
-            except PartitionUnavailable as error:
-                faults[row.number] = error
-        cursors, pending = database.snapshot(("cursors", key), ("all_pending_acks", key))
-        with database.session() as session:
-            return [
-                _cursor_status(
-                    row,
-                    [ack for ack in pending if ack.partition_id == row.partition_id],
-                    backlog.count(session, row.partition_id, _unread(row)),
-                )
-                for row in cursors
-                if row.number not in faults and only in (None, row.number)
-            ], faults
-
 
 def _delete_on(
     database: Database,
@@ -384,24 +353,3 @@ def _delete_on(
             session.run("delete_subscription", **key)
         deletions.push(deletion.pop_all())
     return found is not None
-
-
-def _unread(row: Row) -> Ranges:
-    """The offsets up to the stable position that a subscription has not acknowledged."""
-    cursor = Cursor(mark_delete=row.mark_delete, acked=row.acked)
-    stable = -1 if row.stable_position is None else row.stable_position
-    return cursor.undeleted(Ranges.run(0, stable + 1))
-
-
-def _cursor_status(row: Row, pending: list[Row], unacknowledged: int) -> CursorStatus:
-    stable = -1 if row.stable_position is None else row.stable_position
-    last = -1 if row.last_offset is None else row.last_offset
-    return CursorStatus(
-        partition=row.number,
-        mark_delete_offset=row.mark_delete,
-        acked=row.acked,
-        pending_acks=tuple(map(pending_ack, pending)),
-        delivered=decode(row.state, row.mark_delete).by_consumer(),
-        backlog=unacknowledged,
-        blocked=max(0, last - max(stable, row.mark_delete)),
-    )

@@ -27,9 +27,10 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres import deadlines
-from engine.subscription import delivery, reading
+from engine.subscription import reading, receiving
 from engine.subscription.cursors import Place
 from engine.subscription.memory import Memory
+from engine.subscription.receiving import Call
 from engine.subscription.window import Window
 from tests.engine.histories import Partition
 from tests.engine.support import (
@@ -68,7 +69,7 @@ def test_an_answer_names_a_message_once_though_it_is_given_back_meanwhile(
 ) -> None:
     setup(engine)
     engine.produce(P0, batch("a"))
-    monkeypatch.setattr(delivery, "_DUE_SECONDS", 60.0)  # What was found deliverable is kept.
+    monkeypatch.setattr(receiving, "_DUE_SECONDS", 60.0)  # What was found deliverable is kept.
     [message] = receive(engine)
     engine.nack(SUBSCRIPTION, "c1", [message.message_id])
     look = engine._delivery._look
@@ -226,7 +227,7 @@ def test_calls_whose_time_is_over_get_further_each_time(
     type_: SubscriptionType,
 ) -> None:
     """Whoever makes them: another process knows nothing of what this one remembers."""
-    monkeypatch.setattr(delivery, "_SECONDS", 0.0)
+    monkeypatch.setattr(receiving, "_SECONDS", 0.0)
     make_topic(engine)
     subscribe(engine, type=type_)
     stretch(engine)
@@ -258,12 +259,12 @@ def test_a_call_goes_on_for_half_of_its_caller_s_time_at_most(
 ) -> None:
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr(delivery, "time", clock)
+    monkeypatch.setattr(receiving, "time", clock)
     monkeypatch.setattr(deadlines, "monotonic", clock.monotonic)
-    monkeypatch.setattr(delivery, "_SECONDS", 10.0)
+    monkeypatch.setattr(receiving, "_SECONDS", 10.0)
 
     def rounds() -> int:
-        call = delivery._Call(turn=0, began=now[0], room=1)
+        call = Call(turn=0, began=now[0], room=1)
         count = 0
         for _ in call.rounds():
             call.cut.add(("broker-1", 1))
@@ -495,7 +496,7 @@ def test_partitions_that_give_nothing_are_visited_more_and_more_at_once(
         return change(place, partition_ids, *args, **options)
 
     monkeypatch.setattr(engine._delivery._cursors, "change", counted)
-    monkeypatch.setattr(delivery, "_DUE_SECONDS", 0.0)
+    monkeypatch.setattr(receiving, "_DUE_SECONDS", 0.0)
     assert received(engine) == ["a", "b"]
     assert sum(visited) == 40
     assert len(visited) <= 16

@@ -17,7 +17,7 @@ from engine.model.errors import (
 from engine.model.subscription import InitialPosition, SubscriptionSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.subscription import ending, subscriptions
+from engine.subscription import describing, ending
 from tests.engine.support import (
     P0,
     P1,
@@ -189,7 +189,7 @@ def test_one_that_is_deleted_while_it_is_looked_at_is_refused_for_now(
 ) -> None:
     make_topic(engine)
     subscribe(engine)
-    real = subscriptions.ensure_cursors
+    real = describing.ensure_cursors
 
     def deleted_meanwhile(*args: Any) -> None:
         database = engine.log.locate(P0).database
@@ -197,7 +197,7 @@ def test_one_that_is_deleted_while_it_is_looked_at_is_refused_for_now(
         sql(database, "DELETE FROM broker.subscription")
         real(*args)
 
-    monkeypatch.setattr(subscriptions, "ensure_cursors", deleted_meanwhile)
+    monkeypatch.setattr(describing, "ensure_cursors", deleted_meanwhile)
     with pytest.raises(PartitionUnavailable, match="try again"):
         engine.subscriptions.describe(SUBSCRIPTION)
     with pytest.raises(SubscriptionNotFound):

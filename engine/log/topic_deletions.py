@@ -1,0 +1,87 @@
+"""What the brokers still have of topics that are in the catalog no more: deleted at once where the
+broker answers, and else by a sweep.
+
+The catalog remembers what is left to be deleted (``coordinator.dropped_topic``), so a crash loses
+none of it.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from engine.log.brokers import Brokers
+from engine.log.topic_partitions import delete_partitions, delete_some_rows
+from engine.model.errors import EngineError, PartitionUnavailable, TimeLimitExceeded
+from engine.model.topic import Topic
+from engine.postgres.database import Database
+
+logger = structlog.get_logger(__name__)
+
+#: Interrupted deletions that one sweep continues on each broker.
+_DELETIONS = 200
+#: After so many deletions that ran out of time, a sweep leaves the broker to the next one.
+_SLOW = 2
+
+
+class TopicDeletions:
+    """Deletes topics on their brokers."""
+
+    def __init__(self, catalog: Database, brokers: Brokers) -> None:
+        self._catalog = catalog
+        self._brokers = brokers
+
+    def begin(self, topic: Topic) -> None:
+        """Delete a topic that has just been taken out of the catalog. What fails is left to
+        :meth:`finish`."""
+        for broker in dict.fromkeys(topic.brokers):
+            try:
+                self._delete_on(broker, topic.topic_id)
+            except (PartitionUnavailable, TimeLimitExceeded) as error:
+                _told_to_wait(broker, error)
+
+    def finish(self) -> int:
+        """Delete what is left of deleted topics on brokers that could not be reached at that time,
+        or because of a crash; the workers call this every few seconds. A topic that somebody holds
+        a lock on is tried again later.
+
+        Returns:
+            How many topics were finished, counted on each broker.
+        """
+        return sum(self._finish_on(broker) for broker in self._brokers.names)
+
+    def _finish_on(self, broker: str) -> int:
+        with self._catalog.session() as session:
+            rows = session.all("dropped_topics", broker=broker, limit=_DELETIONS)
+        finished = slow = 0
+        for row in rows:
+            try:
+                self._delete_on(broker, row.topic_id)
+            except TimeLimitExceeded as error:
+                _told_to_wait(broker, error)
+                with self._catalog.session() as session:
+                    session.run("postpone_dropped_topic", topic_id=row.topic_id, broker=broker)
+                slow += 1
+                if slow == _SLOW:
+                    break  # the broker itself is slow; the next sweep begins with the others
+            except PartitionUnavailable as error:
+                _told_to_wait(broker, error)
+                break  # one refusal is enough, however much the broker still has
+            else:
+                finished += 1
+        return finished
+
+    def _delete_on(self, broker: str, topic_id: int) -> None:
+        """Delete a topic that is no longer in the catalog on one broker.
+
+        Raises:
+            PartitionUnavailable, TimeLimitExceeded: nothing was deleted; it has to be done later.
+        """
+        database = self._brokers.get(broker)
+        delete_partitions(database, topic_id)
+        with self._catalog.session() as session:
+            session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
+        delete_some_rows(database)
+
+
+def _told_to_wait(broker: str, error: EngineError) -> None:
+    logger.warning("topic's deletion waits", broker=broker, reason=error.message)

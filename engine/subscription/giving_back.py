@@ -1,0 +1,133 @@
+"""Taking delivered messages back: nack, and what a consumer has that leaves (semantics §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from engine.log.brokers import Brokers
+from engine.log.topics import Topics, once_more_when_made_anew
+from engine.model.message import MessageID
+from engine.model.ranges import Ranges
+from engine.model.topic_name import SubscriptionName
+from engine.postgres.database import Session
+from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced, once_more_when
+from engine.subscription.leases import Fenced, Leases, Turn
+from engine.subscription.ledgers import Ledgers
+from engine.subscription.shares import Share, Shares
+from engine.subscription.state import Change, State
+
+
+class GivingBack:
+    """Takes messages back from consumers; they are delivered again."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        brokers: Brokers,
+        *,
+        cursors: Cursors,
+        shares: Shares,
+        leases: Leases,
+        ledgers: Ledgers,
+    ) -> None:
+        self._topics = topics
+        self._brokers = brokers
+        self._cursors = cursors
+        self._shares = shares
+        self._leases = leases
+        self._ledgers = ledgers
+
+    @once_more_when_made_anew
+    @once_more_when(SubscriptionReplaced)
+    @once_more_when(Fenced)
+    def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
+        """Give delivered messages back. Those in PENDING_ACK stay with their transaction; ids of
+        messages that do not exist any more are ignored.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
+            ConsumerBusy: another consumer is the active one.
+        """
+        for share in self._shares.of(name.topic, message_ids):
+            place = self._cursors.place(share.database, share.topic, name)
+            turn = self._leases.require(place, consumer)
+
+            def named(
+                session: Session, state: State, place: Place = place, share: Share = share
+            ) -> Ranges:
+                there = share.ledgers[state.partition_id]
+                return self._ledgers.own(place.database, session, state, there)
+
+            self._give_back(place, list(share.offsets), named, consumer, turn)
+
+    @once_more_when_made_anew
+    @once_more_when(SubscriptionReplaced)
+    def leave(self, name: SubscriptionName, consumer: str) -> None:
+        """End a consumer's part: what it has is given back, and another may take its place at once.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
+        """
+        topic = self._topics.get(name.topic)
+        home = self._cursors.place(self._brokers.get(topic.brokers[0]), topic, name)
+        passed = self._leases.leave(home, consumer)
+        for database in self._brokers.of_topic(topic):
+            place = self._cursors.refreshed(self._cursors.place(database, topic, name))
+            with database.session() as session:
+                rows = session.all("cursors", subscription_id=place.subscription_id)
+            for row in rows:
+                self._give_back(place, [row.partition_id], _everything, consumer, passed=passed)
+
+    def _give_back(
+        self,
+        place: Place,
+        partition_ids: Sequence[int],
+        wanted: Callable[[Session, State], Ranges],
+        consumer: str,
+        turn: Turn | None = None,
+        *,
+        passed: int = 0,
+    ) -> None:
+        """Give back messages that a consumer has.
+
+        Args:
+            wanted: which messages; those that the consumer does not have are ignored.
+            turn: the consumer's turn; None when it leaves for good.
+            passed: when it leaves, the first epoch after its own. It fences calls of the consumer
+                that another process still lets through.
+        """
+
+        def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
+            changes = []
+            for state in states:
+                after = state
+                if turn is not None:
+                    after = self._leases.enter(place, state, turn)
+                back = wanted(session, state) & after.dispatch.in_flight(consumer)
+                after = after.give_back(back)
+                if turn is None:
+                    after = _without(after, consumer, passed)
+                if after.dispatch != state.dispatch:
+                    changes.append(Change(before=state, after=after))
+            return changes, None
+
+        self._cursors.change(place, partition_ids, decide, durable=False)
+
+
+def _everything(session: Session, state: State) -> Ranges:
+    del session
+    return state.dispatch.in_flight()
+
+
+def _without(state: State, consumer: str, passed: int) -> State:
+    present = {who: until for who, until in state.dispatch.present.items() if who != consumer}
+    dispatch = msgspec.structs.replace(state.dispatch, present=present)
+    if passed <= dispatch.epoch:
+        return state.changed(dispatch=dispatch)
+    # No turn of before goes on, so nobody may keep messages. The next active consumer finds the
+    # epoch raised, and need not give anything back.
+    dispatch = msgspec.structs.replace(dispatch, epoch=passed)
+    return state.changed(dispatch=dispatch).give_back(dispatch.in_flight())
