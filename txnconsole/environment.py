@@ -107,7 +107,7 @@ def django_database(name: str, url: str) -> dict[str, Any]:
     except ProgrammingError as error:
         raise ImproperlyConfigured(f"{name} is not a PostgreSQL connection string") from error
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "txnconsole.enginedb.postgresql",
         "NAME": parts.pop("dbname", ""),
         "USER": parts.pop("user", ""),
         "PASSWORD": parts.pop("password", ""),

@@ -51,8 +51,10 @@ STATEMENT_TIMEOUT_MS = REQUEST_TIMEOUT_MS // 3 if Process.answers_requests else 
 
 # Django's own tables stand in the coordinators' database, in the schema "public".
 DATABASES = {"default": django_database("DATABASE_URL", DATABASE_URL)}
-# A pool, because an ASGI process serves each request in another thread.
-DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 8, "timeout": 5}
+# A pool, because an ASGI process serves each request in another thread. Its own attempts to connect
+# come ever less often, so it begins anew before long.
+DATABASE_POOL = {"min_size": 0, "max_size": 8, "timeout": 5, "reconnect_timeout": 5}
+DATABASES["default"]["OPTIONS"]["pool"] = DATABASE_POOL
 # No statement holds a request longer than the engine's may (engine/postgres/database.py).
 DATABASES["default"]["OPTIONS"]["options"] = " ".join(
     [
