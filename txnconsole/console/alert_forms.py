@@ -10,7 +10,7 @@ from engine.model.errors import EngineError
 from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Channel, Rule
-from txnconsole.alerts.rules import RuleSettings
+from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
 
 MIN_REASON = 8
@@ -32,6 +32,18 @@ _UNITS = {
 
 def _field(**attributes: Any) -> dict[str, Any]:
     return {"class": "field", **attributes}
+
+
+def _span(label: str, *, initial: int, unit_ms: int = 1000) -> forms.FloatField:
+    """Bounded here already: in milliseconds the largest numbers are none any more."""
+    return forms.FloatField(
+        label=label,
+        min_value=0,
+        max_value=MAX_SPAN_MS / unit_ms,
+        initial=initial,
+        error_messages={"max_value": "It must be from 0 to seven days."},
+        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
+    )
 
 
 class AcknowledgeForm(forms.Form):
@@ -98,24 +110,9 @@ class RuleForm(forms.Form):
     threshold = forms.FloatField(
         min_value=0, widget=forms.NumberInput(attrs=_field(step="any", min="0"))
     )
-    hold = forms.FloatField(
-        label="Fires when above it for (seconds)",
-        min_value=0,
-        initial=0,
-        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
-    )
-    clear = forms.FloatField(
-        label="Resolved when not above it for (seconds)",
-        min_value=0,
-        initial=15,
-        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
-    )
-    remind = forms.FloatField(
-        label="Remind every (hours; 0: never)",
-        min_value=0,
-        initial=4,
-        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
-    )
+    hold = _span("Fires when above it for (seconds)", initial=0)
+    clear = _span("Resolved when not above it for (seconds)", initial=15)
+    remind = _span("Remind every (hours; 0: never)", initial=4, unit_ms=_HOUR_MS)
     severity = forms.ChoiceField(choices=_SEVERITIES, widget=forms.Select(attrs=_field()))
     enabled = forms.BooleanField(required=False, initial=True, label="Evaluate this rule")
 

@@ -296,6 +296,16 @@ def test_a_rule_is_changed_and_deleted_by_administrators_alone(
     assert not Rule.objects.exists()
 
 
+@pytest.mark.parametrize("field", ["hold", "clear", "remind"])
+def test_a_span_beyond_a_week_is_refused_however_large(field: str, admin: Client) -> None:
+    rule = rule_of(Kind.HELD_BACK)
+    given = {"name": "mine", "topics": "*", "threshold": "1", "severity": "info"}
+    spans = {"hold": "0", "clear": "0", "remind": "0"}
+    for text in ("604801", "1e308"):
+        refused = admin.post(f"/alerts/rules/{rule.pk}", given | spans | {field: text})
+        assert "It must be from 0 to seven days." in body(refused, 422)
+
+
 def test_a_webhooks_secret_is_on_one_page_once(admin: Client) -> None:
     given = {
         "name": "hook",
