@@ -159,9 +159,9 @@ class BrokerAccess:
         with self.databases.reading(task.broker, snapshot) as reading:
             for share in task.shares:
                 self._tell_of_loss(share, reading)
-                ordered = self.order == COMMITTED and share.log.buffer != _SIDECAR_BUFFER
+                ordered = self.order == COMMITTED
                 opener = Opener(share.place, share.lower, share.upper, ordered, columns)
-                statement = self._statement(share, bounds, ordered=ordered, columns=columns)
+                statement = self._statement(share, bounds, columns=columns)
                 for entries in reading.batches(statement):
                     for filled in files.filled(entries):
                         yield from opener.batches(filled)
@@ -173,7 +173,7 @@ class BrokerAccess:
         wanted = OffsetRange(share.place, share.lower, share.upper)
         tell(dropped([wanted], {share.place: start}), fails=self.fail_on_data_loss)
 
-    def _statement(self, share: Share, bounds: Bounds, *, ordered: bool, columns: pa.Schema) -> str:
+    def _statement(self, share: Share, bounds: Bounds, *, columns: pa.Schema) -> str:
         numbers = {
             "log_id": share.log.log_id,
             "log_start": share.log.lower,
@@ -185,7 +185,7 @@ class BrokerAccess:
             "side_id": share.side_id,
             "compacted_id": share.compacted_id,
         }
-        name = "readable" if ordered else "published"
+        name = "readable" if self.order == COMMITTED else "published"
         if share.log.buffer == _SIDECAR_BUFFER:
             name = "sidecar"
         return statements.complete(name, numbers, bodies=opens(columns.names))
