@@ -7,7 +7,7 @@ from adbc_driver_manager import OperationalError
 
 from tests.server import eventually
 from txnconsole.pipeline.broker import statements
-from txnconsole.pipeline.broker.databases import Databases, Reading
+from txnconsole.pipeline.broker.databases import DatabaseAway, Databases, Reading
 from txnconsole.pipeline.broker.snapshot import ids_of
 from txnconsole.pipeline.reader import TopicRead
 
@@ -56,6 +56,17 @@ def test_options_that_do_not_go_together_are_refused(
     server = {"url": "http://127.0.0.1:1", "token": "t", "topic": "public/default/flights"}
     with pytest.raises(ValueError, match=complaint):
         TopicRead.of(server | options, fails=True)
+
+
+def test_a_database_that_is_away_is_named() -> None:
+    away = Databases({"broker-2": "host=/nowhere user=none password=secret dbname=none"})
+    for session in (away.planning, away.reading, away.writing):
+        with (
+            pytest.raises(DatabaseAway, match=r"^broker-2 cannot be reached.*/nowhere") as told,
+            session("broker-2"),
+        ):
+            pass
+        assert "secret" not in str(told.value)
 
 
 def _session_of(reading: Reading) -> int:

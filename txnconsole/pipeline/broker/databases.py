@@ -12,7 +12,7 @@ from typing import Any, Self
 import adbc_driver_postgresql
 import psycopg
 import pyarrow as pa
-from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
+from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement, OperationalError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import namedtuple_row
 
@@ -27,6 +27,10 @@ _SETTINGS = (
 )
 #: The size of an Arrow batch in bytes: what a task has in memory of its share at a time.
 _BATCH_BYTES = 4 * 1024 * 1024
+
+
+class DatabaseAway(psycopg.OperationalError):
+    """A database cannot be reached, or refuses the login; the text names it and says why."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,8 @@ class Databases:
         """A session for small queries, all answered from one snapshot.
 
         Raises:
-            psycopg.OperationalError: the database cannot be reached, or the snapshot is gone.
+            DatabaseAway: the database cannot be reached.
+            psycopg.OperationalError: the snapshot is gone.
         """
         with self.connect(name) as connection, connection.transaction():
             connection.execute(statements.ONE_SNAPSHOT)
@@ -94,23 +99,35 @@ class Databases:
             yield connection
 
     def connect(self, name: str) -> psycopg.Connection[Any]:
-        """A session that may only read."""
-        return psycopg.connect(
-            _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
-        )
+        """A session that may only read.
+
+        Raises:
+            DatabaseAway: the database cannot be reached.
+        """
+        with _naming(name):
+            return psycopg.connect(
+                _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
+            )
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[psycopg.Connection[Any]]:
         """A session for one SQL transaction that writes, committed at the end of the block."""
-        with psycopg.connect(_session(self.urls[name])) as connection:
+        with _naming(name):
+            session = psycopg.connect(_session(self.urls[name]))
+        with session as connection:
             connection.read_only = False
             yield connection
 
     @contextlib.contextmanager
     def reading(self, name: str, snapshot: str | None = None) -> Iterator[Reading]:
-        """A session for Arrow batches, all from one snapshot."""
-        database = _known(_session(self.urls[name]))
-        with AdbcConnection(database) as connection, AdbcStatement(connection) as statement:
+        """A session for Arrow batches, all from one snapshot.
+
+        Raises:
+            DatabaseAway: the database cannot be reached.
+        """
+        with _naming(name):
+            session = AdbcConnection(_known(_session(self.urls[name])))
+        with session as connection, AdbcStatement(connection) as statement:
             connection.set_autocommit(False)
             reading = Reading(statement)
             reading.run(statements.ONE_SNAPSHOT)
@@ -137,6 +154,17 @@ class Reading:
         self._statement.set_sql_query(statement)
         stream, _ = self._statement.execute_query()
         return pa.RecordBatchReader.from_stream(stream)
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Say which database it is that cannot be reached."""
+    try:
+        yield
+    except (psycopg.OperationalError, OperationalError) as error:
+        raise DatabaseAway(
+            f"{name} cannot be reached: {str(error).strip()}. Run this again once it can be."
+        ) from error
 
 
 @functools.lru_cache(maxsize=16)
