@@ -13,8 +13,9 @@ Invariants:
 - A batch's rows become visible by one atomic decision, made once under the key ``sink/batch``.
 - Only transactions with this sink's client name are ended, never those of other programs.
 
-After a crash the transactions of dead attempts stay OPEN. READ_COMMITTED readers of the output
-topic do not get past them until the sink's next run or commit aborts them, or their timeout passes.
+After a crash the transactions of attempts whose process has ended stay OPEN. READ_COMMITTED readers
+of the output topic do not get past them until the sink's next run or commit aborts them, or their
+timeout passes.
 
 No server code is imported here, so executors need no more than this package and its libraries.
 """

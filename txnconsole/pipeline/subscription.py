@@ -113,7 +113,7 @@ class Claim:
 
     def settle(self, client: Client, owner: str) -> None:
         """End a client's transactions that have acknowledgements pending on this subscription: wait
-        for the last batch's, which is decided, and abort those of attempts that died."""
+        for the last batch's, which is decided, and abort those of attempts that ended early."""
         cursors = self.subscription.look_up(client).partitions
         for txn_id in {each.txn_id for cursor in cursors for each in cursor.pending_acks}:
             _settle(client, txn_id, owner)

@@ -128,7 +128,7 @@ class CarrierDelays:
         return StreamingJob(SINK, self.start, self.tidy)
 
     def start(self, spark: SparkSession) -> StreamingQuery:
-        """Start the query. Both topics exist then, and no attempt of a dead run of this sink is
+        """Start the query. Both topics exist then, and no attempt of an earlier run of this sink is
         open."""
         self._client.topic(FLIGHTS)
         self._create_output()

@@ -147,7 +147,7 @@ def brief(error: Exception) -> str:
 
 
 def end_at_end_of(source: BinaryIO | FileIO, end: Callable[[], None]) -> None:
-    """Wait until the other end of a pipe closes, because the process that held it has died; then
+    """Wait until the other end of a pipe closes, because the process that held it has ended; then
     call ``end``."""
     source.read()
     end()
