@@ -141,6 +141,10 @@ def test_a_text_of_another_form_is_told_which_in_words(
         (root.post("/transactions", {"client": "a\0"}), "client", "client: must not hold NUL"),
         (root.post("/transactions", {"properties": {"a\0": "b"}}), "properties",
          "a name in it: must not hold NUL"),
+        (root.post(MESSAGES, {"messages": [{"payload": "x", "event_time": "today"}]}),
+         EVENT_TIME, "is not a time as RFC 3339 writes it"),
+        (root.get("/transactions?opened_before=2026-11-25"), "opened_before",
+         "opened_before: is not a time as RFC 3339 writes it"),
         (root.post(orphan, {"txn_id": "7", "reason": "r"}), "txn_id", "<coordinator>:<sequence>"),
     ]  # fmt: skip
     for answer, field, words in refused:

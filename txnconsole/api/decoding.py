@@ -21,6 +21,7 @@ from rest_framework.exceptions import UnsupportedMediaType
 
 from engine.model.errors import InvalidRequest, PayloadTooLarge
 from txnconsole.api.field_errors import errors_of
+from txnconsole.api.structs.fields import NO_TIME
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
@@ -41,7 +42,6 @@ _TIME = re.compile(r"(?!000[01]|9999)\d{4}-\d\d-\d\d")
 _OFFSET = re.compile(r"[0-9]+")
 _NO_QUERY = QueryDict()
 _YEARS = range(2, 9999)
-_NO_TIME = "is not a time as RFC 3339 writes it, of the years 2 to 9998"
 
 
 class BodyDecoder(Generic[T]):
@@ -138,7 +138,7 @@ class QueryDecoder(Generic[S]):
             elif len(given) > 1:
                 raise invalid(name, "is given more than once")
             elif name in self._times and not self._is_time(name, given[0]):
-                raise invalid(name, _NO_TIME)  # msgspec would accept a number of seconds.
+                raise invalid(name, NO_TIME)  # msgspec would accept a number of seconds.
             else:
                 values[name] = given[0]
         return _checked(
@@ -168,7 +168,7 @@ def checked_time(field: str, moment: datetime) -> datetime:
         InvalidRequest: it is not.
     """
     if moment.year not in _YEARS or moment.astimezone(UTC).year not in _YEARS:
-        raise invalid(field, _NO_TIME)
+        raise invalid(field, NO_TIME)
     return moment
 
 

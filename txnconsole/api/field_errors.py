@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from txnconsole.api.choices import choices
-from txnconsole.api.structs.fields import IN_WORDS
+from txnconsole.api.structs.fields import IN_WORDS, NO_TIME
 
 _WORDS = {repr(pattern): words for pattern, words in IN_WORDS.items()}
 #: The end of msgspec's messages: the place in the body, or the name of a member, that is wrong.
@@ -21,6 +21,7 @@ _WHERE = re.compile(r" - at (`key` in )?`\$\.?(.*?)`$")
 _NAME = "a name in it: "
 _PATTERN = re.compile(rf"({_NAME})?Expected `str` matching regex (.*)")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
+_OTHER_TIME = "Invalid RFC3339 encoded datetime"
 _MISSING = re.compile(r"missing required field `(.*?)`")
 _LONGEST_TOLD = 100
 _MOST_TOLD = 20
@@ -93,6 +94,8 @@ def _told(path: str, problem: str, kind: object) -> tuple[str, str]:
     pattern = _PATTERN.fullmatch(problem)
     if pattern is not None and pattern[2] in _WORDS:
         return path, f"{pattern[1] or ''}{_WORDS[pattern[2]]}"
+    if problem == _OTHER_TIME:
+        return path, NO_TIME
     possible = choices(kind, path)
     if possible and problem not in ("is unknown", "is missing"):
         return path, f"{_shortened(problem)}; it takes {', '.join(possible)}"

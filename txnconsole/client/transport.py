@@ -121,10 +121,16 @@ class Transport:
             response = await self.runtime.exchange(call)
         except httpx.TransportError as error:
             raise Unreachable(
-                f"{call.method} {call.path} got no answer: {type(error).__name__}: {error}",
+                f"{call.method} {call.path} got no answer from {_server(error.request.url)}:"
+                f" {type(error).__name__}: {error}",
                 maybe_sent=not isinstance(error, _NEVER_SENT),
             ) from error
         return call.read(response.status_code, response.headers, response.content)
+
+
+def _server(url: httpx.URL) -> str:
+    """Where a request goes, without a password."""
+    return f"{url.scheme}://{url.netloc.decode()}"
 
 
 class Work:

@@ -21,6 +21,8 @@ IN_WORDS = {
     _NOT_BLANK: "must not be blank, nor hold NUL",
     _TXN_ID: "is not a transaction id; write <coordinator>:<sequence>, e.g. 3:42",
 }
+#: What is told of a text that is no time, and of a time that Python or PostgreSQL does not have.
+NO_TIME = "is not a time as RFC 3339 writes it, of the years 2 to 9998"
 INT64_MAX = 2**63 - 1
 
 #: Free text of a user, e.g. a reason.

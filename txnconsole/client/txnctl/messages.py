@@ -42,7 +42,9 @@ def produce(
     key_separator: Annotated[
         str | None, typer.Option(help="Split each line into key and payload here.")
     ] = None,
-    partition: Annotated[int | None, typer.Option(min=0)] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="That one; else by key, or any.")
+    ] = None,
     transaction: Annotated[
         bool, typer.Option("--transaction", "-t", help="All of them in one, or none.")
     ] = False,
@@ -118,7 +120,9 @@ def tail(
     topic: TopicArgument,
     partition: Annotated[int | None, typer.Option(min=0, help="Only this one.")] = None,
     from_start: Annotated[bool, typer.Option("--from-start", help="All of the log.")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1)] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
+    ] = None,
     follow: Annotated[bool, typer.Option(help="Wait for more.")] = True,
     isolation: Annotated[
         str, typer.Option(help="read_committed or read_uncommitted")

@@ -14,8 +14,8 @@ app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=Tru
 
 TxnID = Annotated[str, typer.Argument(metavar="TXN_ID", help="<coordinator>:<sequence>, e.g. 3:42")]
 Limit = Annotated[int, typer.Option(min=1, help="Show so many at most.")]
-OpenedAfter = Annotated[str | None, typer.Option(help="RFC 3339.")]
-OpenedBefore = Annotated[str | None, typer.Option(help="RFC 3339.")]
+OpenedAfter = Annotated[str | None, typer.Option(help="A time, e.g. 2026-03-01T14:00:00Z.")]
+OpenedBefore = Annotated[str | None, typer.Option(help="A time, e.g. 2026-03-01T14:00:00Z.")]
 Reason = Annotated[str, typer.Option(help="Why; needed for another's transaction, and kept.")]
 
 LIST = (
