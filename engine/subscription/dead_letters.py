@@ -231,11 +231,14 @@ class DeadLetters:
             logger.info("dead letter was there", topic=str(target), sequence_id=row.sequence_id)
 
     def _settle(self, place: Place, partition_id: int, arrived: Ranges) -> None:
+        # Somebody else may have settled some of them meanwhile, or a truncation cut them off: then
+        # their offsets are another message's, or the subscription's again after a seek.
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             del session
             return [
-                Change(before=state, after=state.delete(arrived), undead=arrived)
+                Change(before=state, after=state.delete(there), undead=there)
                 for state in states
+                if (there := arrived & state.dead)
             ], None
 
         self._cursors.change(place, [partition_id], decide)

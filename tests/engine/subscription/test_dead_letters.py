@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -251,6 +252,38 @@ def test_a_dead_letter_topic_that_is_made_anew_may_be_smaller(
     assert engine.move_dead_letters() == 1
     [letter] = engine.log.fetch(PartitionName(DEAD, 0)).messages
     assert letter.payload == b"a"
+
+
+@pytest.mark.parametrize("meanwhile", ["truncated", "moved by another, and sought"])
+def test_a_letter_that_is_gone_when_it_has_arrived_acknowledges_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Another message may stand at its offset by then, or the subscription may want it again."""
+    ready(engine, "poison", redeliveries=0)
+    give_back(engine, "poison")
+    append = engine.log.append
+    interrupted: list[PartitionName] = []
+
+    def slow(partition: PartitionName, *arguments: Any, **options: Any) -> Any:
+        appended = append(partition, *arguments, **options)
+        if partition.topic == DEAD and not interrupted:
+            interrupted.append(partition)
+            if meanwhile == "truncated":
+                engine.partitions.take_offline(P0, reason="test")
+                engine.partitions.truncate(P0, 0)
+                engine.partitions.bring_online(P0)
+                engine.produce(P0, batch("next"))
+            else:
+                assert engine.move_dead_letters() == 1
+                engine.subscription_operations.seek(SUBSCRIPTION, 0)
+        return appended
+
+    monkeypatch.setattr(engine.log, "append", slow)
+    found = received(engine)
+    assert interrupted
+    monkeypatch.undo()
+    assert found + received(engine) == ["next" if meanwhile == "truncated" else "poison"]
+    assert [letter.payload for letter in letters(engine)] == [b"poison"]
 
 
 def test_a_dead_letter_is_acknowledged_by_nobody(engine: Engine) -> None:
