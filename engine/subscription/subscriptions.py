@@ -102,6 +102,26 @@ class Subscriptions:
         row = self._records.find(self._records.home(topic), topic, name)
         return Subscription(name=name, settings=settings_of(row))
 
+    @once_more_when_made_anew
+    def get_anywhere(self, name: SubscriptionName) -> Subscription:
+        """As :meth:`get`, from any broker that answers: to show a subscription whose home is away,
+        which alone knows whether it has been deleted meanwhile.
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+            PartitionUnavailable: no broker that answers knows it.
+        """
+        topic = self._topics.get(name.topic)
+        faults: list[PartitionUnavailable] = []
+        for database in self._brokers.of_topic(topic):
+            try:
+                row = self._records.find(database, topic, name)
+            except PartitionUnavailable as error:
+                faults.append(error)
+            else:
+                return Subscription(name=name, settings=settings_of(row))
+        raise faults[0]
+
     def list(self, topic_name: TopicName) -> tuple[Subscription, ...]:
         """List subscriptions of a topic, by name."""
         topic = self._topics.get(topic_name, fresh=True)

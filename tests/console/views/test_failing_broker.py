@@ -142,6 +142,20 @@ def test_the_pages_of_transactions_say_which_broker_they_could_not_ask(
 
 
 @pytest.mark.parametrize("number", [0, 1])
+def test_a_subscription_is_shown_as_far_as_its_brokers_answer(
+    orders: Orders, viewer: Client, engine: Engine, number: int
+) -> None:
+    away, path = engine.topics.get(TOPIC).brokers[number], f"/subscriptions/{orders.subscription}"
+    assert viewer.get(path).status_code == 200  # Each broker has its record now.
+    with unreachable(engine, away):
+        answer = viewer.get(path)
+    text = answer.content.decode()
+    assert answer.status_code == 200
+    assert f"<b>{away} cannot be reached</b>" in text
+    assert (f'id="cursor-{1 - number}"' in text, f'id="cursor-{number}"' in text) == (True, False)
+
+
+@pytest.mark.parametrize("number", [0, 1])
 def test_a_page_waits_once_for_a_broker_that_is_away_and_none_fails(
     orders: Orders, engine: Engine, db: None, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -73,7 +73,7 @@ def subscriptions(request: ConsoleRequest) -> HttpResponse:
 def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
     """One subscription: its cursors, what transactions hold, and one partition offset by offset."""
     full_name = SubscriptionName(topic, name)
-    found = engine().subscriptions.get(full_name)
+    found = engine().subscriptions.get_anywhere(full_name)
     lower = _number(request, "from")
     numbers = range(lower, lower + PARTITIONS)
     view = region(lambda: engine().inspect.lists.subscription(full_name, numbers))
