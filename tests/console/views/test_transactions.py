@@ -75,6 +75,15 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     assert seen == ids[::-1]
 
 
+def test_a_narrowed_list_says_that_newer_ones_may_not_match_it(
+    orders: Orders, viewer: Client
+) -> None:
+    told = "</b> opened since this page was read, matching or not; show"
+    assert told in viewer.get("/transactions?q=owner:nobody").content.decode()
+    assert told in viewer.get("/transactions?status=OPEN").content.decode()
+    assert told not in viewer.get("/transactions").content.decode()
+
+
 def test_rows_are_read_again_by_id_and_unknown_ids_are_left_out(
     orders: Orders, viewer: Client
 ) -> None:
