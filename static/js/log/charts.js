@@ -68,7 +68,7 @@ function spansFigure(figure, log) {
   layout.yaxis.categoryorder = "array";
   layout.yaxis.categoryarray = rows.map(([id]) => id);
   layout.yaxis.range = [rows.length - Math.max(rows.length, LANES) - 0.5, rows.length - 0.5];
-  if (rows.length && last - rows.at(-1)[1][FIRST] < FEW) layout.xaxis.dtick = 1;
+  if (last - (rows.at(-1)?.[1][FIRST] ?? stable) < FEW) layout.xaxis.dtick = 1;
   const fence = stable + 0.5;
   layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: fence, x1: fence, y0: 0, y1: 1, line: { color: colour("ink"), width: 1.5 } }];
   layout.annotations = [{ x: fence, xref: "x", y: 1, yref: "paper", yanchor: "bottom", xanchor: "left", xshift: -2, text: `stable ${count(stable)}`, showarrow: false, font: font("ink") }];

@@ -37,7 +37,7 @@ export class Inspector {
       pair("Offset", mono(count(offset))),
       pair("Transaction", entry[TXN] === null ? mono("none") : h("a", { class: "mono", href: this.links.transaction(entry[TXN]) }, entry[TXN])),
       pair("State", badge(this.log.stateOf(entry))),
-      entry[KIND] === "m" ? pair("Key", mono(entry[KEY] ?? "–")) : pair("Record", KINDS[entry[KIND]].toLowerCase()),
+      entry[KIND] === "m" ? pair("Key", h("span", { class: "mono clipped" }, entry[KEY] ?? "–")) : pair("Record", KINDS[entry[KIND]].toLowerCase()),
       h("div", {}, h("dt", { class: "vh" }, "A reader gets"), h("dd", {}, result(this.log, entry))),
     );
     this.element.replaceChildren(list);
@@ -70,7 +70,7 @@ function entryRow(log, entry, links) {
     {},
     h("th", { scope: "row" }, offset),
     h("td", {}, KINDS[entry[KIND]]),
-    h("td", { class: "mono" }, entry[KEY] ?? "–"),
+    h("td", { class: "mono clipped" }, entry[KEY] ?? "–"),
     h("td", { class: "mono" }, txn),
     h("td", {}, badge(log.stateOf(entry))),
     h("td", {}, result(log, entry)),

@@ -229,6 +229,29 @@ def test_keys_are_shown_as_text(watched: Watched, producer: Producer) -> None:
     assert page.locator("#entries img").count() == 0
 
 
+def test_a_long_key_leaves_room_for_what_a_reader_gets(
+    watched: Watched, producer: Producer
+) -> None:
+    producer.produce("x" * 1000)
+    page = open_log(watched, producer)
+    expect(page.locator("#entries")).to_contain_text("k-xxx")
+    cell(page, 0).focus()
+    expect(page.locator("#inspector")).to_contain_text("k-xxx")
+    for place in ("#inspector", ".scroll:has(#entries)"):
+        hidden = page.locator(place).evaluate("(one) => one.scrollWidth - one.clientWidth")
+        assert hidden <= 0, place
+
+
+def test_an_empty_partitions_charts_name_each_offset_once(
+    watched: Watched, producer: Producer
+) -> None:
+    page = open_log(watched, producer)
+    expect(page.locator("#spans .xtick").first).to_be_visible()
+    for chart, ticks in (("spans", ".xtick"), ("positions", ".ytick")):
+        named = page.locator(f"#{chart} {ticks}").all_text_contents()
+        assert len(named) == len(set(named)) > 0, named
+
+
 def test_the_charts_are_drawn_and_described(watched: Watched, producer: Producer) -> None:
     hanging = producer.begin()
     producer.produce("hidden", txn_id=hanging)
