@@ -19,10 +19,9 @@ from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.broker.raw_log import raw
 from txnconsole.pipeline.broker.snapshot import Snapshot
 from txnconsole.pipeline.jobs import environment
-from txnconsole.pipeline.jobs.run import DONE, Run, run_job, spark_for
+from txnconsole.pipeline.jobs.run import DONE, Run, run_job, spark_for, whole_number
 from txnconsole.pipeline.metrics.figures import minute_figures
 from txnconsole.pipeline.metrics.store import newest_hour, replace_figures
-from txnconsole.pipeline.options import positive
 
 JOB = "metrics"
 _HOUR = timedelta(hours=1)
@@ -92,7 +91,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--hours",
-        type=lambda text: positive("--hours", text),
+        type=whole_number("--hours"),
         help="how many hours back, the present one included; default: since the newest hour that is"
         f" known, {_LEAST} at least, {_MOST} at most",
     )

@@ -28,7 +28,15 @@ from pyspark.sql import functions as sf
 
 from txnconsole.pipeline import same_log
 from txnconsole.pipeline.expressions import check_expression
-from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, brief, run_job, spark_for
+from txnconsole.pipeline.jobs.run import (
+    DONE,
+    Run,
+    WrongOptions,
+    brief,
+    run_job,
+    spark_for,
+    whole_number,
+)
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, check_writable
 from txnconsole.pipeline.offsets import (
     EARLIEST,
@@ -44,7 +52,7 @@ from txnconsole.pipeline.offsets import (
     to_json,
     to_json_text,
 )
-from txnconsole.pipeline.options import Connection, positive
+from txnconsole.pipeline.options import Connection
 from txnconsole.pipeline.reader import TopicRead
 from txnconsole.pipeline.sink import Sink, abort_leftovers
 
@@ -343,7 +351,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--batch-messages",
-        type=lambda text: positive("--batch-messages", text),
+        type=whole_number("--batch-messages"),
         default=_BATCH_MESSAGES,
         help="offsets that are decided at once (%(default)s)",
     )

@@ -12,6 +12,7 @@ Exit status of every job: 0 done, 1 failed, 2 wrong options, 3 done with finding
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -36,6 +37,7 @@ from txnconsole.pipeline.broker.topics import PartitionNotReadable
 from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.offload.files import DamagedFile
 from txnconsole.pipeline.offload.store import UnknownStore
+from txnconsole.pipeline.options import positive
 from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
 
 DONE, FAILED, WRONG_OPTIONS, FOUND = 0, 1, 2, 3
@@ -59,6 +61,10 @@ _FAILURES = (
 )
 
 _log = structlog.get_logger(__name__)
+
+
+class SparkFailed(Exception):
+    """Spark has failed; the text is :func:`brief`'s."""
 
 
 class WrongOptions(Exception):
@@ -121,6 +127,9 @@ def outcome(run: Run, work: Callable[[Run], int]) -> int:
     except (WrongOptions, UnknownStore) as error:
         run.failed(str(error))
         return WRONG_OPTIONS
+    except SparkFailed as error:
+        run.failed(str(error))
+        return FAILED
     except _FAILURES as error:
         run.failed(brief(error))
         return FAILED
@@ -129,13 +138,33 @@ def outcome(run: Run, work: Callable[[Run], int]) -> int:
 @contextlib.contextmanager
 def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
     """A Spark for this job, on ``TXNCONSOLE_SPARK_MASTER`` or in this process's machine; its JVM
-    ends with it."""
+    ends with it.
+
+    Raises:
+        SparkFailed: instead of an error of Spark's, which asks the JVM for its text: later there is
+            none to ask.
+    """
     master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
     spark = build_session(job, master=master, short_job=short_job)
     try:
         yield spark
+    except PySparkException as error:
+        raise SparkFailed(brief(error)) from error
     finally:
         stop_session(spark)
+
+
+def whole_number(option: str) -> Callable[[str], int]:
+    """The type of an option whose value is a whole number above 0. Of a ``ValueError``, argparse
+    would show the name of the function and not the text."""
+
+    def read(text: str) -> int:
+        try:
+            return positive(option, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read
 
 
 def brief(error: Exception) -> str:
