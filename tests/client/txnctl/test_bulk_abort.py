@@ -42,6 +42,15 @@ def test_all_that_match_are_aborted_and_the_job_tells_each_result(
     assert txnctl("jobs", "cancel", str(job["id"])).code == 5
 
 
+def test_one_is_told_as_one(txnctl: Txnctl, stuck: tuple[str, list[str]]) -> None:
+    client, opened = stuck
+    for txn_id in opened[1:]:
+        assert txnctl("transactions", "abort", txn_id, "--reason", "stuck", "--yes").code == 0
+    why = ("--client", client, "--reason", "stuck")
+    assert "1 transaction matches." in txnctl(*BULK, *why, "--dry-run").out
+    assert "Abort 1 transaction?" in txnctl(*BULK, *why, stdin="n\n").err
+
+
 def test_no_is_an_answer_and_another_count_is_a_conflict(
     txnctl: Txnctl, stuck: tuple[str, list[str]]
 ) -> None:

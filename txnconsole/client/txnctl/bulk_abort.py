@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.jobs import ITEMS, follow
+from txnconsole.client.txnctl.render import counted
 from txnconsole.client.txnctl.session import Json, Output, Session, Why, milliseconds, session_of
 from txnconsole.client.txnctl.transactions import LIST, OpenedAfter, OpenedBefore
 
@@ -55,24 +56,24 @@ def bulk_abort(
     if not dry_run and not reason.strip():
         raise ValueError("Say why with --reason; the audit log keeps it.")
     query = filter | {"overdue": "true" if overdue else None}
-    counted = session.get(_PATH, **query)
+    found = session.get(_PATH, **query)
     if dry_run:
-        _tell(session, counted)
+        _tell(session, found)
         return
-    if not counted["within_limit"]:
+    if not found["within_limit"]:
         raise ValueError(
-            f"More than {counted['limit']} match, the most at once; narrow it down, for instance to"
+            f"More than {found['limit']} match, the most at once; narrow it down, for instance to"
             " the oldest with --opened-before."
         )
-    if counted["count"] == 0 and not expect and session.output is Output.TABLE:
+    if found["count"] == 0 and not expect and session.output is Output.TABLE:
         session.say("No transaction matches; there is nothing to abort.")
         return
     if not yes and session.output is Output.TABLE:
-        _ask(session, query, counted["count"] if expect is None else expect)
+        _ask(session, query, found["count"] if expect is None else expect)
     body = {
         "filter": {name: value for name, value in filter.items() if value not in (None, [])},
         "reason": reason,
-        "expected_count": counted["count"] if expect is None else expect,
+        "expected_count": found["count"] if expect is None else expect,
     }
     job = session.send("POST", _PATH, body)
     if wait:
@@ -81,12 +82,13 @@ def bulk_abort(
     _report(session, job)
 
 
-def _tell(session: Session, counted: Json) -> None:
+def _tell(session: Session, found: Json) -> None:
     if session.output is Output.JSON:
-        session.show_json(counted)
+        session.show_json(found)
         return
-    more = "" if counted["within_limit"] else "More than "
-    session.say(f"{more}{counted['count']} transactions match.")
+    more = "" if found["within_limit"] else "More than "
+    match = "matches" if found["count"] == 1 else "match"
+    session.say(f"{more}{counted(found['count'], 'transaction')} {match}.")
 
 
 def _ask(session: Session, query: dict[str, Any], count: int) -> None:
@@ -99,7 +101,7 @@ def _ask(session: Session, query: dict[str, Any], count: int) -> None:
     session.show_rows(session.pages("/transactions", limit=_SHOWN, **shown), LIST)
     if count > _SHOWN:
         session.say(f"… and {count - _SHOWN} more.")
-    session.confirm(f"Abort {count} transactions?")
+    session.confirm(f"Abort {counted(count, 'transaction')}?")
 
 
 def _report(session: Session, job: Json) -> None:

@@ -32,7 +32,7 @@ def list_them(context: typer.Context) -> None:
 @app.command()
 def scale(
     context: typer.Context,
-    count: Annotated[int, typer.Argument(min=1, help="How many there are to be.")],
+    count: Annotated[int, typer.Argument(metavar="COUNT", min=1, help="How many there are to be.")],
     reason: Why = "",
 ) -> None:
     """Grow the number of coordinators; it never shrinks."""

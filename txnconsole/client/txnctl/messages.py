@@ -22,7 +22,7 @@ from txnconsole.client.consumer import Consumer
 from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.reader import Isolation, Reader
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument
-from txnconsole.client.txnctl.render import visible
+from txnconsole.client.txnctl.render import counted, visible
 from txnconsole.client.txnctl.session import Json, Output, Session, session_of
 
 _LONG_POLL = 5.0
@@ -76,8 +76,7 @@ def produce(
     if session.output is Output.JSON:
         session.show_json(answer)
     else:
-        sent = f"{count} message" if count == 1 else f"{count} messages"
-        session.say(sent + (f", committed as {txn.txn_id}" if txn else ""))
+        session.say(counted(count, "message") + (f", committed as {txn.txn_id}" if txn else ""))
 
 
 def consume(

@@ -139,7 +139,7 @@ def log(
 def explain(
     context: typer.Context,
     partition: PartitionArgument,
-    offset: Annotated[int, typer.Argument(min=0)],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", min=0)],
     subscription: Annotated[
         str | None, typer.Option(help="Whether its next receive may get the message, too.")
     ] = None,
@@ -208,7 +208,9 @@ def online(context: typer.Context, partition: PartitionArgument, reason: Why = "
 def truncate(
     context: typer.Context,
     partition: PartitionArgument,
-    offset: Annotated[int, typer.Argument(min=0, help="Drop everything from here on.")],
+    offset: Annotated[
+        int, typer.Argument(metavar="OFFSET", min=0, help="Drop everything from here on.")
+    ],
     reason: Why,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:

@@ -50,6 +50,11 @@ def exact(value: Any) -> str:
     return "–" if value is None else str(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 message``, ``2 messages``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def duration(value: Any) -> str:
     """Milliseconds as two units."""
     if value is None:
