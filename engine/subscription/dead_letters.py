@@ -183,8 +183,7 @@ class DeadLetters:
         broker = self._topics.get(target.topic).brokers[target.number]
         if broker in away:
             raise PartitionUnavailable(f"{broker} is away.")
-        with place.database.session() as session:
-            message = _read(session, row, self._log.offloaded)
+        message = _read(place.database, row, self._log.offloaded)
         if message is None:
             return  # it was cut off by a truncation, so there is nothing to move
         source = f"{row.topic}:{row.number}"
@@ -255,17 +254,26 @@ def _letters(place: Place, partition_id: int) -> list[Row]:
         )
 
 
-def _read(session: Session, row: Row, files: OffloadedFiles) -> StoredMessage | None:
+def _read(database: Database, row: Row, files: OffloadedFiles) -> StoredMessage | None:
     at = row.message_offset
-    entries = session.all(
+    letters, entries = database.snapshot(
+        (
+            "dead_letter_at",
+            {
+                "subscription_id": row.subscription_id,
+                "partition_id": row.partition_id,
+                "offset": at,
+            },
+        ),
         # All entries, not only those up to the stable position, which a partition that is being
         # rebuilt does not know: the message was delivered, so it is committed.
-        entries_of(row.buffer),
-        partition_id=row.partition_id,
-        from_offset=at,
-        upper=at + 1,
-        max_bytes=1,
+        (
+            entries_of(row.buffer),
+            {"partition_id": row.partition_id, "from_offset": at, "upper": at + 1, "max_bytes": 1},
+        ),
     )
+    if all(letter.sequence_id != row.sequence_id for letter in letters):
+        return None  # another message may stand at its offset by now
     return next(
         (
             message

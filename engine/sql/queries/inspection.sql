@@ -266,7 +266,7 @@ AND aborted::integer = 1 AND %(offset)s BETWEEN first_offset AND last_offset - 1
 
 -- dead_letter_at --
 -- Whether a message is on its way to the dead-letter topic; there are few such messages.
-SELECT target, cause FROM broker.dead_letter
+SELECT target, cause, sequence_id FROM broker.dead_letter
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 AND message_offset = %(offset)s
 

@@ -286,6 +286,28 @@ def test_a_letter_that_is_gone_when_it_has_arrived_acknowledges_nothing(
     assert [letter.payload for letter in letters(engine)] == [b"poison"]
 
 
+def test_a_letter_that_was_cut_off_before_it_was_read_is_not_written_from_what_stands_there_now(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "poison", redeliveries=0)
+    give_back(engine, "poison")
+    letters_of = dead_letters._letters
+
+    def then_cut(*arguments: Any) -> list[Row]:
+        found = letters_of(*arguments)
+        monkeypatch.undo()
+        engine.partitions.take_offline(P0, reason="test")
+        engine.partitions.truncate(P0, 0)
+        engine.partitions.bring_online(P0)
+        engine.produce(P0, batch("next"))
+        return found
+
+    monkeypatch.setattr(dead_letters, "_letters", then_cut)
+    found = received(engine)
+    assert found + received(engine) == ["next"]
+    assert letters(engine) == []
+
+
 def test_a_dead_letter_is_acknowledged_by_nobody(engine: Engine) -> None:
     ready(engine, "a", redeliveries=0)
     [message] = give_back(engine, "a")
