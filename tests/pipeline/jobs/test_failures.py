@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from structlog.testing import capture_logs
 
-from txnconsole.pipeline.jobs import metrics, replay, run
+from txnconsole.pipeline.jobs import demo, metrics, replay, run
 from txnconsole.pipeline.jobs.run import FAILED, Run, outcome, spark_for
 
 _TOLD = "client.errors.TopicNotFound: There is no topic public/default/nowhere."
@@ -43,6 +43,7 @@ def test_why_spark_failed_is_told_although_its_jvm_has_ended(
 @pytest.mark.parametrize(
     ("parse", "arguments", "complaint"),
     [
+        (demo._parse, ["--interval", "-1"], "--interval is a whole number above 0, not '-1'"),
         (metrics._parse, ["--hours", "0"], "--hours is a whole number above 0, not '0'"),
         (
             replay._parse,

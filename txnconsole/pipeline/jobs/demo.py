@@ -50,9 +50,10 @@ from txnconsole.pipeline.jobs.run import (
     WrongOptions,
     run_job,
     spark_for,
+    whole_number,
 )
 from txnconsole.pipeline.jobs.streaming import StreamingJob, follow_to_end, run_command
-from txnconsole.pipeline.options import Connection, positive
+from txnconsole.pipeline.options import Connection
 from txnconsole.pipeline.sink import abort_leftovers
 from txnconsole.pipeline.writer import TopicWrite
 
@@ -237,16 +238,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--available-now", action="store_true", help="process what is there, then end"
     )
     parser.add_argument(
-        "--interval", type=_positive, default=5, help="seconds between batches (%(default)s)"
+        "--interval",
+        type=whole_number("--interval"),
+        default=5,
+        help="seconds between batches (%(default)s)",
     )
     parser.add_argument(
-        "--max-messages", type=_positive, default=20_000, help="in one batch (%(default)s)"
+        "--max-messages",
+        type=whole_number("--max-messages"),
+        default=20_000,
+        help="in one batch (%(default)s)",
     )
     return parser.parse_args(arguments)
-
-
-def _positive(text: str) -> int:
-    return positive("The value", text)
 
 
 def main(arguments: Sequence[str]) -> int:
