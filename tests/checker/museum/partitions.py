@@ -9,7 +9,7 @@ from typing import Any
 from engine.log.fetching import LogReader
 from engine.log.statements import FETCH
 from engine.model.message import Isolation
-from tests.checker.museum.planting import Bug, function, prepared, python
+from tests.checker.museum.planting import Bug, function, prepared, python, together
 
 
 def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,6 +22,11 @@ def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _FENCE = "stable_position + 1"
+#: Where end_txns_on, which ends what is common as end_txn does, writes the index row.
+_INDEX, _OUTCOME = (
+    "INSERT INTO broker.txn_index",
+    "p_sequences[place], p_aborts[place]\n                ",
+)
 
 PARTITIONS = (
     Bug(
@@ -110,11 +115,18 @@ PARTITIONS = (
     Bug(
         "no index row for an abort",
         "KAFKA-13727: aborted data becomes committed",
-        function(
-            "end_txn",
-            (
-                "IF ongoing.partition_id IS NOT NULL THEN\n        -- The stable",
-                "IF ongoing.partition_id IS NOT NULL AND NOT p_abort THEN\n        --",
+        together(
+            function(
+                "end_txn",
+                (
+                    "IF ongoing.partition_id IS NOT NULL THEN\n        -- The stable",
+                    "IF ongoing.partition_id IS NOT NULL AND NOT p_abort THEN\n        --",
+                ),
+            ),
+            function(
+                "end_txns_on",
+                (_INDEX, f"IF NOT p_aborts[place] THEN {_INDEX}"),
+                (f"{_OUTCOME});", f"{_OUTCOME}); END IF;"),
             ),
         ),
     ),
@@ -140,11 +152,17 @@ PARTITIONS = (
     Bug(
         "the index row has the opposite outcome",
         "a mixed-up abort list, Redpanda PR 7819",
-        function(
-            "end_txn",
-            (
-                "p_sequence,\n            p_abort\n",
-                "p_sequence,\n            p_abort <> (random() < 0.1)\n",
+        together(
+            function(
+                "end_txn",
+                (
+                    "p_sequence,\n            p_abort\n",
+                    "p_sequence,\n            p_abort <> (random() < 0.1)\n",
+                ),
+            ),
+            function(
+                "end_txns_on",
+                (f"{_OUTCOME});", f"{_OUTCOME.rstrip()} <> (random() < 0.1));"),
             ),
         ),
     ),
