@@ -10,6 +10,7 @@ recorded by compare-and-set.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import defaultdict
@@ -57,6 +58,10 @@ _TOLD = 20
 _Member = tuple[Row, EndCommand]
 #: Partitions or subscriptions, each by topic's id and number or name, with all that is due there.
 _Groups = list[tuple[tuple[int, Any], list[_Member]]]
+#: A way to end transactions on one subscription (engine.subscription.ending).
+_EndAcks = Callable[
+    [Session, int, str, Sequence[EndCommand], Mapping[int, int]], list[EndResult] | None
+]
 
 
 class _Ended(NamedTuple):
@@ -367,28 +372,23 @@ class Finalizer:
             logger.warning("orphans left", broker=broker, code=error.code, reason=error.message)
 
     def _end_subscriptions(self, database: Database, orders: _Orders, shares: _Groups) -> _Ended:
-        def work(session: Session) -> _Ended:
-            return _Ended(
-                [
-                    answer
-                    for (topic_id, name), members in shares
-                    for answer in self._end_subscription(session, topic_id, name, members, orders)
-                ]
-            )
+        """Who acknowledges waits for the cursors. A single subscription, which is common, is ended
+        without them being held meanwhile, unless something changes then."""
 
+        def work(session: Session, end: _EndAcks = ending.end_acks) -> _Ended:
+            answers: list[Answer] = []
+            for (topic_id, name), members in shares:
+                commands = [command for _, command in members]
+                results = end(session, topic_id, name, commands, orders.low_water_marks)
+                answers += _of_subscription(members, results)
+            return _Ended(answers)
+
+        if len(shares) == 1:
+            with contextlib.suppress(ending.Changed):
+                return database.retrying(
+                    partial(work, end=ending.end_acks_apart), one_statement=True
+                )
         return database.retrying(work)
-
-    def _end_subscription(
-        self, session: Session, topic_id: int, name: str, members: list[_Member], orders: _Orders
-    ) -> list[Answer]:
-        commands = [command for _, command in members]
-        results = ending.end_acks(session, topic_id, name, commands, orders.low_water_marks)
-        if results is None:
-            results = [EndResult(txn_id=command.txn_id, error=GONE) for command in commands]
-        return [
-            Answer.of(row, command, result)
-            for (row, command), result in zip(members, results, strict=True)
-        ]
 
     def _missing(self, row: Row, command: EndCommand) -> Answer:
         """The answer for a partition that does not exist: done when its topic was deleted, else the
@@ -469,6 +469,18 @@ def _failed(groups: _Groups, reason: str) -> list[Answer]:
 def _reason(error: Exception) -> str:
     """What is recorded of an error, and shown to people; the log file has the rest."""
     return error.message if isinstance(error, EngineError) else f"failed: {type(error).__name__}"
+
+
+def _of_subscription(
+    members: Sequence[_Member], results: Sequence[EndResult] | None
+) -> list[Answer]:
+    """The answers for a subscription; None: it does not exist."""
+    if results is None:
+        results = [EndResult(txn_id=command.txn_id, error=GONE) for _, command in members]
+    return [
+        Answer.of(row, command, result)
+        for (row, command), result in zip(members, results, strict=True)
+    ]
 
 
 def _grouped(rows: Iterable[Row], name: str, orders: _Orders) -> _Groups:

@@ -242,7 +242,7 @@ class Database:
         what it had looked up is gone. So ``work`` must have no effect outside the transaction.
 
         With ``one_statement`` it asks a single statement, which is a transaction of its own: no
-        round trip passes while it holds its locks.
+        round trip passes while it holds its locks. If it asks several, each is one.
         """
         within = contextlib.nullcontext if one_statement else _transaction
         with self._translated():

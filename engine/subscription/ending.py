@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from engine.model.cursor import held, unconfirmed
 from engine.model.subscription import AckOp, AckStep, PendingAck
@@ -14,15 +15,19 @@ from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
 from engine.subscription import backlog, state
 from engine.subscription.state import Change, State
-from engine.subscription.statements import CONCLUDE_ACK_ENDS, OPEN_ACK_ENDS
+from engine.subscription.statements import CONCLUDE_ACK_ENDS, END_ACKS, OPEN_ACK_ENDS
 
 #: Columns of ``open_ack_ends`` that tell of the subscription; those of a partition's state follow.
 _BEFORE = 5
 
 
+class Changed(Exception):
+    """What was decided on without a lock is not as it was read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A subscription on one broker, with its cursors locked.
+    """A subscription on one broker, with its cursors locked or not.
 
     Attributes:
         before: the transactions among those asked for that have ended here before, with whether
@@ -56,12 +61,39 @@ def end_acks(
     opened = _open(session, topic_id, name, [command.txn_id for command in commands])
     if opened is None:
         return None
-    new = [command for command in commands if command.txn_id not in opened.before]
+    new = _new(commands, opened)
     messages = _apply(session, opened, new)
     orphans = _conclude(session, opened.subscription_id, new, messages, low_water_marks)
     if orphans and (holding := _open(session, topic_id, name, orphans)) is not None:
         _apply(session, holding, map(_abort, orphans))
-    return [_result(command, opened.before.get(command.txn_id), messages) for command in commands]
+    return _results(commands, opened, messages)
+
+
+def end_acks_apart(
+    session: Session,
+    topic_id: int,
+    name: str,
+    commands: Sequence[EndCommand],
+    low_water_marks: Mapping[int, int],
+) -> list[EndResult] | None:
+    """As :func:`end_acks`, in two SQL transactions of one statement each: it reads and decides
+    without a lock, and stores if nothing has changed since. So who acknowledges waits for one
+    statement and its commit. The session must be in no SQL transaction.
+
+    Raises:
+        Changed: something has; nothing has been done.
+    """
+    txn_ids = [command.txn_id for command in commands]
+    opened = _open(session, topic_id, name, txn_ids, lock=False)
+    if opened is None:
+        return None
+    new = _new(commands, opened)
+    changes, messages = _decided(session, opened, new)
+    concluded = _concluded(opened.subscription_id, new, messages, low_water_marks)
+    [(result,)] = session.ask(END_ACKS, *concluded, *state.stored(changes))
+    if result != "stored":
+        raise Changed
+    return _results(commands, opened, messages)
 
 
 def end_held(session: Session, topic_id: int, name: str, command: EndCommand) -> int:
@@ -85,13 +117,16 @@ def _abort(txn_id: TxnID) -> EndCommand:
     return EndCommand(txn_id=txn_id, action=TxnAction.ABORT)
 
 
-def _open(session: Session, topic_id: int, name: str, txn_ids: Sequence[TxnID]) -> _Opened | None:
+def _open(
+    session: Session, topic_id: int, name: str, txn_ids: Sequence[TxnID], *, lock: bool = True
+) -> _Opened | None:
     rows = session.ask(
         OPEN_ACK_ENDS,
         topic_id,
         name,
         [txn_id.tc_id for txn_id in txn_ids],
         [txn_id.sequence for txn_id in txn_ids],
+        lock,
     )
     if not rows:
         return None
@@ -108,6 +143,16 @@ def _open(session: Session, topic_id: int, name: str, txn_ids: Sequence[TxnID]) 
 def _apply(session: Session, opened: _Opened, commands: Iterable[EndCommand]) -> dict[TxnID, int]:
     """Carry out commands for transactions that have not ended here yet; answers how many messages
     of each became final or, for an abort, were given back."""
+    changes, messages = _decided(session, opened, commands)
+    if changes:
+        state.store(session, opened.subscription_id, changes, durable=True)
+    return messages
+
+
+def _decided(
+    session: Session, opened: _Opened, commands: Iterable[EndCommand]
+) -> tuple[list[Change], dict[TxnID, int]]:
+    """The changes that :func:`_apply` stores, and what it answers."""
     orders = {command.txn_id: command for command in commands}
     messages: dict[TxnID, int] = defaultdict(int)
     changes = [_ended(each, orders) for each in opened.states]
@@ -116,9 +161,11 @@ def _apply(session: Session, opened: _Opened, commands: Iterable[EndCommand]) ->
             messages[step.txn_id] += backlog.acknowledged(
                 session, place.partition_id, step.ack_type, step.ranges
             )
-    if changes:
-        state.store(session, opened.subscription_id, changes, durable=True)
-    return messages
+    return changes, messages
+
+
+def _new(commands: Iterable[EndCommand], opened: _Opened) -> list[EndCommand]:
+    return [command for command in commands if command.txn_id not in opened.before]
 
 
 def _ended(before: State, orders: Mapping[TxnID, EndCommand]) -> Change:
@@ -160,9 +207,19 @@ def _conclude(
 ) -> list[TxnID]:
     """Record ends in the fence, raise the low water marks, and let the fence forget what these
     cover; answers the transactions at or below a mark that still hold something."""
+    concluded = _concluded(subscription_id, commands, messages, low_water_marks)
+    return [TxnID(*row) for row in session.ask(CONCLUDE_ACK_ENDS, *concluded)]
+
+
+def _concluded(
+    subscription_id: int,
+    commands: Sequence[EndCommand],
+    messages: Mapping[TxnID, int],
+    low_water_marks: Mapping[int, int],
+) -> tuple[Any, ...]:
+    """What :func:`_conclude` gives its statement."""
     marks = sorted(low_water_marks.items())
-    rows = session.ask(
-        CONCLUDE_ACK_ENDS,
+    return (
         subscription_id,
         [command.txn_id.tc_id for command in commands],
         [command.txn_id.sequence for command in commands],
@@ -171,7 +228,13 @@ def _conclude(
         [tc_id for tc_id, _ in marks],
         [mark for _, mark in marks],
     )
-    return [TxnID(*row) for row in rows]
+
+
+def _results(
+    commands: Iterable[EndCommand], opened: _Opened, messages: Mapping[TxnID, int]
+) -> list[EndResult]:
+    before = opened.before
+    return [_result(command, before.get(command.txn_id), messages) for command in commands]
 
 
 def _result(

@@ -183,10 +183,28 @@ def store(
             )
         if _is_claim(changes[0]):
             return _store_claim(session, subscription_id, changes[0])
+    rows = session.ask(STORE, subscription_id, *stored(changes), durable, serving)
+    result = rows[0][0]
+    if result == "gone":
+        raise CursorGone
+    if result == "ended":
+        claimed = next(step for change in changes for step in change.steps)
+        raise InvalidTxnStatus(
+            f"{claimed.txn_id} has ended for this subscription; nothing was recorded."
+        )
+    if result != "stored":
+        return []
+    return [
+        change.after.changed(versions=(cursor, dispatch), now_ms=now_ms)
+        for change, (_, cursor, dispatch, now_ms) in zip(changes, rows, strict=True)
+    ]
+
+
+def stored(changes: Sequence[Change]) -> list[list[Any]]:
+    """What a statement that stores changes is given, but for the subscription and how to store
+    (functions/broker/store_cursors.sql)."""
     steps = [(change.before.partition_id, step) for change in changes for step in change.steps]
-    rows = session.ask(
-        STORE,
-        subscription_id,
+    return [
         [change.before.partition_id for change in changes],
         [change.before.versions[0] for change in changes],
         [change.before.versions[1] for change in changes],
@@ -205,21 +223,6 @@ def store(
         [step.ack_type.value for _, step in steps],
         [step.ranges for _, step in steps],
         [step.call_id for _, step in steps],
-        durable,
-        serving,
-    )
-    result = rows[0][0]
-    if result == "gone":
-        raise CursorGone
-    if result == "ended":
-        raise InvalidTxnStatus(
-            f"{steps[0][1].txn_id} has ended for this subscription; nothing was recorded."
-        )
-    if result != "stored":
-        return []
-    return [
-        change.after.changed(versions=(cursor, dispatch), now_ms=now_ms)
-        for change, (_, cursor, dispatch, now_ms) in zip(changes, rows, strict=True)
     ]
 
 

@@ -119,32 +119,31 @@ READ = Prepared(
     },
     _READ,
 )
+#: What is stored of each partition, and the steps of the pending-ack log.
+_STORED: dict[str, Type[Any]] = {
+    "partition_ids": _INT8S,
+    "cursor_versions": _INT8S,
+    "dispatch_versions": _INT8S,
+    "mark_deletes": _INT8S,
+    "acked": _RANGES,
+    "due_offsets": _INT8S,
+    "next_deadlines": _INT8S,
+    "states": array_of(BYTEA),
+    "dead": _RANGES,
+    "undead": _RANGES,
+    "targets": _INT4S,
+    "step_partitions": _INT8S,
+    "step_tcs": _INT4S,
+    "step_sequences": _INT8S,
+    "step_ops": _TEXTS,
+    "step_types": _TEXTS,
+    "step_ranges": _RANGES,
+    "step_calls": _INT8S,
+}
 STORE = Prepared(
     "store_cursors",
     queries("subscription")["store_cursors"],
-    {
-        "subscription_id": INT8,
-        "partition_ids": _INT8S,
-        "cursor_versions": _INT8S,
-        "dispatch_versions": _INT8S,
-        "mark_deletes": _INT8S,
-        "acked": _RANGES,
-        "due_offsets": _INT8S,
-        "next_deadlines": _INT8S,
-        "states": array_of(BYTEA),
-        "dead": _RANGES,
-        "undead": _RANGES,
-        "targets": _INT4S,
-        "step_partitions": _INT8S,
-        "step_tcs": _INT4S,
-        "step_sequences": _INT8S,
-        "step_ops": _TEXTS,
-        "step_types": _TEXTS,
-        "step_ranges": _RANGES,
-        "step_calls": _INT8S,
-        "durable": BOOL,
-        "serving": BOOL,
-    },
+    {"subscription_id": INT8, **_STORED, "durable": BOOL, "serving": BOOL},
     [TEXT, INT8, INT8, INT8],
 )
 _STORED_ONE: dict[str, Type[Any]] = {
@@ -187,20 +186,23 @@ STORE_CLAIM = Prepared(
 OPEN_ACK_ENDS = Prepared(
     "open_ack_ends",
     queries("subscription")["open_ack_ends"],
-    {"topic_id": INT8, "name": TEXT, "tc_ids": _INT4S, "sequences": _INT8S},
+    {"topic_id": INT8, "name": TEXT, "tc_ids": _INT4S, "sequences": _INT8S, "lock": BOOL},
     [INT8, _INT4S, _INT8S, array_of(BOOL), _INT8S, *_READ],
 )
+_CONCLUDED: dict[str, Type[Any]] = {
+    "subscription_id": INT8,
+    "tc_ids": _INT4S,
+    "sequences": _INT8S,
+    "aborts": array_of(BOOL),
+    "messages": _INT8S,
+    "mark_tcs": _INT4S,
+    "marks": _INT8S,
+}
 CONCLUDE_ACK_ENDS = Prepared(
     "conclude_ack_ends",
     queries("subscription")["conclude_ack_ends"],
-    {
-        "subscription_id": INT8,
-        "tc_ids": _INT4S,
-        "sequences": _INT8S,
-        "aborts": array_of(BOOL),
-        "messages": _INT8S,
-        "mark_tcs": _INT4S,
-        "marks": _INT8S,
-    },
+    _CONCLUDED,
     [INT4, INT8],
 )
+#: Both of it, of what was decided on without the locks.
+END_ACKS = Prepared("end_acks", queries("subscription")["end_acks"], _CONCLUDED | _STORED, [TEXT])

@@ -304,7 +304,7 @@ ORDER BY c.partition_id FOR UPDATE
 
 -- open_ack_ends --
 -- See functions/broker/open_ack_ends.sql; beside it, in a row each, the states of the partitions in which the
--- transactions hold something, under the locks that it has taken.
+-- transactions hold something, under the locks that it has taken, if any.
 SELECT o.subscription_id, o.ended_tcs, o.ended_sequences, o.ended_aborted, o.ended_messages,
     r.partition_id, r.number, r.buffer, r.online, r.stable_position, r.now_ms, r.log_start_offset,
     r.open_ledger, r.open_since, r.cursor_version, r.mark_delete, r.acked, r.acked_lowers,
@@ -313,10 +313,20 @@ SELECT o.subscription_id, o.ended_tcs, o.ended_sequences, o.ended_aborted, o.end
     r.tentative_ranges, r.window_from, r.window_upper, r.kinds::"char"[], r.first_offsets,
     r.last_offsets, r.ledger_ids, r.tcs, r.sequences, r.sequence_ids, r.publish_times,
     r.producer_names, r.bodies, r.aborted_tcs, r.aborted_sequences, r.aborted_firsts, r.aborted_lasts
-FROM broker.open_ack_ends(%(topic_id)s, %(name)s, %(tc_ids)s, %(sequences)s) o
+FROM broker.open_ack_ends(%(topic_id)s, %(name)s, %(tc_ids)s, %(sequences)s, %(lock)s) o
 LEFT JOIN LATERAL broker.read_cursors(
     o.subscription_id, o.partition_ids, false, 0::bigint, 0::bigint, 0::bigint
 ) r ON true
+
+-- end_acks --
+-- See functions/broker/end_acks.sql.
+SELECT broker.end_acks(
+    %(subscription_id)s, %(tc_ids)s, %(sequences)s, %(aborts)s, %(messages)s, %(mark_tcs)s,
+    %(marks)s, %(partition_ids)s, %(cursor_versions)s, %(dispatch_versions)s, %(mark_deletes)s,
+    %(acked)s, %(due_offsets)s, %(next_deadlines)s, %(states)s, %(dead)s, %(undead)s,
+    %(targets)s, %(step_partitions)s, %(step_tcs)s, %(step_sequences)s, %(step_ops)s,
+    %(step_types)s, %(step_ranges)s, %(step_calls)s
+)
 
 -- conclude_ack_ends --
 -- See functions/broker/conclude_ack_ends.sql.

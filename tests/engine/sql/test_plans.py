@@ -584,7 +584,7 @@ def test_the_coordinators_hot_statements_read_few_rows(
     "function",
     [
         *("coordinator.due_ends", "coordinator.low_water_marks", "coordinator.record_ends"),
-        "broker.open_ack_ends",
+        *("broker.open_ack_ends", "broker.end_acks", "broker.end_txns_on"),
     ],
 )
 def test_what_a_run_of_the_finalizer_asks_keeps_its_plans(engine: Engine, function: str) -> None:

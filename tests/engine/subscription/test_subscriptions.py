@@ -164,21 +164,23 @@ def test_without_force_nothing_is_deleted_while_a_broker_is_away(
         engine.subscriptions.get(SUBSCRIPTION)
 
 
+@pytest.mark.parametrize("step", ["end_acks_apart", "_decided"])
 def test_one_that_is_deleted_while_it_is_told_of_an_end_counts_as_done(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
+    """Before it is read, and before what was decided is stored."""
     make_topic(engine)
     subscribe(engine)
     txn = open_txn(engine)
     engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
-    real = ending.end_acks
+    real = getattr(ending, step)
 
     def deleted_meanwhile(*args: Any) -> Any:
         monkeypatch.undo()
         sql(engine.log.locate(P0).database, "DELETE FROM broker.subscription")
         return real(*args)
 
-    monkeypatch.setattr(ending, "end_acks", deleted_meanwhile)
+    monkeypatch.setattr(ending, step, deleted_meanwhile)
     commit(engine, txn)
     [part] = engine.coordinator.get(txn).subscriptions
     assert (part.state, "deleted" in str(part.last_error)) == ("committed", True)
