@@ -379,12 +379,18 @@ def test_an_ack_that_waits_for_the_end_is_refused(engine: Engine) -> None:
     assert engine.subscriptions.describe(SUBSCRIPTION).partitions[0].pending_acks == ()
 
 
-def test_an_end_that_waits_for_an_ack_covers_it(engine: Engine) -> None:
+@pytest.mark.parametrize("locked", [True, False])
+def test_an_end_that_waits_for_an_ack_covers_it(engine: Engine, locked: bool) -> None:
+    """Also one that was decided on before it waited."""
     held_message(engine)
     txn = open_txn(engine)
+    engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
+    engine.coordinator.end(txn, COMMIT)
     [row] = broker_sql(engine, "SELECT subscription_id, partition_id FROM broker.cursor")
 
     def end() -> object:
+        if not locked:
+            return engine.finalizer.finalize(0)
         return broker(engine).retrying(lambda session: end_acks(engine, session, txn))
 
     with broker(engine).transaction() as session:
