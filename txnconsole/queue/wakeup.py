@@ -7,6 +7,7 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
+from typing import cast
 
 import redis
 import structlog
@@ -38,6 +39,17 @@ _PAUSE_SECONDS = 1.0
 _WAKE = """
 redis.call('ZADD', KEYS[1], 0, ARGV[1])
 return redis.call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[2])
+"""
+#: One command as well, since each run begins with it. Keeps the lane to whose turn it is, which is
+#: its own when it was nobody's; answers whose it is, how many tasks wait, and the coordinators.
+_TAKE = """
+redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2])
+local whose = redis.call('GETEX', KEYS[1], 'EX', ARGV[2])
+local woken = {}
+for place, item in ipairs(redis.call('ZPOPMIN', KEYS[3], ARGV[3])) do
+    if place % 2 == 1 then woken[#woken + 1] = item end
+end
+return {whose, redis.call('LLEN', KEYS[2]), woken}
 """
 
 
@@ -92,20 +104,21 @@ def take(turn: str, *, wait: float = 0.0) -> Taken:
     """
     client = connection()
     try:
-        with client.pipeline(transaction=True) as together:
-            together.set(_key(_LANE), turn, nx=True, ex=_PENDING_SECONDS)
-            together.getex(_key(_LANE), ex=_PENDING_SECONDS)
-            together.llen(TASKS)
-            together.zpopmin(_WOKEN, _ALL)
-            _, whose, tasks, found = together.execute()
+        keys = (_key(_LANE), TASKS, _WOKEN)
+        whose, tasks, found = cast(
+            "tuple[bytes, int, list[bytes]]",
+            client.eval(_TAKE, 3, *keys, turn, str(_PENDING_SECONDS), str(_ALL)),
+        )
         superseded = whose != turn.encode()
         if not found and wait and not superseded:
             first = client.bzpopmin(_WOKEN, timeout=wait)
-            found = [first[1:], *client.zpopmin(_WOKEN, _ALL)] if first else []
+            if first:
+                pairs = (first[1:], *client.zpopmin(_WOKEN, _ALL))
+                found = [cast("bytes", pair[0]) for pair in pairs]
     except redis.RedisError as error:
         _log.warning("wake-ups not read", error=type(error).__name__)
         return Taken()
-    return Taken(tuple(sorted(int(tc_id) for tc_id, _ in found)), superseded, tasks)
+    return Taken(tuple(sorted(map(int, found))), superseded, tasks)
 
 
 def leave(turn: str) -> bool:
