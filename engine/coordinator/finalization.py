@@ -60,7 +60,7 @@ _Member = tuple[Row, EndCommand]
 _Groups = list[tuple[tuple[int, Any], list[_Member]]]
 #: A way to end transactions on one subscription (engine.subscription.ending).
 _EndAcks = Callable[
-    [Session, int, str, Sequence[EndCommand], Mapping[int, int]], list[EndResult] | None
+    [Session, int, str, Sequence[EndCommand], Mapping[int, int]], ending.Ended | None
 ]
 
 
@@ -235,12 +235,11 @@ class Finalizer:
 
         def end_on(name: str) -> int:
             mine = [row for row in partitions if row.broker == name]
-            answers, orphans_left = self._end_on_broker(
-                name, mine, [row for row in subscriptions if row.broker == name], orders
-            )
+            ours = [row for row in subscriptions if row.broker == name]
+            answers, orphans_left = self._end_on_broker(name, mine, ours, orders)
             ended = together.record(name, answers)
             if orphans_left:
-                self._end_orphans(name, mine, orders)
+                self._end_orphans(name, mine, ours, orders)
             return ended
 
         ended = self._record(orders, [], alone) if alone else 0
@@ -275,14 +274,14 @@ class Finalizer:
         places = _grouped(partitions, "partition", orders)
         shares = _grouped(subscriptions, "subscription", orders)
         orphans_left = False
-
         asked = orders.traces.ask(broker, partitions, subscriptions)
         try:
             database = self._brokers.get(broker)
             end_places = partial(self._end_partitions, database, orders)
             end_shares = partial(self._end_subscriptions, database, orders)
-            partition_answers, orphans_left = self._end_all(database, places, end_places)
-            subscription_answers, _ = self._end_all(database, shares, end_shares)
+            partition_answers, places_left = self._end_all(database, places, end_places)
+            subscription_answers, shares_left = self._end_all(database, shares, end_shares)
+            orphans_left = places_left or shares_left
             answers = Answers(partition_answers, subscription_answers)
             answers = self._recover_what_waits(database, answers)
         except EngineError as error:
@@ -351,11 +350,15 @@ class Finalizer:
         return _Ended(answers, ended.orphans_left)
 
     def _end_orphans(
-        self, broker: str, partitions: Sequence[DuePartition], orders: _Orders
+        self,
+        broker: str,
+        partitions: Sequence[DuePartition],
+        subscriptions: Sequence[DueSubscription],
+        orders: _Orders,
     ) -> None:
         """Let the low water marks pass over what they had to leave, a bounded number in each SQL
-        transaction, so that appends to these partitions wait for none of it for long. What fails is
-        the next end's there."""
+        transaction, so that neither appends to these partitions nor acknowledgements to these
+        subscriptions wait for it for long. What fails is the next end's there."""
         places = sorted({(row.topic_id, row.partition) for row in partitions})
         ends = [
             PartitionEnds(topic_id=topic_id, number=number, commands=())
@@ -368,6 +371,12 @@ class Finalizer:
                 one_statement=True,
             ):
                 pass
+            for topic_id, name in sorted(
+                {(row.topic_id, row.subscription) for row in subscriptions}
+            ):
+                give_back = partial(_give_back_orphans, topic_id, name, orders.low_water_marks)
+                while database.retrying(give_back):
+                    pass
         except EngineError as error:
             logger.warning("orphans left", broker=broker, code=error.code, reason=error.message)
 
@@ -377,11 +386,13 @@ class Finalizer:
 
         def work(session: Session, end: _EndAcks = ending.end_acks) -> _Ended:
             answers: list[Answer] = []
+            orphans_left = False
             for (topic_id, name), members in shares:
                 commands = [command for _, command in members]
-                results = end(session, topic_id, name, commands, orders.low_water_marks)
-                answers += _of_subscription(members, results)
-            return _Ended(answers)
+                ended = end(session, topic_id, name, commands, orders.low_water_marks)
+                answers += _of_subscription(members, None if ended is None else ended.results)
+                orphans_left |= ended is not None and ended.orphans_left
+            return _Ended(answers, orphans_left)
 
         if len(shares) == 1:
             with contextlib.suppress(ending.Changed):
@@ -469,6 +480,14 @@ def _failed(groups: _Groups, reason: str) -> list[Answer]:
 def _reason(error: Exception) -> str:
     """What is recorded of an error, and shown to people; the log file has the rest."""
     return error.message if isinstance(error, EngineError) else f"failed: {type(error).__name__}"
+
+
+def _give_back_orphans(
+    topic_id: int, name: str, low_water_marks: Mapping[int, int], session: Session
+) -> bool:
+    """Give back what some orphans hold of a subscription; answers whether more are left."""
+    ended = ending.end_acks(session, topic_id, name, [], low_water_marks)
+    return ended is not None and ended.orphans_left
 
 
 def _of_subscription(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.model.cursor import held, unconfirmed
 from engine.model.subscription import AckOp, AckStep, PendingAck
@@ -40,19 +40,27 @@ class _Opened:
     states: Sequence[State]
 
 
+class Ended(NamedTuple):
+    """A result for each command, in their order; ``orphans_left``: a low water mark has very many
+    orphans to pass over, and the same marks have to be sent again until it is over all of them."""
+
+    results: list[EndResult]
+    orphans_left: bool = False
+
+
 def end_acks(
     session: Session,
     topic_id: int,
     name: str,
     commands: Sequence[EndCommand],
     low_water_marks: Mapping[int, int],
-) -> list[EndResult] | None:
+) -> Ended | None:
     """End many transactions on one subscription on one broker. Repeating a command changes nothing.
 
     A commit makes the transaction's acknowledgements final, except those of unconfirmed calls over
     several brokers: these are given back for redelivery, because other brokers may not have them.
     An abort gives all of them back. What transactions at or below a low water mark still hold is
-    given back as well.
+    given back as well, a bounded number of transactions in each call (``orphans_left``).
 
     Returns:
         A result for each command, in their order, with error ``opposite`` when the transaction has
@@ -63,10 +71,10 @@ def end_acks(
         return None
     new = _new(commands, opened)
     messages = _apply(session, opened, new)
-    orphans = _conclude(session, opened.subscription_id, new, messages, low_water_marks)
+    orphans, left = _conclude(session, opened.subscription_id, new, messages, low_water_marks)
     if orphans and (holding := _open(session, topic_id, name, orphans)) is not None:
         _apply(session, holding, map(_abort, orphans))
-    return _results(commands, opened, messages)
+    return Ended(_results(commands, opened, messages), left)
 
 
 def end_acks_apart(
@@ -75,7 +83,7 @@ def end_acks_apart(
     name: str,
     commands: Sequence[EndCommand],
     low_water_marks: Mapping[int, int],
-) -> list[EndResult] | None:
+) -> Ended | None:
     """As :func:`end_acks`, in two SQL transactions of one statement each: it reads and decides
     without a lock, and stores if nothing has changed since. So who acknowledges waits for one
     statement and its commit. The session must be in no SQL transaction.
@@ -93,7 +101,7 @@ def end_acks_apart(
     [(result,)] = session.ask(END_ACKS, *concluded, *state.stored(changes))
     if result != "stored":
         raise Changed
-    return _results(commands, opened, messages)
+    return Ended(_results(commands, opened, messages))
 
 
 def end_held(session: Session, topic_id: int, name: str, command: EndCommand) -> int:
@@ -204,11 +212,14 @@ def _conclude(
     commands: Sequence[EndCommand],
     messages: Mapping[TxnID, int],
     low_water_marks: Mapping[int, int],
-) -> list[TxnID]:
+) -> tuple[list[TxnID], bool]:
     """Record ends in the fence, raise the low water marks, and let the fence forget what these
-    cover; answers the transactions at or below a mark that still hold something."""
+    cover; answers transactions at or below a mark that still hold something, and whether there are
+    more of them, which the marks have not passed yet."""
     concluded = _concluded(subscription_id, commands, messages, low_water_marks)
-    return [TxnID(*row) for row in session.ask(CONCLUDE_ACK_ENDS, *concluded)]
+    rows = session.ask(CONCLUDE_ACK_ENDS, *concluded)
+    orphans = [TxnID(*row) for row in rows if row[0] is not None]
+    return orphans, len(orphans) < len(rows)
 
 
 def _concluded(

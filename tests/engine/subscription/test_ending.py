@@ -11,8 +11,9 @@ from engine.model.message import StoredMessage
 from engine.model.topic_name import SubscriptionName
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction
+from engine.model.txn_status import TxnAction, TxnStatus
 from engine.subscription import ending
+from engine.subscription.memory import Memory
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
@@ -21,6 +22,7 @@ from tests.engine.support import (
     batch,
     broker_sql,
     commit,
+    coordinator_sql,
     end,
     make_topic,
     open_txn,
@@ -48,7 +50,7 @@ def ended(
     engine: Engine, *commands: tuple[TxnID, TxnAction], mark: int = -1
 ) -> Sequence[EndResult]:
     topic_id = engine.topics.get(TOPIC).topic_id
-    results = engine.log.locate(P0).database.retrying(
+    found = engine.log.locate(P0).database.retrying(
         lambda session: ending.end_acks(
             session,
             topic_id,
@@ -57,8 +59,8 @@ def ended(
             {0: mark},
         )
     )
-    assert results is not None
-    return results
+    assert found is not None
+    return found.results
 
 
 def backlog(engine: Engine) -> int:
@@ -168,6 +170,42 @@ def test_orphans_at_or_below_the_low_water_mark_are_given_back(engine: Engine) -
     [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
     assert [ack.txn_id for ack in cursor.pending_acks] == [other]
     assert received(engine, "c2") == ["a", "b"]
+
+
+def test_a_mark_passes_over_very_many_orphans_a_part_in_each_sql_transaction(
+    engine: Engine,
+) -> None:
+    """Who acknowledges waits for the cursors meanwhile, and a statement for very many would be
+    ended by its time limit, each time again."""
+    orphans = 5100
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch(*map(str, range(orphans + 1))))
+    *_, last = engine.receive(SUBSCRIPTION, "c1", max_messages=orphans + 1)
+    broker_sql(
+        engine,
+        "INSERT INTO broker.pending_ack"
+        " (subscription_id, partition_id, tc_id, sequence, ack_type, ranges)"
+        " SELECT subscription_id, partition_id, 0, n, 'INDIVIDUAL',"
+        " int8multirange(int8range(n, n + 1)) FROM broker.cursor, generate_series(0, %s) n",
+        orphans - 1,
+    )
+    engine._delivery._cursors._memory = Memory()  # which knows nothing of what they hold
+    coordinator_sql(
+        engine, "UPDATE coordinator.coordinator SET next_sequence = %s WHERE tc_id = 0", orphans
+    )
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [last.message_id], txn_id=txn)
+    commit(engine, txn)
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
+    assert broker_sql(engine, "SELECT FROM broker.pending_ack") == []
+    assert engine.subscriptions.low_water_marks(SUBSCRIPTION, P0) == {0: orphans - 1}
+    ends = broker_sql(
+        engine,
+        "SELECT count(*) AS n FROM broker.pending_ack_log WHERE op = 'ABORT' GROUP BY xmin::text",
+    )
+    assert sorted(row.n for row in ends) == [orphans - 5000, 5000]
+    assert backlog(engine) == orphans
 
 
 def test_a_late_repetition_below_the_low_water_mark_changes_nothing(engine: Engine) -> None:

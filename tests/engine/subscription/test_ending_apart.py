@@ -51,14 +51,15 @@ def ended(
     engine: Engine,
     *commands: tuple[TxnID, TxnAction],
     mark: int = -1,
-    end: Callable[..., Sequence[EndResult] | None] = ending.end_acks_apart,
+    end: Callable[..., ending.Ended | None] = ending.end_acks_apart,
 ) -> Sequence[EndResult] | None:
     topic_id = engine.topics.get(TOPIC).topic_id
     orders = [EndCommand(txn_id=txn_id, action=action) for txn_id, action in commands]
-    return engine.log.locate(P0).database.retrying(
+    found = engine.log.locate(P0).database.retrying(
         lambda session: end(session, topic_id, SUBSCRIPTION.name, orders, {0: mark}),
         one_statement=end is ending.end_acks_apart,
     )
+    return None if found is None else found.results
 
 
 def meanwhile(do: Callable[[], object]) -> Any:
