@@ -9,8 +9,8 @@ from typing import Any
 
 from engine.buffer import snapshots
 from engine.coordinator.answers import Answer
+from engine.coordinator.broker_ends import BrokerEnds
 from engine.coordinator.coordinator import Coordinator
-from engine.coordinator.finalization import Finalizer
 from engine.coordinator.joining import Joining
 from engine.model.errors import InvalidTxnStatus
 from engine.model.transaction import EndResult
@@ -48,15 +48,17 @@ def _torn(right: Callable[..., Any]) -> Callable[..., Any]:
     """A participant is taken for done that has not been told."""
 
     def end_partitions(*arguments: Any) -> Any:
-        *others, places, orders = arguments
+        *others, places = arguments
         told, untold = [], []
         for place in places:
             (untold if random.random() < 0.1 else told).append(place)
-        return right(*others, told, orders) + [
+        ended = right(*others, told)
+        taken = [
             Answer.of(row, command, EndResult(txn_id=command.txn_id))
             for _, members in untold
             for row, command in members
         ]
+        return ended._replace(answers=[*ended.answers, *taken])
 
     return end_partitions
 
@@ -72,12 +74,12 @@ def _flipped(right: Callable[..., Any]) -> Callable[..., Any]:
         ]
 
     def end_partitions(*arguments: Any) -> Any:
-        *others, places, orders = arguments
+        *others, places = arguments
         places = [
             (place, turned(members) if random.random() < 0.1 else members)
             for place, members in places
         ]
-        return right(*others, places, orders)
+        return right(*others, places)
 
     return end_partitions
 
@@ -173,12 +175,12 @@ COORDINATORS = (
     Bug(
         "a participant is taken for done",
         "torn finalization",
-        python(lambda _: Finalizer, "_end_partitions", _torn),
+        python(lambda _: BrokerEnds, "_end_partitions", _torn),
     ),
     Bug(
         "a participant is told the opposite",
         "the end flips on the way",
-        python(lambda _: Finalizer, "_end_partitions", _flipped),
+        python(lambda _: BrokerEnds, "_end_partitions", _flipped),
     ),
     Bug(
         "low water mark one too high",

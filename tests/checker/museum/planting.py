@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources import files
+from inspect import isfunction
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
@@ -88,13 +89,28 @@ def prepared(statement: Prepared, *changes: tuple[str, str]) -> Plant:
 
 
 def python(target: Callable[[Engine], Any], name: str, make: Callable[[Any], Any]) -> Plant:
-    """Replace a function; ``make`` gets the right one and returns the wrong one."""
+    """Replace a function; ``make`` gets the right one and returns the wrong one.
+
+    The wrong one must fit where the right one was: what fails at once is found too, but is another
+    bug than the one that is meant.
+    """
 
     @contextlib.contextmanager
     def planted(engine: Engine) -> Iterator[None]:
         owner = target(engine)
-        with patch.object(owner, name, make(getattr(owner, name))):
+        wrong = make(getattr(owner, name))
+        misfits: list[Exception] = []
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            try:
+                return wrong(*arguments, **options)
+            except (TypeError, AttributeError, ValueError) as misfit:
+                misfits.append(misfit)
+                raise
+
+        with patch.object(owner, name, watched if isfunction(wrong) else wrong):
             yield
+        assert not misfits, f"{name} has changed: this piece of the museum must follow ({misfits})"
 
     return planted
 

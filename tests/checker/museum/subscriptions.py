@@ -13,7 +13,7 @@ from engine.log.entries import AbortedSpans
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
 from engine.model.errors import PartitionUnavailable
-from engine.model.ranges import Ranges
+from engine.model.ranges import NOTHING, Ranges
 from engine.postgres.prepared import Prepared
 from engine.subscription import acks, key_reading, state
 from engine.subscription.leases import Leases, Turn
@@ -30,9 +30,11 @@ def _only_dead(_right: Any) -> Any:
 def _no_conflict(_right: Callable[..., Any]) -> Callable[..., Any]:
     """Every claim succeeds; what somebody else holds is held twice."""
 
-    def claim(_cursor: Any, pending: Any, txn_id: Any, wanted: Ranges) -> Ranges:
+    def claim(
+        _cursor: Any, pending: Any, txn_id: Any, wanted: Ranges, unsure: Ranges = NOTHING
+    ) -> Ranges:
         own = [run for ack in pending if ack.txn_id == txn_id for run in ack.ranges.runs]
-        return wanted - Ranges.of(own)
+        return wanted - (Ranges.of(own) - unsure)
 
     return claim
 
@@ -40,8 +42,10 @@ def _no_conflict(_right: Callable[..., Any]) -> Callable[..., Any]:
 def _blind_to_deleted(right: Callable[..., Any]) -> Callable[..., Any]:
     """What has been acknowledged can be acknowledged again."""
 
-    def claim(_cursor: Cursor, pending: Any, txn_id: Any, wanted: Ranges) -> Any:
-        return right(Cursor(mark_delete=-1), pending, txn_id, wanted)
+    def claim(
+        _cursor: Cursor, pending: Any, txn_id: Any, wanted: Ranges, unsure: Ranges = NOTHING
+    ) -> Any:
+        return right(Cursor(mark_delete=-1), pending, txn_id, wanted, unsure)
 
     return claim
 
