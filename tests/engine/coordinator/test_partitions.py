@@ -362,6 +362,17 @@ def test_truncation_below_the_start_of_the_log_is_refused(engine: Engine) -> Non
     assert engine.partitions.truncate(P0, start).next_offset == start
 
 
+@pytest.mark.parametrize("offset", [-1, 2**63])
+def test_truncation_to_an_offset_that_no_log_can_have_is_refused(
+    engine: Engine, offset: int
+) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    with pytest.raises(InvalidRequest):
+        truncate(engine, offset)
+    assert engine.partitions.truncate(P0, 2**63 - 1).entries == 0
+
+
 def test_retention_leaves_an_offline_partition_alone(engine: Engine) -> None:
     make_topic(engine, segment_max_messages=1, retention_bytes=1)
     for text in "abcdef":
