@@ -26,6 +26,26 @@ def picture(page: Page, name: str) -> None:
     page.screenshot(path=SCREENS / f"{name}.png", full_page=True)
 
 
+def test_the_longest_name_of_a_client_leaves_room_for_the_rest(
+    watched: Watched, producer: Producer
+) -> None:
+    page, body = watched.page, {"timeout_ms": 600_000, "client": "c" * 256}
+    txn_id = producer.client.post("/transactions", json=body).raise_for_status().json()["txn_id"]
+    producer.produce("hidden", txn_id=txn_id)
+    beyond = "(one) => one.scrollWidth - one.clientWidth"
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/transactions?q=state:open")
+    assert page.locator(".scroll:has(.txns)").evaluate(beyond) <= 0
+    page.goto(f"/transactions/{txn_id}")
+    page.get_by_role("button", name="Abort…").first.click()
+    expect(page.locator("#dialog")).to_contain_text("ccc")
+    assert page.locator("#dialog").evaluate(beyond) <= 0
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(producer.log)
+    expect(page.locator("#blocker")).to_contain_text("ccc")
+    assert page.locator("#blocker .blocker").evaluate(beyond) <= 0
+
+
 def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: Producer) -> None:
     page, view = watched.page, f"batch {producer.topic[-12:]}"
     opened = [producer.begin() for _ in range(42)]
