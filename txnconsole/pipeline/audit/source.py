@@ -18,6 +18,7 @@ from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.broker.raw_log import raw
 from txnconsole.pipeline.broker.snapshot import Snapshot
+from txnconsole.pipeline.broker.topics import PartitionNotReadable
 
 _SQL = Path(__file__).parent / "sql" / "source"
 #: The relation of the raw log that each table is made from.
@@ -60,7 +61,9 @@ def take_copy(
 
     Raises:
         psycopg.Error, pyspark.errors.PySparkException: a database cannot be reached or read.
+        PartitionNotReadable: topics have partitions on a broker that was not given.
     """
+    _require_all_brokers(databases)
     before = _now(databases)
     tables = len(_BEFORE) + len(_RELATIONS)
     done = 0
@@ -80,6 +83,17 @@ def take_copy(
 
 def _as_it_is(rows: DataFrame) -> DataFrame:
     return rows
+
+
+def _require_all_brokers(databases: Databases) -> None:
+    """Without this, the audit would say of what it has not seen that it holds."""
+    with databases.planning(COORDINATOR) as session:
+        used = {row.broker for row in session.execute(statements.named("brokers"))}
+    if missing := sorted(used - set(databases.brokers)):
+        raise PartitionNotReadable(
+            f"Topics have partitions on {', '.join(missing)}, not given: name all of"
+            " BROKER_DATABASE_URLS, in the server's order."
+        )
 
 
 def _now(databases: Databases) -> datetime:

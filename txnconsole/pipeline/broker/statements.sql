@@ -4,6 +4,10 @@ SELECT pg_export_snapshot() AS id
 -- now --
 SELECT clock_timestamp() AS now
 
+-- brokers --
+-- The brokers that topics have partitions on, according to the coordinators.
+SELECT DISTINCT unnest(brokers) AS broker FROM coordinator.topic ORDER BY broker
+
 -- logs --
 -- Every log of a broker: of a partition; of its sidecar (sidecar_of), whose compacted part has a key
 -- of its own (compacted_id). Positions are null while a partition recovers from a crash.
