@@ -24,7 +24,7 @@ import msgspec
 import structlog
 
 from engine.log.brokers import Brokers
-from engine.log.entries import entries_of, messages_of
+from engine.log.entries import AbortedSpans, entries_of, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
@@ -39,7 +39,7 @@ from engine.model.errors import (
     TimeLimitExceeded,
     TopicNotFound,
 )
-from engine.model.message import NewMessage, StoredMessage
+from engine.model.message import EntryKind, NewMessage, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
@@ -136,7 +136,7 @@ class DeadLetters:
         Args:
             away: names of brokers that are known to be away; those found to be are added.
         """
-        arrived: list[int] = []
+        arrived: list[Row] = []
         try:
             try:
                 for row in rows:
@@ -145,10 +145,10 @@ class DeadLetters:
                     except (PayloadTooLarge, CorruptBatch) as refused:
                         self._park(place, row, refused.message)
                     else:
-                        arrived.append(row.message_offset)
+                        arrived.append(row)
             finally:
                 if arrived:
-                    self._settle(place, rows[0].partition_id, Ranges.of_offsets(arrived))
+                    self._settle(place, arrived)
         except EngineError as error:
             logger.warning(
                 "dead letters wait",
@@ -185,7 +185,7 @@ class DeadLetters:
             raise PartitionUnavailable(f"{broker} is away.")
         message = _read(place.database, row, self._log.offloaded)
         if message is None:
-            return  # it was cut off by a truncation, so there is nothing to move
+            return  # there is nothing to move
         source = f"{row.topic}:{row.number}"
         letter = NewMessage(
             payload=message.payload,
@@ -229,16 +229,25 @@ class DeadLetters:
             # retention has dropped it.
             logger.info("dead letter was there", topic=str(target), sequence_id=row.sequence_id)
 
-    def _settle(self, place: Place, partition_id: int, arrived: Ranges) -> None:
+    def _settle(self, place: Place, arrived: Sequence[Row]) -> None:
+        partition_id = arrived[0].partition_id
         # Somebody else may have settled some of them meanwhile, or a truncation cut them off: then
-        # their offsets are another message's, or the subscription's again after a seek.
+        # their offsets are another message's, or the subscription's again after a seek. By its
+        # sequence id each is told from a later letter at its offset.
+        key = {
+            "subscription_id": place.subscription_id,
+            "partition_id": partition_id,
+            "sequence_ids": [row.sequence_id for row in arrived],
+        }
+
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
-            del session
-            return [
-                Change(before=state, after=state.delete(there), undead=there)
-                for state in states
-                if (there := arrived & state.dead)
-            ], None
+            changes = []
+            for state in states:
+                rows = session.all("dead_letters_left", **key) if state.dead else ()
+                there = Ranges.of_offsets(row.message_offset for row in rows) & state.dead
+                if there:
+                    changes.append(Change(before=state, after=state.delete(there), undead=there))
+            return changes, None
 
         self._cursors.change(place, [partition_id], decide)
 
@@ -255,8 +264,15 @@ def _letters(place: Place, partition_id: int) -> list[Row]:
 
 
 def _read(database: Database, row: Row, files: OffloadedFiles) -> StoredMessage | None:
+    """The message that is to be moved; None when it is gone, or no reader ever gets it: a
+    transaction can have held it, and given it back, without any consumer having got it."""
     at = row.message_offset
-    letters, entries = database.snapshot(
+    span: dict[str, object] = {
+        "partition_id": row.partition_id,
+        "from_offset": at,
+        "upper": at + 1,
+    }
+    letters, entries, aborted = database.snapshot(
         (
             "dead_letter_at",
             {
@@ -266,18 +282,18 @@ def _read(database: Database, row: Row, files: OffloadedFiles) -> StoredMessage 
             },
         ),
         # All entries, not only those up to the stable position, which a partition that is being
-        # rebuilt does not know: the message was delivered, so it is committed.
-        (
-            entries_of(row.buffer),
-            {"partition_id": row.partition_id, "from_offset": at, "upper": at + 1, "max_bytes": 1},
-        ),
+        # rebuilt does not know: what lies above it was given back by nobody.
+        (entries_of(row.buffer), span | {"max_bytes": 1}),
+        ("aborted_overlapping", span),
     )
     if all(letter.sequence_id != row.sequence_id for letter in letters):
         return None  # another message may stand at its offset by now
+    spans = AbortedSpans.of_rows(aborted)
     return next(
         (
             message
             for entry in entries
+            if kind_of(entry) is EntryKind.DATA and not spans.cover(entry)
             for message in messages_of(entry, row.number, files, within=(at, at + 1))
         ),
         None,

@@ -247,6 +247,12 @@ JOIN broker.partition p USING (partition_id)
 WHERE b.waiting_of = %(subscription_id)s AND b.partition_id = %(partition_id)s
 ORDER BY b.sequence_id LIMIT %(limit)s
 
+-- dead_letters_left --
+-- Which of some letters of one partition are still on their way.
+SELECT message_offset FROM broker.dead_letter
+WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
+AND sequence_id = ANY (%(sequence_ids)s::bigint[])
+
 -- parked_dead_letters --
 -- Parked dead letters that are to be tried again.
 SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer

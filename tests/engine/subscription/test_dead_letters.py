@@ -16,6 +16,7 @@ from engine.model.errors import (
     TransactionConflict,
 )
 from engine.model.message import StoredMessage
+from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Row, Session
@@ -25,6 +26,7 @@ from tests.engine.support import (
     P1,
     SUBSCRIPTION,
     TOPIC,
+    abort,
     batch,
     broker_sql,
     commit,
@@ -39,11 +41,12 @@ from tests.engine.support import (
 DEAD = TopicName("public", "default", "dead")
 
 
-def ready(engine: Engine, *payloads: str, redeliveries: int = 1) -> None:
+def ready(engine: Engine, *payloads: str, redeliveries: int = 1, **settings: Any) -> None:
     make_topic(engine)
     engine.topics.create(DEAD, TopicSettings(partitions=2))
-    subscribe(engine, max_redeliveries=redeliveries, dead_letter_topic=DEAD)
-    engine.produce(P0, batch(*payloads))
+    subscribe(engine, max_redeliveries=redeliveries, dead_letter_topic=DEAD, **settings)
+    if payloads:
+        engine.produce(P0, batch(*payloads))
 
 
 def give_back(engine: Engine, *payloads: str) -> list[StoredMessage]:
@@ -306,6 +309,51 @@ def test_a_letter_that_was_cut_off_before_it_was_read_is_not_written_from_what_s
     found = received(engine)
     assert found + received(engine) == ["next"]
     assert letters(engine) == []
+
+
+def test_a_letter_that_has_arrived_does_not_settle_a_later_one_at_its_offset(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "poison", redeliveries=0)
+    give_back(engine, "poison")
+    append = engine.log.append
+
+    def then_cut(*arguments: Any, **options: Any) -> Any:
+        appended = append(*arguments, **options)
+        monkeypatch.undo()
+        engine.partitions.take_offline(P0, reason="test")
+        engine.partitions.truncate(P0, 0)
+        engine.partitions.bring_online(P0)
+        engine.produce(P0, batch("next"))
+        give_back(engine, "next")
+        with monkeypatch.context() as patch:
+            patch.setattr(engine._dead_letters, "move", lambda *_: 0)
+            assert received(engine) == []
+        return appended
+
+    monkeypatch.setattr(engine.log, "append", then_cut)
+    assert received(engine) == []
+    assert engine.move_dead_letters() == 1
+    assert [letter.payload for letter in letters(engine)] == [b"poison", b"next"]
+
+
+@pytest.mark.parametrize("ack_type", AckType)
+def test_what_no_reader_gets_becomes_no_letter(engine: Engine, ack_type: AckType) -> None:
+    """A transaction may hold it without any consumer having got it, and give it back."""
+    ready(engine, redeliveries=0, type=SubscriptionType.EXCLUSIVE)
+    aborted = open_txn(engine)
+    engine.produce(P0, batch("aborted"), txn_id=aborted)
+    abort(engine, aborted)
+    engine.produce(P0, batch("good"))
+    ids = [message.message_id for message in engine.log.browse(P0, 0, 10).messages]
+    named = ids if ack_type is AckType.INDIVIDUAL else ids[-1:]
+    holder = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c", named, ack_type=ack_type, txn_id=holder)
+    abort(engine, holder)
+    assert received(engine, "c") == []
+    assert [letter.payload for letter in letters(engine)] == [b"good"]
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.backlog) == (2, 0)
 
 
 def test_a_dead_letter_is_acknowledged_by_nobody(engine: Engine) -> None:
