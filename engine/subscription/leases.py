@@ -42,10 +42,13 @@ class Turn(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Held:
     """A lease that this process remembers. ``since``: when it was asked for, by the process's
-    monotonic clock; a moment before the database granted it, so never too late."""
+    monotonic clock; a moment before the database granted it, so never too late. ``records``: those
+    of the subscription, by broker and id, for which it was asked: one of another broker that has
+    been found since may be a later subscription's, of the same name."""
 
     turn: Turn
     since: float
+    records: frozenset[tuple[str, int]]
 
 
 class Leases:
@@ -67,13 +70,19 @@ class Leases:
         if not place.has_one_consumer:
             return Turn(consumer, 0)
         home = self._records.home(place.topic)
+        record = (place.database.name, place.subscription_id)
         if home is not place.database:
             place = self._cursors.place(home, place.topic, place.name)
         key = (home.name, place.subscription_id)
         now = time.monotonic()
         known = self._held.get(key)
         renewed = place.record.consumer_lease_ms / 3000
-        if known is not None and known.turn.consumer == consumer and now < known.since + renewed:
+        if (
+            known is not None
+            and known.turn.consumer == consumer
+            and now < known.since + renewed
+            and record in known.records
+        ):
             return known.turn
         turn = self._ask(place, consumer)
         if turn is None:
@@ -85,7 +94,8 @@ class Leases:
         if turn is None:
             self._held.pop(key, None)
         else:
-            self._held[key] = _Held(turn, now)
+            before = known.records if known is not None and known.turn == turn else frozenset()
+            self._held[key] = _Held(turn, now, before | {key, record})
         return turn
 
     def require(self, place: Place, consumer: str) -> Turn:

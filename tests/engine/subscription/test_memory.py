@@ -444,6 +444,25 @@ def test_a_consumer_that_has_left_by_another_process_comes_back_here(
     assert received(engine, "c1") == ["b"]
 
 
+def test_an_epoch_of_a_subscription_that_was_deleted_is_not_carried_into_one_made_anew(
+    engine: Engine, other: Engine
+) -> None:
+    """Whose record on another broker this process reads before it notices."""
+    make_topic(engine, partitions=2)
+    subscribe(engine, type=SubscriptionType.FAILOVER)
+    engine.produce(P1, batch("a"))
+    for consumer in ("c1", "c2"):
+        engine.receive(SUBSCRIPTION, consumer)
+        engine.leave(SUBSCRIPTION, consumer)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    other.subscriptions.delete(SUBSCRIPTION)
+    subscribe(other, type=SubscriptionType.FAILOVER)
+    engine.subscriptions.describe_in(SUBSCRIPTION, P1)
+    engine.nack(SUBSCRIPTION, "c1", [message.message_id])
+    engine.leave(SUBSCRIPTION, "c1")
+    assert len(other.receive(SUBSCRIPTION, "c2")) == 1
+
+
 def test_who_could_not_leave_everywhere_may_go_on(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     subscribe(engine, type=SubscriptionType.EXCLUSIVE)
