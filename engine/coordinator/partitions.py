@@ -91,17 +91,9 @@ class PartitionOperations:
             CoordinatorUnavailable: the outcomes are not known; the partition stays offline.
         """
         location = self._locate(partition)
-        self._recover(location, partition)
-        actions = self._decisions(txn.txn_id for txn in self._log.ongoing(partition, limit=None))
-
-        def work(session: Session) -> list[Row]:
-            if _hold(session, location, partition).head is None:
-                raise PartitionUnavailable(f"{partition} is recovering; try again.")
-            key = {"partition_id": location.partition_id}
-            session.run("set_online", **key, online=True, reason=None)
-            return _end(session, location, actions)
-
-        ended = location.database.retrying(work)
+        ended = None
+        while ended is None:
+            ended = self._try_online(location, partition)
         logger.info("partition brought online", partition=str(partition), ended=len(ended))
         return tuple(txn_of(row) for row in ended)
 
@@ -200,6 +192,25 @@ class PartitionOperations:
         logger.warning("orphan aborted", partition=str(partition), txn_id=str(txn_id))
         return int(ended[0].marker_offset)
 
+    def _try_online(self, location: Location, partition: PartitionName) -> list[Row] | None:
+        """Bring a partition online with the decisions that are known now. None: a truncation that
+        went on beside it may have opened other transactions again, and nothing was changed."""
+        self._recover(location, partition)
+        ledger_id = _ledger(location)
+        actions = self._decisions(txn.txn_id for txn in self._log.ongoing(partition, limit=None))
+
+        def work(session: Session) -> list[Row] | None:
+            head = _hold(session, location, partition).head
+            if head is None:
+                raise PartitionUnavailable(f"{partition} is recovering; try again.")
+            if head.ledger_id != ledger_id:  # Whatever is cut, the log goes on in a new one.
+                return None
+            key = {"partition_id": location.partition_id}
+            session.run("set_online", **key, online=True, reason=None)
+            return _end(session, location, actions)
+
+        return location.database.retrying(work)
+
     def _cut_until(
         self, location: Location, partition: PartitionName, offset: int
     ) -> tuple[int, int]:
@@ -267,6 +278,13 @@ def _hold(session: Session, location: Location, partition: PartitionName) -> _He
     if sidecar is not None:
         session.one("lock_head", partition_id=sidecar.partition_id)
     return _Held(record, head)
+
+
+def _ledger(location: Location) -> int | None:
+    """The ledger that a partition's log goes on in; None while it has no head."""
+    with location.database.session() as session:
+        head = session.one("head", partition_id=location.partition_id)
+    return head.ledger_id if head else None
 
 
 def _end(session: Session, location: Location, actions: Mapping[TxnID, TxnAction]) -> list[Row]:

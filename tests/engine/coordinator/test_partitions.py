@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
@@ -23,6 +24,7 @@ from engine.model.message import EntryKind
 from engine.model.partition import PartitionState, Truncated
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
+from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database, Session
@@ -140,6 +142,30 @@ def test_a_partition_stays_offline_while_outcomes_cannot_be_asked_for(
         with pytest.raises(CoordinatorUnavailable):
             engine.partitions.bring_online(P0)
     assert engine.log.status(P0).state is PartitionState.OFFLINE
+
+
+def test_what_a_truncation_opens_again_beside_it_has_its_outcome_when_a_partition_comes_online(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next low water mark would abort a commit."""
+    make_topic(engine)
+    committed, cut = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=committed)
+    commit(engine, committed)
+    engine.produce(P0, batch("b"), txn_id=cut)
+    offline(engine)
+    engine.coordinator.end(cut, TxnAction.ABORT)
+    get_many = Coordinator.get_many
+
+    def beside(self: Coordinator, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:
+        monkeypatch.undo()
+        found = get_many(self, txn_ids)
+        assert engine.partitions.truncate(P0, 1).reopened == (committed,)
+        return found
+
+    monkeypatch.setattr(Coordinator, "get_many", beside)
+    assert engine.partitions.bring_online(P0) == (committed,)
+    assert fetched(engine) == ["a"]
 
 
 def test_truncation_is_refused_while_the_partition_is_online(engine: Engine) -> None:
