@@ -37,6 +37,7 @@ from tests.engine.support import (
     broker_sql,
     commit,
     due_now,
+    end_txns,
     fetched,
     finalize,
     lose_derived_state,
@@ -315,6 +316,69 @@ def test_what_has_ended_is_refused_at_any_delay_although_its_messages_and_marker
         with pytest.raises(InvalidTxnStatus):
             engine.log.append(P0, batch("late"), txn_id=txn_id)
     assert engine.log.status(P0).last_offset == -1
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_only_what_retention_has_left_of_a_transaction_is_open_again(
+    engine: Engine, snapshot: bool, left: bool
+) -> None:
+    """From a snapshot as from the log, and as the fence has it."""
+    make_topic(engine, segment_max_messages=3, retention_bytes=1)
+    open_txn(engine)  # so that no low water mark covers the other
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn_id)
+    for text in "bcdef":
+        engine.produce(P0, batch(text))
+    engine.produce(P0, batch("g"), txn_id=txn_id if left else None)
+    if snapshot:
+        engine._snapshots.take(engine.log.locate(P0), P0)
+    commit(engine, txn_id)
+    engine.apply_retention()
+    assert engine.log.status(P0).log_start_offset == 6
+    assert truncate(engine, 7).reopened == ((txn_id,) if left else ())
+    assert engine.log.status(P0).stable_position == (5 if left else 6)
+    fence = "SELECT sequence FROM broker.ended_txn"
+    assert broker_sql(engine, fence) == ([] if left else [(txn_id.sequence,)])
+    engine.partitions.bring_online(P0)
+    assert fetched(engine) == ["g"]
+    with pytest.raises(InvalidTxnStatus):
+        engine.log.append(P0, batch("late"), txn_id=txn_id)
+
+
+def test_a_fence_names_the_marker_that_is_written_after_a_truncation_has_broken_off(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_CUT", 1)
+    make_topic(engine)
+    open_txn(engine)  # so that no low water mark covers the other
+    txn_id = open_txn(engine)
+    engine.produce(P0, batch("a", "b"), txn_id=txn_id)
+    commit(engine, txn_id)
+    offline(engine)
+    location = engine.log.locate(P0)
+    assert not operations._cut(location, 0, held_too=False, end=None).finished
+    assert engine.partitions.bring_online(P0) == (txn_id,)
+    [again] = end_txns(location, (txn_id, TxnAction.COMMIT))
+    assert (again.first_offset, again.last_offset, again.messages) == (0, 1, 2)
+    assert (again.marker_offset, engine.log.status(P0).last_offset) == (2, 2)
+
+
+def test_the_marker_of_a_commit_without_messages_may_be_cut_and_the_fence_names_no_other_message(
+    engine: Engine,
+) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    open_txn(engine)  # so that no low water mark covers the other
+    txn_id = open_txn(engine)
+    engine.coordinator.add_partitions(txn_id, [P0])
+    commit(engine, txn_id)
+    assert truncate(engine, 0).next_offset == 0
+    engine.partitions.bring_online(P0)
+    engine.produce(P0, batch("a"))
+    [again] = end_txns(engine.log.locate(P0), (txn_id, TxnAction.COMMIT))
+    assert (again.error, again.marker_offset) == (None, None)
+    with pytest.raises(InvalidTxnStatus):
+        engine.log.append(P0, batch("late"), txn_id=txn_id)
 
 
 def test_truncation_is_refused_where_an_open_transaction_has_messages(engine: Engine) -> None:

@@ -42,7 +42,10 @@ BEGIN
         head.partition_id, p_tc, p_sequence, p_abort, marker, ongoing.first_offset,
         ongoing.last_offset, coalesce(ongoing.messages, 0)
     )
-    ON CONFLICT ON CONSTRAINT ended_txn_pkey DO UPDATE SET aborted = e.aborted
+    -- It is there already of one that a truncation has opened again before it was broken off.
+    ON CONFLICT ON CONSTRAINT ended_txn_pkey DO UPDATE SET
+        marker_offset = excluded.marker_offset, first_offset = excluded.first_offset,
+        last_offset = excluded.last_offset, messages = excluded.messages
     RETURNING * INTO ended;
     new_head := head;
 END

@@ -83,23 +83,26 @@ BEGIN
 
     -- The ends whose markers are cut: looked up by these, since the fence may remember many more.
     -- OFFSET 0 keeps it a look-up for each. The fence forgets those of which messages are left, which
-    -- are open again. It remembers the others, without a marker, and goes on refusing them.
-    IF settings.buffer = 'marker' THEN
-        ends := ARRAY(
-            SELECT f.ctid FROM broker.entry m, LATERAL (
-                SELECT t.ctid FROM broker.ended_txn t
-                WHERE t.partition_id = p_partition AND t.tc_id = m.tc_id AND t.sequence = m.sequence
-                AND t.marker_offset >= truncate.next_offset OFFSET 0
-            ) f
-            WHERE m.partition_id = p_partition AND m.last_offset >= truncate.next_offset
-            AND m.kind <> 'D'
-        );
-        DELETE FROM broker.ended_txn e
-            WHERE e.ctid = ANY (ends) AND e.first_offset BETWEEN settings.log_start_offset AND cut - 1;
-        UPDATE broker.ended_txn e SET
-            marker_offset = NULL, first_offset = NULL, last_offset = NULL, messages = 0
-            WHERE e.ctid = ANY (ends);
-    END IF;
+    -- are open again. It remembers the others, without a marker, and goes on refusing them: in a
+    -- sidecar-buffered partition all of them, since only a commit without messages can be cut there.
+    ends := ARRAY(
+        SELECT f.ctid FROM broker.entry m, LATERAL (
+            SELECT t.ctid FROM broker.ended_txn t
+            WHERE t.partition_id = p_partition AND t.tc_id = m.tc_id AND t.sequence = m.sequence
+            AND t.marker_offset >= truncate.next_offset OFFSET 0
+        ) f
+        WHERE m.partition_id = p_partition AND m.last_offset >= truncate.next_offset
+        AND m.kind <> 'D'
+    );
+    DELETE FROM broker.ended_txn e WHERE e.ctid = ANY (ends) AND EXISTS (
+        SELECT FROM broker.entry d
+        WHERE d.partition_id = p_partition AND d.tc_id = e.tc_id AND d.sequence = e.sequence
+        AND d.first_offset BETWEEN greatest(e.first_offset, settings.log_start_offset) AND cut - 1
+        OFFSET 0
+    );
+    UPDATE broker.ended_txn e SET
+        marker_offset = NULL, first_offset = NULL, last_offset = NULL, messages = 0
+        WHERE e.ctid = ANY (ends);
     DELETE FROM broker.entry e
         WHERE e.partition_id = p_partition AND e.last_offset >= truncate.next_offset;
     GET DIAGNOSTICS entries = ROW_COUNT;
@@ -111,8 +114,9 @@ BEGIN
         AND s.last_offset >= least(truncate.next_offset, reopened);
     DELETE FROM broker.txn_index i
         WHERE i.partition_id = p_partition AND i.last_offset >= truncate.next_offset;
-    DELETE FROM broker.snapshot s
-        WHERE s.partition_id = p_partition AND s.position >= truncate.next_offset;
+    -- One from before may hold a transaction that is open again by messages that retention has dropped.
+    DELETE FROM broker.snapshot s WHERE s.partition_id = p_partition
+        AND (s.position >= truncate.next_offset OR reopened < settings.log_start_offset);
     DELETE FROM broker.producer p
         WHERE p.partition_id = p_partition AND p.last_offset >= truncate.next_offset;
     -- The first step lets go all samples of what is to be cut: none are taken in between.
