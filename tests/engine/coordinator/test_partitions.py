@@ -11,6 +11,7 @@ import pytest
 from engine import Engine
 from engine.coordinator import partitions as operations
 from engine.coordinator.coordinator import Coordinator
+from engine.log.brokers import Location
 from engine.model.errors import (
     CoordinatorUnavailable,
     InvalidPartitionState,
@@ -27,7 +28,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database, Row, Session
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
@@ -237,6 +238,29 @@ def test_truncation_in_many_steps_reads_what_is_left_once(
         engine.produce(P0, batch("a"))
     assert truncate(engine, 1).entries == 9
     assert broker_sql(engine, "SELECT count(*) FROM broker.recovery") == [(1,)]
+
+
+def test_no_sample_is_left_of_what_was_cut_although_one_is_taken_between_steps(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers' sweep rebuilds the head that a step has let go."""
+    monkeypatch.setattr(operations, "_CUT", 2)
+    make_topic(engine)
+    for _ in range(6):
+        engine.produce(P0, batch("a"))
+    offline(engine)
+    cut = operations._cut
+
+    def step(location: Location, offset: int, *, held_too: bool, end: int | None) -> Row:
+        row = cut(location, offset, held_too=held_too, end=end)
+        engine.take_snapshots()
+        engine.sample_positions()
+        return row
+
+    monkeypatch.setattr(operations, "_cut", step)
+    assert engine.partitions.truncate(P0, 1).entries == 5
+    [newest] = broker_sql(engine, "SELECT max(last_offset) FROM broker.position_sample")
+    assert newest == (0,)
 
 
 def test_a_truncation_goes_on_without_rebuilding_only_where_its_last_step_has_ended(

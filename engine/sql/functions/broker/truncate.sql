@@ -119,8 +119,9 @@ BEGIN
         AND (s.position >= truncate.next_offset OR reopened < settings.log_start_offset);
     DELETE FROM broker.producer p
         WHERE p.partition_id = p_partition AND p.last_offset >= truncate.next_offset;
-    -- The first step lets go all samples of what is to be cut: none are taken in between.
-    IF p_end IS NULL THEN
+    -- The first step lets go all samples of what is to be cut; between steps one is taken only when
+    -- somebody has had the head rebuilt.
+    IF head.partition_id IS NOT NULL THEN
         DELETE FROM broker.position_sample s
             WHERE s.partition_id = p_partition AND s.last_offset >= cut;
     END IF;
