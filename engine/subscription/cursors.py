@@ -120,6 +120,7 @@ class Cursors:
         room: int = 0,
         max_bytes: int = 0,
         locked: bool = False,
+        first: Callable[[Session], object] | None = None,
         meanwhile: Callable[[_T], object] | None = None,
     ) -> _T:
         """Read the states of some partitions, decide, store.
@@ -136,6 +137,7 @@ class Cursors:
             meanwhile: called with the answer while it is being stored, for work that does not
                 depend on whether it is stored. What it raises is raised after the store.
             locked: run ``decide`` only under the locks, because it writes something itself.
+            first: takes what has to be locked before the cursors.
 
         Raises:
             SubscriptionNotFound: it has been deleted.
@@ -151,6 +153,7 @@ class Cursors:
             durable=durable,
             room=room,
             max_bytes=max_bytes,
+            first=first,
             meanwhile=meanwhile,
         )
         try:
@@ -188,6 +191,7 @@ class _Call(Generic[_T]):
     durable: bool
     room: int
     max_bytes: int
+    first: Callable[[Session], object] | None = None
     meanwhile: Callable[[_T], object] | None = None
     _stored: Sequence[State] = ()
     #: ``Database.connections`` before the decision (engine.subscription.memory tells what for).
@@ -207,6 +211,8 @@ class _Call(Generic[_T]):
             recalled = self._recall(session)
             if recalled is not None:
                 return True, recalled[0]
+        elif self.first is not None:
+            self.first(session)
         states = state.read(
             session,
             self.place.subscription_id,

@@ -71,6 +71,11 @@ class Seeking:
                 self._seek_on(place, ids, target)
 
     def _seek_on(self, place: Place, partition_ids: Sequence[int], target: Target) -> None:
+        def hold(session: Session) -> None:
+            # Retention must not drop the target because of a position that the subscription leaves.
+            for partition_id in sorted(partition_ids):
+                session.one("share_partition", partition_id=partition_id)
+
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             # The target is checked first: the caller must not end transactions for a target that
             # does not exist.
@@ -91,7 +96,7 @@ class Seeking:
                 )
             return changes, None
 
-        self._cursors.change(place, partition_ids, decide, locked=True)
+        self._cursors.change(place, partition_ids, decide, locked=True, first=hold)
 
 
 def _require_unheld(place: Place, states: Sequence[State]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -19,12 +21,14 @@ from engine.model.message import StoredMessage
 from engine.model.subscription import InitialPosition
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
+from engine.subscription import seeking
 from engine.subscription.pending_ack_log import differences
 from engine.subscription.seeking import Target
 from tests.engine.support import (
     P0,
     P1,
     SUBSCRIPTION,
+    await_waiting,
     batch,
     broker_sql,
     commit,
@@ -109,6 +113,32 @@ def test_what_is_not_there_is_not_sought(engine: Engine) -> None:
     engine.subscriptions.delete(SUBSCRIPTION)
     with pytest.raises(SubscriptionNotFound):
         seek(engine, EARLIEST)
+
+
+def test_retention_does_not_drop_what_a_seek_goes_back_to(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, segment_max_messages=1, retention_ms=3_600_000)
+    subscribe(engine)
+    for payload in "abc":
+        engine.produce(P0, batch(payload))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id for message in messages])
+    broker_sql(engine, "UPDATE broker.segment SET sealed_at = '2000-01-01' WHERE last_offset >= 0")
+    found = seeking._offset
+
+    with ThreadPoolExecutor() as pool:
+
+        def beside_retention(*arguments: Any) -> int:
+            offset = found(*arguments)
+            pool.submit(engine.apply_retention)
+            await_waiting(engine.log.locate(P0).database)
+            return offset
+
+        with monkeypatch.context() as patch:
+            patch.setattr(seeking, "_offset", beside_retention)
+            seek(engine, 0)
+    assert received(engine, "c2") == ["a", "b", "c"]
 
 
 def test_pending_acknowledgements_refuse_a_seek(engine: Engine) -> None:
