@@ -62,7 +62,7 @@ class Retention:
             one_by_one(session.all("seal_due"), partial(_seal, database))
             expirable = session.all("expirable", partition_id=None, limit=_SEGMENTS)
             one_by_one(expirable, partial(_expire, database), next(shares))
-            session.run("advance_cursors", limit=STEP)
+            database.retrying(_advance_cursors)
             session.run("trim_pending_ack_log", limit=STEP)
             session.run("forget_producers", kept_ms=self._settings.producers_kept_ms, limit=STEP)
             compacting = next(shares)
@@ -150,6 +150,11 @@ def _move_log_start(session: Session, partition_id: int, offset: int, *, changes
             "move_log_start", partition_id=partition_id, log_start_offset=offset, changes=changes
         )
     )
+
+
+def _advance_cursors(session: Session) -> None:
+    session.all("lock_cursors_behind")
+    session.run("advance_cursors", limit=STEP)
 
 
 def _compact(database: Database, stint: Stint, partition: Row) -> int:

@@ -101,14 +101,24 @@ UPDATE broker.partition_live l SET
     log_start_offset = %(log_start_offset)s, changes = l.changes + %(changes)s
 FROM moved WHERE l.partition_id = moved.partition_id
 
+-- lock_cursors_behind --
+-- Locks cursors that lie below their log's start, so that nobody acknowledges by them until they are moved.
+SELECT FROM broker.cursor c JOIN broker.partition p USING (partition_id)
+WHERE c.mark_delete < p.log_start_offset - 1
+ORDER BY c.subscription_id, c.partition_id FOR UPDATE OF c
+
 -- advance_cursors --
--- For cursors that were made while the log's start moved: everything below it counts as
--- acknowledged.
+-- For cursors that the log's start has passed, as in a compacted log: everything below it counts as
+-- acknowledged. What a transaction holds there waits for its end: it cannot be deleted and pending.
 WITH behind AS (
     SELECT c.subscription_id, c.partition_id, p.log_start_offset AS start,
         c.acked * int8multirange(int8range(p.log_start_offset, NULL)) AS acked
     FROM broker.cursor c JOIN broker.partition p USING (partition_id)
     WHERE c.mark_delete < p.log_start_offset - 1
+    AND NOT EXISTS (
+        SELECT FROM broker.pending_ack a WHERE a.subscription_id = c.subscription_id
+        AND a.partition_id = c.partition_id AND lower(a.ranges) < p.log_start_offset
+    )
     LIMIT %(limit)s FOR UPDATE OF c
 ), moved AS (
     SELECT b.*, CASE WHEN lower(b.acked) = b.start
