@@ -106,6 +106,26 @@ class LogReader:
             raise InvalidRequest(
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
+        return self._fetch(
+            partition,
+            from_offset,
+            max_messages,
+            max_bytes,
+            committed=committed,
+            keep_aborted=keep_aborted,
+        )[0]
+
+    def _fetch(
+        self,
+        partition: PartitionName,
+        from_offset: int,
+        max_messages: int,
+        max_bytes: int | None,
+        *,
+        committed: bool = True,
+        keep_aborted: bool = False,
+    ) -> tuple[Fetched, Row]:
+        """As :meth:`fetch`, with the head's row of the same snapshot."""
         window = self._window(from_offset, max_messages)
         window, head, entries, spans = self._stretch(
             partition, window, self._bytes(max_bytes), committed=committed
@@ -132,7 +152,7 @@ class LogReader:
         relevant = tuple(
             txn for txn in spans.transactions if from_offset < next_offset > txn.first_offset
         )
-        return Fetched(
+        fetched = Fetched(
             messages=tuple(messages),
             markers=tuple(markers) if keep_aborted else None,
             aborted_transactions=relevant if committed else None,
@@ -141,6 +161,7 @@ class LogReader:
             next_offset=next_offset,
             log_start_offset=head.log_start_offset,
         )
+        return fetched, head
 
     @once_more_when_made_anew
     def fetch_in_committed_order(
@@ -169,10 +190,12 @@ class LogReader:
         key: Params = {"partition_id": location.partition_id}
         last_read: tuple[str, Params] = ("first_entry", {**key, "from_offset": start.last_read})
         if self.buffer_of(partition) is BufferKind.SIDECAR:
-            # Transactions get their offsets when they commit, so both orders are the same.
-            head, [read] = self._answers(location, partition, last_read)
-            check_cursor(start, head, read)
-            answer = self.fetch(partition, start.offset, max_messages, max_bytes)
+            # Transactions get their offsets when they commit, so both orders are the same. The
+            # next cursor names the ledger as of what was read: another segment may begin meanwhile.
+            # The cursor given is checked last, so that no truncation in between goes unnoticed.
+            answer, head = self._fetch(partition, start.offset, max_messages, max_bytes)
+            now, [read] = self._answers(location, partition, last_read)
+            check_cursor(start, now, read)
             end = ReadPosition(offset=answer.next_offset, ledger_id=head.ledger_id)
             messages = tuple(readable(answer.messages, at=None))
             return replace(answer, messages=messages, next_cursor=end.encode())

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from engine.model.message import StoredMessage
 from engine.model.partition import Fetched
 from engine.model.read_position import ReadPosition
 from engine.model.topic import BufferKind
+from engine.postgres.database import Database
 from tests.engine.log.replayed_log import Entry, ReplayedLog
 from tests.engine.support import (
     P0,
@@ -234,6 +236,29 @@ def test_in_a_sidecar_buffered_partition_both_orders_are_one(engine: Engine) -> 
     cut(engine, late.offset - 1)
     with pytest.raises(InvalidRequest, match="truncated below this cursor"):
         engine.log.fetch_in_committed_order(P0, late)
+
+
+@pytest.mark.parametrize("buffer", list(BufferKind))
+def test_a_cursor_stands_although_a_segment_begins_while_it_is_made(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, buffer: BufferKind
+) -> None:
+    """Only a truncation makes it worthless."""
+    make_topic(engine, segment_max_messages=1, buffer=buffer)
+    engine.produce(P0, batch("a"))
+    later = ["b", "c"]
+    snapshot = Database.snapshot
+
+    def beside(self: Database, *statements: Any) -> Any:
+        answers = snapshot(self, *statements)
+        if later:
+            engine.produce(P0, batch(later.pop(0)))
+        return answers
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "snapshot", beside)
+        first = engine.log.fetch_in_committed_order(P0, START)
+    rest = engine.log.fetch_in_committed_order(P0, after(first))
+    assert [*texts(first.messages), *texts(rest.messages)] == ["a", "b", "c"][: 3 - len(later)]
 
 
 def test_of_a_transaction_that_retention_has_cut_the_rest_comes(engine: Engine) -> None:
