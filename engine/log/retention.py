@@ -1,12 +1,13 @@
 """Retention: dropping segments that need not be kept any longer (semantics §7; reference/kafka.md
 §2.5).
 
-For each partition there are three steps, and a crash after any of them is harmless:
+For each partition there are two steps, and a crash after either of them is harmless:
 
-1. The producers of the oldest segment are remembered, so that appends stay exactly-once.
-2. The log's start moves above the segment, under the partition's lock. From then on what lies below
-   is gone for every reader, and for recovery.
-3. Entries and index rows below the start are deleted, a bounded number in one SQL transaction, and
+1. The log's start moves above the oldest segment, under the partition's lock. From then on what
+   lies below is gone for every reader, and for recovery. With it the segment's producers are
+   remembered, so that appends stay exactly-once: both or neither, because what is remembered of a
+   producer takes the place of what was, and a truncation may cut a segment that is not dropped.
+2. Entries and index rows below the start are deleted, a bounded number in one SQL transaction, and
    then the segment. What a crash leaves, the next sweep finds: segments below the log's start.
 
 For the backlog (engine.subscription.backlog) the sweep also counts how many offsets of a segment no
@@ -35,6 +36,10 @@ STEP = 5000
 _SEGMENTS = 200
 #: Segments counted in one sweep of one broker.
 _COUNTED = 20
+
+
+class _Held(Exception):
+    """Something holds a segment by now, so it stays."""
 
 
 class Retention:
@@ -117,24 +122,24 @@ def _expire(database: Database, segment: Row) -> int:
     """Move the log's start above one segment, unless something holds the segment by now; answers
     whether the start was moved."""
     partition_id = segment.partition_id
+    start = {"partition_id": partition_id, "log_start_offset": segment.log_start_offset}
 
     def work(session: Session) -> bool:
+        # While the record is held nobody truncates what is remembered; appends go on.
         if session.one("hold_partition", partition_id=partition_id) is None:
             return False
+        session.run("remember_producers", **start)
         if session.one("lock_head", partition_id=partition_id) is None:
-            return False
+            raise _Held
         due = session.all("expirable", partition_id=partition_id, limit=_SEGMENTS)
         if all(row.log_start_offset != segment.log_start_offset for row in due):
-            return False
-        return _move_log_start(session, partition_id, segment.log_start_offset, changes=1)
+            raise _Held
+        return _move_log_start(session, **start, changes=1)
 
-    with database.session() as session:
-        session.run(
-            "remember_producers",
-            partition_id=partition_id,
-            log_start_offset=segment.log_start_offset,
-        )
-    expired = database.retrying(work)
+    try:
+        expired = database.retrying(work)
+    except _Held:
+        return False
     if expired:
         logger.info(
             "segment expired",
@@ -144,10 +149,15 @@ def _expire(database: Database, segment: Row) -> int:
     return expired
 
 
-def _move_log_start(session: Session, partition_id: int, offset: int, *, changes: int) -> bool:
+def _move_log_start(
+    session: Session, *, partition_id: int, log_start_offset: int, changes: int
+) -> bool:
     return bool(
         session.run(
-            "move_log_start", partition_id=partition_id, log_start_offset=offset, changes=changes
+            "move_log_start",
+            partition_id=partition_id,
+            log_start_offset=log_start_offset,
+            changes=changes,
         )
     )
 
@@ -185,7 +195,12 @@ def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None
         session.one("lock_head", partition_id=partition_id)
         until = session.one("emptied_until", partition_id=partition_id)
         if until is not None:
-            _move_log_start(session, partition_id, until.log_start_offset, changes=changes)
+            _move_log_start(
+                session,
+                partition_id=partition_id,
+                log_start_offset=until.log_start_offset,
+                changes=changes,
+            )
 
     database.retrying(work)
 

@@ -23,6 +23,7 @@ from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import MAX_RETENTION_MS, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
+from engine.postgres.database import Database, Session
 from tests.engine.support import (
     P0,
     P1,
@@ -280,6 +281,33 @@ def test_appends_stay_exactly_once_when_the_producers_entries_are_gone(engine: E
     new = engine.produce(P0, batch("p"), producer_name="p", sequence_id=8)
     assert not new.duplicate
     assert engine.produce(P0, batch("p"), producer_name="p", sequence_id=8).duplicate
+
+
+def test_a_segment_that_is_cut_instead_of_dropped_takes_no_producer_that_was_dropped_with_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, segment_max_messages=1, retention_bytes=1)
+    engine.produce(P0, batch("a"), producer_name="p", sequence_id=1)
+    engine.produce(P0, batch("b"), producer_name="p", sequence_id=2)
+    engine.apply_retention()
+    start = start_of(engine)
+    engine.produce(P0, batch("c"))
+    retrying = Database.retrying
+
+    def beside(self: Database, work: Callable[[Session], Any], **how: bool) -> Any:
+        if "_expire" not in work.__qualname__:
+            return retrying(self, work, **how)
+        monkeypatch.undo()
+        engine.partitions.take_offline(P0, reason="cut")
+        engine.partitions.truncate(P0, start)
+        engine.partitions.bring_online(P0)
+        return retrying(self, work, **how)
+
+    monkeypatch.setattr(Database, "retrying", beside)
+    engine.apply_retention()
+    assert start_of(engine) == start == 1
+    assert engine.produce(P0, batch("a"), producer_name="p", sequence_id=1).duplicate
+    assert not engine.produce(P0, batch("b"), producer_name="p", sequence_id=2).duplicate
 
 
 def aborted_rows(engine: Engine) -> int:
