@@ -124,6 +124,23 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
             redeliver=self.redeliver - offsets,
         )
 
+    def restored(self, offsets: Ranges, before: Dispatch | None) -> Dispatch:
+        """Undo a withdrawal as if it had not been: what was in flight ``before`` it is so again,
+        until the same deadline; the rest is queued, and not counted. Without ``before``, or when
+        another consumer is the active one by now, all of it is given back."""
+        if before is None or before.epoch != self.epoch:
+            return self.give_back(offsets)
+        again = tuple(
+            Delivery(delivery.consumer, delivery.deadline_ms, ranges)
+            for delivery in before.deliveries
+            if (ranges := delivery.ranges & offsets)
+        )
+        return msgspec.structs.replace(
+            self,
+            deliveries=(*self.deliveries, *again),
+            redeliver=self.redeliver | (offsets - before.in_flight()),
+        )
+
     def forget(self, offsets: Ranges) -> Dispatch:
         """Remove messages, because they have been deleted."""
         withdrawn = self.withdraw(offsets)

@@ -11,13 +11,14 @@ call of the transaction turns claims of confirmed calls into ordinary ones.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
 
 from engine.model.cursor import claim_cumulative, claim_individual, held, unconfirmed
+from engine.model.dispatch import Dispatch
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -54,6 +55,7 @@ _OVER_BROKERS = AckType.INDIVIDUAL
 #: Decides an acknowledgement: given a state and the offsets that the call names in it, answers the
 #: change (None: nothing changes), and the offsets that were dropped or are newly held.
 _Ack = Callable[[State, Ranges], tuple[Change | None, Ranges]]
+_Asked = tuple[Place, Share, Mapping[int, Dispatch]]  # and what each partition was like before
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class Acknowledgements:
         txn_id: TxnID | None = None,
     ) -> list[tuple[State, Ranges]]:
         """Do one broker's share of a call in one SQL transaction; answers for each partition the
-        state before, and the offsets that ``ack`` answered."""
+        state before ``ack``, and the offsets that it answered."""
 
         def decide(
             session: Session, states: Sequence[State]
@@ -179,7 +181,7 @@ class Acknowledgements:
                     if txn_id is not None:
                         _require_not_ended(session, place, txn_id)
                     raise
-                told.append((state, ranges))
+                told.append((entered, ranges))
                 if change is not None or entered is not state:
                     change = change or Change(before=state, after=entered)
                     changes.append(
@@ -230,11 +232,13 @@ class Acknowledgements:
         tentative until the call is confirmed."""
         call_id = secrets.randbits(63) if len(parts) > 1 else 0
         claim = _Claim(txn_id, ack_type, call_id, self._confirmed.get(txn_id, ()))
-        asked: list[tuple[Place, Share]] = []
+        asked: list[_Asked] = []
         try:
             for place, share in parts:
-                asked.append((place, share))
-                self._on(place, share, _claim(claim), turn, txn_id)
+                before: dict[int, Dispatch] = {}
+                asked.append((place, share, before))
+                told = self._on(place, share, _claim(claim), turn, txn_id)
+                before.update((state.partition_id, state.dispatch) for state, _ in told)
         except Exception:
             if call_id:
                 self._release_all(asked, claim)
@@ -245,7 +249,7 @@ class Acknowledgements:
             try:
                 self._confirm(txn_id, call_id)
             except (InvalidTxnStatus, TransactionNotFound):
-                self._release_all(asked, claim)
+                self._release_all([(place, share, {}) for place, share in parts], claim)
                 raise
             self._remember(txn_id, call_id)
 
@@ -254,12 +258,12 @@ class Acknowledgements:
             self._confirmed = {}
         self._confirmed[txn_id] = {*self._confirmed.get(txn_id, ()), call_id}
 
-    def _release_all(self, asked: Sequence[tuple[Place, Share]], claim: _Claim) -> None:
-        """Give back at once what a refused call has claimed, or may have claimed. Where that fails,
-        the transaction's end does it, since the call is not confirmed."""
-        for place, share in asked:
+    def _release_all(self, asked: Sequence[_Asked], claim: _Claim) -> None:
+        """Let go at once what a refused call has claimed, or may have claimed. Where that fails,
+        the transaction's end gives it back, since the call is not confirmed."""
+        for place, share, before in asked:
             try:
-                self._release(place, share, claim)
+                self._release((place, share, before), claim)
             except EngineError as error:
                 logger.warning(
                     "refused acknowledgement waits for its transaction's end",
@@ -270,17 +274,20 @@ class Acknowledgements:
                     reason=error.message,
                 )
 
-    def _release(self, place: Place, share: Share, claim: _Claim) -> None:
+    def _release(self, asked: _Asked, claim: _Claim) -> None:
+        place, share, before = asked
+
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             del session
-            return [change for each in states if (change := _released(each, claim))], None
+            found = (_released(each, claim, before.get(each.partition_id)) for each in states)
+            return [change for change in found if change is not None], None
 
         self._cursors.change(place, list(share.offsets), decide)
 
 
-def _released(state: State, claim: _Claim) -> Change | None:
-    """Give back what is claimed by one call and by no other of its transaction; None when the call
-    claims nothing here."""
+def _released(state: State, claim: _Claim, before: Dispatch | None) -> Change | None:
+    """Let go what is claimed by one call and by no other of its transaction, so that it is as it
+    was ``before`` or, without that, given back; None when the call claims nothing here."""
     calls = {ack.call_id: ack for ack in state.tentative if ack.txn_id == claim.txn_id}
     own = calls.pop(claim.call_id, None)
     if own is None:
@@ -293,7 +300,9 @@ def _released(state: State, claim: _Claim) -> Change | None:
         for ack in state.pending
     )
     others = tuple(ack for ack in state.tentative if ack is not own)
-    after = state.changed(pending=left, tentative=others).give_back(freed)
+    after = state.changed(pending=left, tentative=others)
+    again = after.cursor.undeleted(freed) - after.held
+    after = after.changed(dispatch=after.dispatch.restored(again, before))
     step = AckStep(
         txn_id=claim.txn_id,
         op=AckOp.ABORT,

@@ -125,6 +125,16 @@ class Cursor:
             self.again.add(offset)
             self.given[offset] = self.given.get(offset, 0) + 1
 
+    def let_go(self, offsets: Iterable[int], in_flight: Mapping[int, str], late: set[int]) -> None:
+        """As it was before they were held; what was not in flight is due again, and not counted."""
+        for offset in offsets:
+            del self.held[offset]
+            if offset in in_flight:
+                self.in_flight[offset] = in_flight[offset]
+                self.overdue |= late & {offset}
+            else:
+                self.again.add(offset)
+
     def release(self, txn_id: TxnID, action: TxnAction) -> int:
         """A commit makes exactly the transaction's acks final, an abort gives exactly those
         messages back; answers how many it held."""
@@ -276,22 +286,20 @@ class Subscription:
         *,
         cumulative: bool,
     ) -> None:
-        """Broker by broker; what was claimed before one refuses is given back."""
+        """Broker by broker; what was claimed before one refuses is let go."""
         claimed = []
         for numbers in brokers:
             refusal = self._refusal({n: wanted[n] for n in numbers}, txn_id, cumulative)
             if refusal is not None:
-                for cursor, new in claimed:
-                    for offset in new:
-                        del cursor.held[offset]
-                    cursor.give_back(new)
+                for cursor, new, in_flight, late in claimed:
+                    cursor.let_go(new, in_flight, late)
                 raise refusal
             for number in numbers:
                 cursor = self.cursors[number]
                 cursor.enter(self.turn)
                 new = [o for o in wanted[number] if cursor.held.get(o) != txn_id]
+                claimed.append((cursor, new, {**cursor.in_flight}, {*cursor.overdue}))
                 cursor.hold(new, txn_id)
-                claimed.append((cursor, new))
                 if cumulative:
                     cursor.until[txn_id] = wanted[number][-1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from engine.model.errors import (
     TransactionConflict,
 )
 from engine.model.message import Isolation, MessageID, StoredMessage
-from engine.model.subscription import AckType
+from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from tests.engine.support import (
@@ -34,6 +35,7 @@ from tests.engine.support import (
     open_txn,
     received,
     subscribe,
+    time_out_deliveries,
     unreachable,
 )
 
@@ -142,6 +144,56 @@ def test_a_conflict_on_one_broker_leaves_nothing_on_the_other(
     commit(engine, second)
     backlogs = [c.backlog for c in engine.subscriptions.describe(SUBSCRIPTION).partitions]
     assert sum(backlogs) == 3
+
+
+@pytest.mark.parametrize("conflicting", [0, 1])
+def test_a_conflict_on_one_broker_gives_back_nothing_on_the_other(
+    engine: Engine, conflicting: int
+) -> None:
+    """What is in flight stays so, and what is queued for redelivery is not counted again."""
+    messages = ready(engine, "a", "b", "c", partitions=2)
+    other = 1 - conflicting
+    a, b, c = (message for message in messages if message.partition == other)
+    theirs = next(message for message in messages if message.partition == conflicting)
+    engine.nack(SUBSCRIPTION, "c1", [b.message_id])
+    first, second = open_txn(engine), open_txn(engine)
+    ack(engine, theirs, txn_id=first)
+    with pytest.raises(TransactionConflict):
+        ack(engine, a, b, theirs, txn_id=second)
+    cursor = engine.subscriptions.describe(SUBSCRIPTION).partitions[other]
+    assert {who: list(held) for who, held in cursor.delivered.items()} == {"c1": [0, 2]}
+    [again] = engine.receive(SUBSCRIPTION, "c2")
+    assert (again.message_id, again.redelivery_count) == (b.message_id, 1)
+    time_out_deliveries(engine, consumer="c1")
+    late = [m for m in engine.receive(SUBSCRIPTION, "c2") if m.partition == other]
+    assert [(m.offset, m.redelivery_count) for m in late] == [(a.offset, 1), (c.offset, 1)]
+
+
+@pytest.mark.parametrize("conflicting", [0, 1])
+def test_what_a_refused_call_lets_go_is_given_back_when_another_consumer_has_taken_over(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, conflicting: int
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine, type=SubscriptionType.FAILOVER)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    theirs = next(message for message in messages if message.partition == conflicting)
+    ack(engine, theirs, txn_id=open_txn(engine))
+    release = engine._acks._release_all
+
+    def late(*arguments: Any) -> None:
+        engine.leave(SUBSCRIPTION, "c1")
+        engine.receive(SUBSCRIPTION, "c2")
+        release(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._acks, "_release_all", late)
+        with pytest.raises(TransactionConflict):
+            ack(engine, *messages, txn_id=open_txn(engine))
+    time_out_deliveries(engine, consumer="c2")
+    [again] = engine.receive(SUBSCRIPTION, "c2")
+    assert again.partition == 1 - conflicting
 
 
 def test_a_broker_that_is_down_leaves_nothing_on_the_other(engine: Engine) -> None:
