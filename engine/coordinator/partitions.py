@@ -227,6 +227,7 @@ class PartitionOperations:
                 held_too = True  # All of them are decided, and those may be cut.
             elif row.result == "truncated":
                 entries, end = entries + row.entries, int(row.next_offset)
+                held_too = False  # The partition may be online for a while before the next step.
                 if row.finished:
                     return entries, end
             elif row.result == "recovering":

@@ -419,6 +419,33 @@ def test_truncation_is_refused_where_an_open_transaction_has_messages(engine: En
     assert fetched(engine) == ["a", "b"]
 
 
+def test_a_truncation_is_refused_where_a_transaction_was_opened_between_its_steps(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_CUT", 1)
+    make_topic(engine)
+    decided, later = open_txn(engine), open_txn(engine)
+    for text in "ab":
+        engine.produce(P0, batch(text), txn_id=decided)
+    offline(engine)
+    engine.coordinator.end(decided, TxnAction.COMMIT)
+    cut = operations._cut
+
+    def step(location: Location, offset: int, *, held_too: bool, end: int | None) -> Row:
+        row = cut(location, offset, held_too=held_too, end=end)
+        if row.result == "truncated":
+            monkeypatch.setattr(operations, "_cut", cut)
+            engine.partitions.bring_online(P0)
+            engine.produce(P0, batch("c"), txn_id=later)
+            offline(engine)
+        return row
+
+    monkeypatch.setattr(operations, "_cut", step)
+    with pytest.raises(TopicInUse) as refused:
+        engine.partitions.truncate(P0, 0)
+    assert refused.value.data == {"holders": [str(later)]}
+
+
 def test_truncation_is_refused_where_an_open_transaction_has_acknowledged(engine: Engine) -> None:
     make_topic(engine)
     subscribe(engine)
