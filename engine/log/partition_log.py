@@ -308,7 +308,8 @@ class PartitionLogs(LogReader):
         location = self.locate(partition)
         key: Params = {"partition_id": location.partition_id}
         with location.database.session() as session:
-            rows, head = session.batch((name, {**key, **parameters}), ("has_head", key))
+            # In this order: the head may be rebuilt between the two.
+            head, rows = session.batch(("has_head", key), (name, {**key, **parameters}))
             if rows or head:
                 return rows
         self._recover(location, partition)

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from engine import Engine
+from engine.buffer.recovery import recover
 from engine.model.errors import (
     InvalidTxnStatus,
     SubscriptionNotFound,
@@ -34,7 +35,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database, Row, Session
 from engine.subscription import ending, state
 from engine.subscription.memory import Memory
 from tests.engine.support import (
@@ -679,6 +680,25 @@ def test_one_of_many_recoveries_at_once_rebuilds(engine: Engine) -> None:
     assert at_once(*calls * 3) == [1] * 6
     commit(engine, txn)
     assert fetched(engine) == ["a"]
+
+
+def test_who_asks_while_a_partition_is_being_rebuilt_is_not_told_that_nothing_is_ongoing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"), txn_id=open_txn(engine))
+    sql(broker(engine), "TRUNCATE broker.partition_live, broker.ongoing_txn")
+
+    def interrupted(session: Session, *statements: tuple[str, Any], **_: Any) -> list[list[Row]]:
+        monkeypatch.undo()
+        answers = []
+        for name, parameters in statements:
+            answers.append(session.all(name, **parameters))
+            recover(engine.log.locate(P0), P0)
+        return answers
+
+    monkeypatch.setattr(Session, "batch", interrupted)
+    assert len(engine.log.ongoing(P0)) == 1
 
 
 def test_a_deletion_waits_for_who_is_joining_and_is_refused(engine: Engine) -> None:

@@ -63,14 +63,14 @@ def ended(
 
 
 def meanwhile(do: Callable[[], object]) -> Any:
-    """Let something happen once between a decision and its store."""
+    """Let something happen once between a decision that changes something and its store."""
     decide, left = ending._decided, [do]
 
     def decided(*arguments: Any) -> Any:
-        found = decide(*arguments)
-        if left:
+        changes, ended_messages = decide(*arguments)
+        if changes and left:
             left.pop()()
-        return found
+        return changes, ended_messages
 
     return patch.object(ending, "_decided", decided)
 
