@@ -33,7 +33,8 @@ def make_partitions(brokers: Brokers, topic: Topic) -> None:
     """Make the partitions that are missing, and tell those that exist their retention.
 
     The home broker of the topic's subscriptions comes first. Another broker gets the subscriptions
-    before its partitions, so that retention there knows who has not read them.
+    before its partitions, so that these are made with their cursors, and retention there knows who
+    has not read them.
 
     Raises:
         PartitionUnavailable: a broker cannot be reached.

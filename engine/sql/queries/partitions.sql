@@ -1,5 +1,7 @@
 -- create_partition --
--- Makes the record, its first segment and its head; does nothing when the partition exists.
+-- Makes the record, its first segment, its head and the cursors of its topic's subscriptions; does
+-- nothing when the partition exists. A cursor that was made later would begin at the end of the log,
+-- if the catalog had counted the partition already when its subscription was created.
 WITH made AS (
     INSERT INTO broker.partition (
         topic_id, topic, number, buffer, segment_max_messages, segment_max_bytes, retention_ms,
@@ -14,6 +16,10 @@ WITH made AS (
     INSERT INTO broker.segment (partition_id, ledger_id, first_offset)
     SELECT partition_id, nextval('broker.ledger_id_seq'), 0 FROM made
     RETURNING partition_id, ledger_id
+), read AS (
+    INSERT INTO broker.cursor (subscription_id, partition_id, mark_delete)
+    SELECT s.subscription_id, made.partition_id, -1 FROM made
+    JOIN broker.subscription s ON s.topic_id = %(topic_id)s
 )
 INSERT INTO broker.partition_live (
     partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,

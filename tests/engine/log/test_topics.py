@@ -19,7 +19,7 @@ from engine.model.errors import (
     TopicNotFound,
 )
 from engine.model.read_position import ReadPosition
-from engine.model.subscription import SubscriptionType
+from engine.model.subscription import InitialPosition, SubscriptionType
 from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.settings import EngineSettings
@@ -401,6 +401,25 @@ def test_of_two_changes_at_once_the_brokers_keep_what_the_catalog_keeps(
     }
     assert (engine.topics.get(TOPIC, fresh=True).settings.retention_ms, kept) == (7000, {7000})
     assert told == engine.topics.get(TOPIC, fresh=True)
+
+
+def test_a_subscription_made_while_its_topic_grows_misses_nothing_of_the_new_partition(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog has the partition already, which is made after the subscription."""
+    make_topic(engine, partitions=2)
+    grow = engine.topics._grow
+
+    def subscribed_meanwhile(topic: Topic, settings: TopicSettings) -> Topic:
+        monkeypatch.undo()
+        grown = grow(topic, settings)
+        subscribe(engine, initial_position=InitialPosition.LATEST)
+        return grown
+
+    monkeypatch.setattr(engine.topics, "_grow", subscribed_meanwhile)
+    engine.topics.create(TOPIC, TopicSettings(partitions=3))
+    engine.produce(PartitionName(TOPIC, 2), batch("new"))
+    assert texts(engine.receive(SUBSCRIPTION, "c1")) == ["new"]
 
 
 def test_a_topic_made_again_starts_anew(engine: Engine) -> None:
