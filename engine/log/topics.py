@@ -289,9 +289,10 @@ class Topics:
                 deduplication=settings.deduplication,
             )
         created = row is not None
-        topic = _topic(row) if row is not None else self.get(name, fresh=True)
-        if not created:
-            topic = self._grow(topic, settings)
+        try:
+            topic = self._grow(self.get(name, fresh=True), settings) if row is None else _topic(row)
+        except TopicNotFound:  # it has been deleted since it was in the way
+            return self._ensure(name, settings)
         # Under the topic's lock, so that a deletion does not miss partitions that are made while it
         # runs, and so that the brokers hear of two changes in the order of the catalog.
         with self._catalog.transaction() as session:

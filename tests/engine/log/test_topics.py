@@ -422,6 +422,28 @@ def test_a_subscription_made_while_its_topic_grows_misses_nothing_of_the_new_par
     assert texts(engine.receive(SUBSCRIPTION, "c1")) == ["new"]
 
 
+@pytest.mark.parametrize("step", ["get", "_keep", "_grow"])
+def test_a_topic_deleted_while_it_is_created_again_is_made_anew(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    make_topic(engine)
+    other = another(engine)
+    real = getattr(engine.topics, step)
+
+    def overtaken(*args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        other.topics.delete(TOPIC)
+        return real(*args, **options)
+
+    monkeypatch.setattr(engine.topics, step, overtaken)
+    try:
+        topic, created = engine.topics.create(TOPIC, TopicSettings(partitions=2, retention_ms=7))
+    finally:
+        other.close()
+    assert (created, topic.settings.partitions) == (True, 2)
+    assert engine.topics.get(TOPIC, fresh=True) == topic
+
+
 def test_a_topic_made_again_starts_anew(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("old"), producer_name="p", sequence_id=1)
