@@ -271,14 +271,14 @@ class _Held(NamedTuple):
 
 
 def _hold(session: Session, location: Location, partition: PartitionName) -> _Held:
-    record = session.one("hold_partition", partition_id=location.partition_id)
-    if record is None:
+    records = session.all("hold_with_sidecar", partition_id=location.partition_id)
+    if not records:
         raise PartitionNotFound(f"{partition} is gone.")
     head = session.one("lock_head", partition_id=location.partition_id)
     sidecar = session.one("sidecar_log", partition_id=location.partition_id)
     if sidecar is not None:
         session.one("lock_head", partition_id=sidecar.partition_id)
-    return _Held(record, head)
+    return _Held(records[0], head)
 
 
 def _ledger(location: Location) -> int | None:

@@ -50,9 +50,16 @@ SELECT topic_id, number, partition_id FROM broker.partition
 WHERE topic_id = ANY (%(topic_ids)s::bigint[])
 
 -- lock_topic_records --
--- Locks the records of a topic's partitions on this broker, so it waits for a subscription that is
--- being made. An append that holds a head may still write what belongs to the record.
-SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+-- Locks the records of a topic's partitions on this broker and of their sidecar logs, so it waits for
+-- a subscription that is being made. An append that holds a head may still write what belongs to
+-- the record.
+SELECT partition_id FROM broker.partition WHERE partition_id IN (
+    SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
+    UNION ALL
+    SELECT s.partition_id FROM broker.partition p
+    JOIN broker.partition s ON s.sidecar_of = p.partition_id
+    WHERE p.topic_id = %(topic_id)s
+)
 ORDER BY partition_id FOR NO KEY UPDATE
 
 -- hold_topic_records --

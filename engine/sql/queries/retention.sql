@@ -85,6 +85,12 @@ WHERE p.partition_id = old.partition_id AND p.producer_name = old.producer_name
 -- Locks the record, before the head is locked; inserts that refer to the partition go on.
 SELECT * FROM broker.partition WHERE partition_id = %(partition_id)s FOR NO KEY UPDATE
 
+-- hold_with_sidecar --
+-- The same for the record of a partition and that of its sidecar log, which comes after it.
+SELECT * FROM broker.partition
+WHERE partition_id = %(partition_id)s OR sidecar_of = %(partition_id)s
+ORDER BY partition_id FOR NO KEY UPDATE
+
 -- move_log_start --
 -- From now on everything below is gone for everybody. A snapshot from before would bring back
 -- transactions whose marker is gone. So it is deleted too, and the buffer counts as changed, so

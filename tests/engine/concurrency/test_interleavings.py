@@ -950,3 +950,28 @@ def test_compaction_leaves_the_marker_that_has_become_the_end_of_the_sidecar_log
     engine.partitions.recover(P0)
     commit(engine, third)
     assert fetched(engine) == ["c"]
+
+
+@pytest.mark.parametrize("what", ["offline", "deletion"])
+def test_who_stops_a_partition_waits_for_a_sweep_of_its_sidecar_log_that_waits_for_nothing(
+    engine: Engine, what: str
+) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    engine.produce(P0, batch("a"), txn_id=open_txn(engine))
+    database = broker(engine)
+    with psycopg.connect(str(database._pool.conninfo)) as sweep:
+        sweep.execute("SET lock_timeout = '100ms'")
+        sweep.execute("SELECT FROM broker.partition WHERE sidecar_of IS NOT NULL FOR NO KEY UPDATE")
+        stopping = Background(
+            database,
+            (lambda: engine.partitions.take_offline(P0, reason="test"))
+            if what == "offline"
+            else (lambda: engine.topics.delete(TOPIC, force=True)),
+        )
+        stopping.waits()
+        # It waits less than PostgreSQL lets a deadlock stand, so it would be the one that fails.
+        sweep.execute(
+            "SELECT FROM broker.partition_live l JOIN broker.partition p USING (partition_id)"
+            " WHERE p.sidecar_of IS NOT NULL FOR UPDATE OF l"
+        )
+    stopping.result()
