@@ -63,11 +63,13 @@ def once_more_when_made_anew(
 
     @wraps(call)
     def repeated(self: _S, name: _N, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        remembered = self._topics.remembered(name.topic)
+        before = self._topics.remembered(name.topic)
         try:
             return call(self, name, *args, **kwargs)
         except (PartitionNotFound, SubscriptionNotFound):
-            if remembered in (None, self._topics.get(name.topic, fresh=True).topic_id):
+            # The call itself may have been the first to ask which topic has the name.
+            remembered = {before, self._topics.remembered(name.topic)}
+            if remembered <= {None, self._topics.get(name.topic, fresh=True).topic_id}:
                 raise
         return call(self, name, *args, **kwargs)
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from engine import Engine
+from engine.log.brokers import Location
 from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
@@ -303,6 +304,29 @@ def test_a_process_that_knew_the_old_topic_of_a_name_serves_the_new_one(
         subscribe(engine)
         engine.produce(P0, batch("new"))
         _CALLS[call](other)
+    finally:
+        other.close()
+
+
+def test_a_process_that_first_meets_a_topic_while_it_is_made_anew_serves_the_new_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds the old one's partition, and that is gone before it is asked."""
+    make_topic(engine)
+    other = another(engine)
+    locate = other.log.locate
+
+    def overtaken(partition: PartitionName) -> Location:
+        found = locate(partition)
+        monkeypatch.undo()
+        engine.topics.delete(TOPIC)
+        make_topic(engine)
+        engine.produce(P0, batch("new"))
+        return found
+
+    monkeypatch.setattr(other.log, "locate", overtaken)
+    try:
+        assert fetched(other) == ["new"]
     finally:
         other.close()
 
