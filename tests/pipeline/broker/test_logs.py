@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from engine import Engine
+from engine.model.topic import BufferKind
+from engine.model.topic_name import PartitionName
 from tests.engine.support import (
     P0,
     TOPIC,
@@ -81,3 +83,23 @@ def test_while_a_partition_recovers_nothing_is_left_out(engine: Engine, found: D
     aged(engine, 100)
     lose_derived_state(engine)
     assert begins(engine, found) == [0]
+
+
+def test_logs_of_a_topic_that_is_still_to_be_deleted_are_not_those_of_the_one_made_anew(
+    engine: Engine, found: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as a broker was away when the topic was deleted, and until the next sweep."""
+    monkeypatch.setattr(engine.topics._deletions, "begin", lambda topic: None)
+    for partitions in 4, 2:
+        make_topic(engine, partitions, buffer=BufferKind.SIDECAR)
+        for number in range(partitions):
+            engine.produce(PartitionName(TOPIC, number), batch("a"), txn_id=open_txn(engine))
+        if partitions == 4:
+            engine.topics.delete(TOPIC, force=True)
+    for number in range(2):
+        location = engine.log.locate(PartitionName(TOPIC, number))
+        with found.planning(location.database.name) as session:
+            logs = logs_of(session, location.database.name, str(TOPIC))
+        parts = [(number, "partition"), (number, "compacted"), (number, "sidecar")]
+        assert [(log.number, log.part) for log in logs] == parts
+        assert logs[0].log_id == location.partition_id

@@ -10,13 +10,18 @@ SELECT DISTINCT unnest(brokers) AS broker FROM coordinator.topic ORDER BY broker
 
 -- logs --
 -- Every log of a broker: of a partition; of its sidecar (sidecar_of), whose compacted part has a key
--- of its own (compacted_id). Positions are null while a partition recovers from a crash.
+-- of its own (compacted_id). Positions are null while a partition recovers from a crash. What a
+-- deletion has left of a topic is not part of the one made anew, which may have fewer partitions.
 SELECT
     p.partition_id, p.topic, p.number, p.buffer, p.sidecar_of, p.compacted_id, p.online,
     p.created_at, l.ledger_id, coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset,
     l.next_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) AS stable_end
-FROM broker.partition p LEFT JOIN broker.partition_live l USING (partition_id)
+FROM broker.partition p
+JOIN broker.partition h ON h.partition_id = coalesce(p.sidecar_of, p.partition_id)
+JOIN (SELECT max(topic_id) AS topic_id FROM broker.partition GROUP BY topic) newest
+    ON newest.topic_id = h.topic_id
+LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
 ORDER BY p.topic, p.number, p.partition_id
 
 -- opened_at --
