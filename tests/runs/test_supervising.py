@@ -4,9 +4,11 @@ import os
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.db import DatabaseError, connection
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -202,6 +204,45 @@ def test_a_supervisor_that_took_its_time_to_start_is_not_given_up_at_once(
     assert lost == [0]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_supervisor_outlives_a_restart_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
+    run = started("hang")
+    claimed = launching.claim()
+    assert claimed is not None
+    supervisor = Supervisor(claimed.pk, claimed.lease)
+    beat, beats = supervisor._beat, []
+
+    def cut_off() -> bool:
+        beats.append(time.monotonic())
+        if len(beats) == 1:
+            _end_connection()
+        assert len(beats) < 30, "it never reaches the database again"
+        if len(beats) == 3:
+            starting.cancel(run.pk, "bob")
+        return beat()
+
+    monkeypatch.setattr(supervisor, "_beat", cut_off)
+    supervisor.run()
+    assert starting.find(run.pk).state == RunState.CANCELLED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_end_of_a_job_is_told_although_the_database_is_away_just_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
+    tail = supervising._tail
+
+    def cut_off(log: Path) -> str:
+        _end_connection()
+        return tail(log)
+
+    monkeypatch.setattr(supervising, "_tail", cut_off)
+    run = supervised("finish")
+    assert (run.state, run.exit_code) == (RunState.DONE, 0)
+
+
 def test_a_job_ends_itself_when_its_supervisor_dies() -> None:
     """What `txnconsole.pipeline.jobs.run` does with the end of its standard input."""
     from txnconsole.pipeline.jobs import run as job
@@ -215,6 +256,12 @@ def test_a_job_ends_itself_when_its_supervisor_dies() -> None:
         os.close(writer)
         thread.join(60)
     assert ended.is_set()
+
+
+def _end_connection() -> None:
+    """What a restart of the server does to this thread's connection."""
+    with pytest.raises(DatabaseError), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
 
 def _lives(pid: int) -> bool:

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import structlog
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 from django.db.models.functions import Now
 
 from txnconsole.access import tokens
@@ -130,6 +130,7 @@ class Supervisor:
                 heard = time.monotonic()
             except DatabaseError as error:
                 _log.warning("heartbeat not written", error=type(error).__name__)
+                connections.close_all()  # No request ends here to leave one that is broken.
                 if time.monotonic() - heard > SILENCE.total_seconds():
                     return  # Whoever reads the row has given the run up by now.
 
@@ -156,7 +157,7 @@ class Supervisor:
             state, error = RunState.FAILED, self._told.error or _how(exit_code)
             if self._cancelled:  # Whatever it has said of its end, that was wished.
                 state, error = RunState.CANCELLED, ""
-        self._row.update(
+        self._store(
             **self._progress(),
             state=state,
             ended_at=Now(),
@@ -167,6 +168,21 @@ class Supervisor:
             log_tail=_tail(self._log),
         )
         _log.info("run ended", state=str(state), exit_code=exit_code)
+
+    def _store(self, **end: Any) -> None:
+        """Write the end down, as soon as the database answers while the run is this supervisor's:
+        what the job has done is not to be told as lost."""
+        give_up = time.monotonic() + SILENCE.total_seconds()
+        while True:
+            try:
+                self._row.update(**end)
+                return
+            except DatabaseError as error:
+                _log.warning("end not written", error=type(error).__name__)
+                connections.close_all()
+                if time.monotonic() > give_up:
+                    raise
+            time.sleep(_BEAT_SECONDS)
 
 
 @dataclass(frozen=True)
