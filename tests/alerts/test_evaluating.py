@@ -21,12 +21,14 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.alerts.conftest import look, pass_time, rule_of, webhook
 from tests.engine.support import sql, unreachable
-from txnconsole.alerts import evaluating, reading, telling
+from tests.server import eventually
+from txnconsole.alerts import evaluating, handling, reading, telling
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.measuring import Measured, Measurements
 from txnconsole.alerts.models import Alert, Evaluation, Notice, Rule, Silence
 from txnconsole.alerts.states import AlertState, NoticeKind
+from txnconsole.audit.chain import Actor
 
 TOPIC = TopicName("public", "default", "flights")
 PARTITION = PartitionName(TOPIC, 0)
@@ -357,6 +359,66 @@ def test_whoever_heard_of_an_alert_hears_of_its_end_and_nobody_else(engine: Engi
     assert only().state == AlertState.RESOLVED
     heard = [(notice.channel.name, notice.kind) for notice in Notice.objects.all()]
     assert heard == [("worst", NoticeKind.FIRING), ("worst", NoticeKind.RESOLVED)]
+
+
+def test_a_channel_that_was_made_while_an_alert_fired_hears_nothing_of_its_end(
+    engine: Engine,
+) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    txn_id = hold_back(engine)
+    look(engine, 2)
+    webhook(name="late")
+    finish(engine, txn_id)
+    look(engine, 2)
+    assert only().state == AlertState.RESOLVED
+    assert not Notice.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_silences_at_once_are_both_noted_on_what_they_cover(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    hold_back(engine)
+    look(engine, 2)
+    update = handling._update_silenced_until
+
+    def silence(hours: int) -> None:
+        handling.silence(
+            Actor("ann"),
+            rule_id=None,
+            objects_matching="*",
+            duration_ms=hours * 3_600_000,
+            reason="planned",
+        )
+
+    def silence_beside() -> None:
+        silence(hours=1)
+        connection.close()
+
+    beside = threading.Thread(target=silence_beside)
+
+    def update_and_be_met() -> None:
+        monkeypatch.setattr(handling, "_update_silenced_until", update)
+        update()
+        beside.start()
+        assert eventually(_waits_for_a_lock)
+
+    monkeypatch.setattr(handling, "_update_silenced_until", update_and_be_met)
+    silence(hours=2)
+    beside.join(60)
+    assert Silence.objects.count() == 2
+    assert only().silenced_until == max(Silence.objects.values_list("until", flat=True))
+
+
+def _waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute(
+            "SELECT FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return cursor.fetchone() is not None
 
 
 def test_a_clock_that_goes_back_stops_no_evaluation(engine: Engine) -> None:

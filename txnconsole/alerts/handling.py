@@ -132,9 +132,10 @@ def end_silence(actor: Actor, silence_id: int) -> Silence:
 
 def _update_silenced_until() -> None:
     """Note on each active alert until when it is silenced, as the next evaluation would."""
-    silences = open_silences()
     active = Alert.objects.select_for_update().filter(Q(state__in=ACTIVE) & ~Q(rule=None))
-    for alert in active.order_by("id"):
+    alerts = list(active.order_by("id"))
+    silences = open_silences()  # Only now: another may have been made or ended beside this one.
+    for alert in alerts:
         until = silenced_until(silences, alert.rule_id, alert.object)
         if until != alert.silenced_until:
             alert.silenced_until = until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from txnconsole.alerts.kinds import Severity
+from txnconsole.alerts.kinds import Kind, Severity
 from txnconsole.alerts.models import Alert, Channel, Notice
 from txnconsole.alerts.states import NoticeKind
 
@@ -14,12 +14,17 @@ def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
     """Make notices for enabled channels, within the surrounding SQL transaction.
 
     A channel is told that an alert fires when it takes alerts of that severity, and that it is over
-    when it was told of it before.
+    when it was told of it before. Of alerts about silent workers, which nobody could tell, all
+    channels of their severity hear when they are over.
     """
     if not told:
         return
     channels = list(Channel.objects.filter(enabled=True).order_by("id"))
-    heard = _heard([alert for alert, kind in told if kind is NoticeKind.RESOLVED])
+    heard = _heard(
+        alert
+        for alert, kind in told
+        if kind is NoticeKind.RESOLVED and alert.kind != Kind.WORKER_SILENT
+    )
     Notice.objects.bulk_create(
         Notice(channel=channel, alert=alert, kind=kind, value=alert.value, at=at)
         for alert, kind in told
@@ -33,10 +38,9 @@ def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
 
 
 def _heard(alerts: Iterable[Alert]) -> dict[int, set[int]]:
-    """The channels that were told of each alert. Alerts of which none was told are missing: those
-    about silent workers, which all channels of their severity hear of when they are over."""
-    heard: dict[int, set[int]] = {}
-    notices = Notice.objects.filter(alert__in=alerts)
+    """The channels that were told of each alert."""
+    heard: dict[int, set[int]] = {alert.pk: set() for alert in alerts}
+    notices = Notice.objects.filter(alert__in=list(heard))
     for alert_id, channel_id in notices.values_list("alert_id", "channel_id"):
-        heard.setdefault(alert_id, set()).add(channel_id)
+        heard[alert_id].add(channel_id)
     return heard
