@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -83,6 +84,26 @@ def test_a_token_is_never_remembered_beyond_its_expiry(
     assert tokens.recognise(secret) is not None
     Token.objects.filter(pk=token.pk).update(expires_at=Now())
     now += 60
+    assert tokens.recognise(secret) is None
+
+
+@pytest.mark.parametrize("lifetime", [None, timedelta(minutes=1)])
+def test_a_token_is_trusted_from_when_it_was_looked_up_however_long_noting_its_use_takes(
+    user: User, monkeypatch: pytest.MonkeyPatch, lifetime: timedelta | None
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(tokens, "monotonic", lambda: now)
+    token, secret = tokens.issue(user, [Role.VIEWER], lifetime=lifetime)
+    put = tokens._cache.put
+
+    def put_late(*arguments: Any) -> None:
+        nonlocal now
+        now += 60  # A lock of the token's row was waited for, or the process stood still.
+        Token.objects.filter(pk=token.pk).update(revoked_at=Now())
+        put(*arguments)
+
+    monkeypatch.setattr(tokens._cache, "put", put_late)
+    tokens.recognise(secret)
     assert tokens.recognise(secret) is None
 
 

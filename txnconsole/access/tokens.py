@@ -59,11 +59,11 @@ class _Cache:
         found = self._entries.get(digest)
         return found.principal if found is not None and monotonic() < found.until else None
 
-    def put(self, digest: str, principal: Principal, seconds: float) -> None:
+    def put(self, digest: str, principal: Principal, until: float) -> None:
         with self._lock:
             if len(self._entries) >= _CACHE_ENTRIES:
                 self._entries.clear()
-            self._entries[digest] = _Remembered(principal, monotonic() + seconds)
+            self._entries[digest] = _Remembered(principal, until)
 
     def clear(self) -> None:
         with self._lock:
@@ -164,6 +164,7 @@ def _known() -> QuerySet[Token]:
 
 
 def _look_up(digest: str) -> Principal | None:
+    asked = monotonic()  # What is found is not true for longer because something here takes long.
     token = (
         Token.objects.select_related("user")
         .filter(Q(expires_at=None) | Q(expires_at__gt=Now()))
@@ -184,7 +185,7 @@ def _look_up(digest: str) -> Principal | None:
     seconds = CACHE_SECONDS
     if token.remaining is not None:
         seconds = min(seconds, token.remaining.total_seconds())
-    _cache.put(digest, principal, seconds)
+    _cache.put(digest, principal, asked + seconds)
     return principal
 
 
