@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from engine.model.errors import EngineError
@@ -29,8 +30,9 @@ def keep(user_id: int, name: str, query: str, sort: str) -> SavedView:
         ViewLimitExceeded: the user keeps :data:`MAX_VIEWS` others.
     """
     with transaction.atomic():
-        own = list(SavedView.objects.select_for_update().filter(user_id=user_id))
-        if len([each for each in own if each.name != name]) >= MAX_VIEWS:
+        # The user's row, because views that are kept at once are none that could be locked yet.
+        User.objects.select_for_update(no_key=True).get(pk=user_id)
+        if SavedView.objects.filter(user_id=user_id).exclude(name=name).count() >= MAX_VIEWS:
             raise ViewLimitExceeded(
                 f"You keep {MAX_VIEWS} views, the most there can be. Delete one first."
             )
