@@ -7,6 +7,7 @@ from txnconsole.client import (
     InvalidTxnStatus,
     PartitionUnavailable,
     TransactionAborted,
+    Unreachable,
 )
 
 ABORT = "POST /transactions/0:7/abort"
@@ -90,3 +91,47 @@ def test_a_transaction_ended_inside_its_block_is_left_alone() -> None:
     with server.transaction() as txn:
         txn.abort("changed my mind")
     assert network.requests == ["POST /transactions", ABORT]
+
+
+def test_after_an_abort_without_an_answer_no_commit_publishes_a_part() -> None:
+    network = FaultyLog([None, None, "refused"])
+    server, _ = client(network, deadline=0)
+    producer = server.producer(TOPIC)
+    txn = server.transaction()
+    producer.send(b"1", txn=txn)
+    producer.flush(txn)
+    producer.send(b"2", txn=txn)
+    with pytest.raises(Unreachable):
+        txn.abort()
+    with pytest.raises(TransactionAborted):
+        txn.commit()
+    assert COMMIT not in network.requests
+    assert network.requests[-1] == ABORT
+
+
+def test_a_commit_that_was_interrupted_and_not_aborted_publishes_no_part_later() -> None:
+    class Interrupting(FaultyLog):
+        def _answer(self, request: object, path: str) -> object:  # type: ignore[override]
+            if path.endswith("/messages"):
+                raise KeyboardInterrupt
+            return super()._answer(request, path)  # type: ignore[arg-type]
+
+    network = Interrupting([None, None, "refused"])
+    server, _ = client(network, deadline=0)
+    producer = server.producer(TOPIC)
+    txn = server.transaction()
+    producer.send(b"1", txn=txn)
+    with pytest.raises(KeyboardInterrupt):
+        txn.commit()
+    with pytest.raises(TransactionAborted):
+        txn.commit()
+    assert COMMIT not in network.requests
+
+
+def test_a_commit_without_an_answer_may_be_asked_for_again() -> None:
+    network = FaultyLog([None, "lost answer"])
+    server, _ = client(network, deadline=0)
+    txn = server.transaction()
+    with pytest.raises(Unreachable):
+        txn.commit()
+    assert txn.commit().status == "COMMITTED"

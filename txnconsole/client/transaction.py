@@ -74,7 +74,8 @@ class AsyncTransaction:
         or interrupted before, it aborts the transaction, unless the commit has been recorded.
 
         Raises:
-            TransactionAborted: one of its operations had failed, so it has been aborted.
+            TransactionAborted: one of its operations had failed, or it was to be aborted before;
+                so it has been aborted.
             InvalidTxnStatus: it has been aborted, by its deadline or by an operator.
             Unreachable: no answer came; ``client.transactions.outcome`` tells the outcome later.
         """
@@ -110,6 +111,8 @@ class AsyncTransaction:
         Raises:
             InvalidTxnStatus: it has been committed.
         """
+        # What is discarded here would be missing in a commit that comes after a failed abort.
+        self.fail(TransactionEnded("its abort was asked for before."))
         self._ended = True
         await self._stop_heartbeat()
         for participant in self._participants:
@@ -194,6 +197,7 @@ class AsyncTransaction:
         await self._give_up(error)
 
     async def _give_up(self, error: BaseException) -> None:
+        self.fail(error)
         try:
             await self.abort(reason=f"the client failed: {type(error).__name__}")
         except InvalidTxnStatus:
