@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import secrets
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from txnconsole.client import (
     Reader,
     Transaction,
     TransactionAborted,
+    TransactionEnded,
     TxnConsoleError,
 )
 
@@ -223,3 +225,35 @@ def test_tasks_share_a_producer_and_every_message_arrives(server: Served) -> Non
             return [message.payload async for message in one.reader(topic, 0)]
 
     assert asyncio.run(scenario()) == [str(number).encode() for number in range(10)]
+
+
+def test_a_message_that_waits_while_its_transaction_is_aborted_is_refused_and_left_nowhere() -> (
+    None
+):
+    network = FaultyLog()
+
+    async def scenario() -> None:
+        reached, answer = asyncio.Event(), asyncio.Event()
+
+        async def hold(request: httpx.Request) -> None:
+            if request.url.path.endswith("/messages") and not reached.is_set():
+                reached.set()
+                await answer.wait()
+
+        server = async_client(network, before=hold)
+        producer = await server.producer(TOPIC, limits=BatchLimits(messages=2))
+        txn = await server.transaction()
+        await producer.send(b"plain")
+        sending = asyncio.create_task(producer.flush())
+        await reached.wait()
+        waiting = asyncio.create_task(producer.send(b"late", txn=txn))
+        ending = asyncio.create_task(txn.abort())
+        await asyncio.sleep(0)
+        answer.set()
+        await asyncio.gather(sending, ending)
+        with pytest.raises(TransactionEnded):
+            await waiting
+        assert await producer.flush() == []
+
+    asyncio.run(scenario())
+    assert [payload for _, _, payload in network.messages] == [b"plain"]

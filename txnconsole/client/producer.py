@@ -115,6 +115,7 @@ class AsyncProducer:
             self._raise_failure(lambda candidate: candidate in (None, txn_id))
             chosen = self._partitioner.choose(key) if partition is None else partition
             if txn is not None:
+                txn.require_open()  # Again: it may have been ended while this call waited.
                 txn.enlist(self)
                 self._transactions[txn.txn_id] = txn
             self._sealed += self._batcher.add(chosen, txn_id, message)
