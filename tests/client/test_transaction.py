@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from tests.client.faults import TOPIC, FaultyLog, client
@@ -135,3 +136,27 @@ def test_a_commit_without_an_answer_may_be_asked_for_again() -> None:
     with pytest.raises(Unreachable):
         txn.commit()
     assert txn.commit().status == "COMMITTED"
+
+
+@pytest.mark.parametrize("action", ["commit", "abort"])
+@pytest.mark.parametrize("fault", ["refused", "lost answer", 503])
+def test_an_end_that_is_decided_stays_so_when_a_later_look_gets_no_answer(
+    action: str, fault: str | int
+) -> None:
+    deciding = {"commit": "COMMITTING", "abort": "ABORTING"}[action]
+
+    class Deciding(FaultyLog):
+        def _answer(self, request: httpx.Request, path: str) -> httpx.Response:
+            answer = super()._answer(request, path)
+            if not path.endswith(action):
+                return answer
+            return httpx.Response(200, json=answer.json() | {"status": deciding})
+
+    for by_id in (False, True):
+        server, _ = client(Deciding([None, None, fault]), deadline=0)
+        txn = server.transaction()
+        if by_id:
+            ended = getattr(server.transactions, action)(txn.txn_id, wait=60)
+        else:
+            ended = getattr(txn, action)(wait=60)
+        assert ended.status == deciding

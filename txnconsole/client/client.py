@@ -239,15 +239,21 @@ class Operations:
         return await self._transport.perform(call)
 
     async def poll(
-        self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]
+        self,
+        ask: Callable[[int], Call[T]],
+        *,
+        wait: float,
+        done: Callable[[T], bool],
+        decides: bool = False,
     ) -> T:
         """Repeat a call of the contract that waits on the server, until its answer is ``done`` or
-        ``wait`` seconds have passed. ``ask`` makes the call, given its waiting time in ms.
+        ``wait`` seconds have passed. ``ask`` makes the call, given its waiting time in ms. Where
+        the first answer ``decides``, the last one is returned when a later call fails.
 
         Raises:
             TxnConsoleError: the server refused it, or could not be reached.
         """
-        return await self._transport.poll(ask, wait=wait, done=done)
+        return await self._transport.poll(ask, wait=wait, done=done, decides=decides)
 
     async def close(self) -> None:
         """End heartbeats and lingering batches, then close the connections."""
@@ -306,11 +312,19 @@ class Client(Block[Operations]):
         """
         return complete(self.core.perform(call))
 
-    def poll(self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]) -> T:
+    def poll(
+        self,
+        ask: Callable[[int], Call[T]],
+        *,
+        wait: float,
+        done: Callable[[T], bool],
+        decides: bool = False,
+    ) -> T:
         """Repeat a call of the contract that waits on the server, until its answer is ``done`` or
-        ``wait`` seconds have passed. ``ask`` makes the call, given its waiting time in ms.
+        ``wait`` seconds have passed. ``ask`` makes the call, given its waiting time in ms. Where
+        the first answer ``decides``, the last one is returned when a later call fails.
 
         Raises:
             TxnConsoleError: the server refused it, or could not be reached.
         """
-        return complete(self.core.poll(ask, wait=wait, done=done))
+        return complete(self.core.poll(ask, wait=wait, done=done, decides=decides))

@@ -102,6 +102,7 @@ class AsyncTransaction:
             lambda wait_ms: calls.commit(self.txn_id, wait_ms=wait_ms),
             wait=wait,
             done=TransactionInfo.has_ended,
+            decides=True,
         )
         return self.info
 
@@ -121,6 +122,7 @@ class AsyncTransaction:
             lambda wait_ms: calls.abort(self.txn_id, reason=reason, wait_ms=wait_ms),
             wait=wait,
             done=TransactionInfo.has_ended,
+            decides=True,
         )
         return self.info
 

@@ -51,6 +51,7 @@ class AsyncTransactions:
             lambda wait_ms: calls.commit(txn_id, wait_ms=wait_ms),
             wait=wait,
             done=TransactionInfo.has_ended,
+            decides=True,
         )
 
     async def abort(self, txn_id: str, *, reason: str = "", wait: float = 0.0) -> TransactionInfo:
@@ -64,6 +65,7 @@ class AsyncTransactions:
             lambda wait_ms: calls.abort(txn_id, reason=reason, wait_ms=wait_ms),
             wait=wait,
             done=TransactionInfo.has_ended,
+            decides=True,
         )
 
     async def end_group(

@@ -80,7 +80,12 @@ class Transport:
             await runtime.sleep(wait)
 
     async def poll(
-        self, ask: Callable[[int], Call[T]], *, wait: float, done: Callable[[T], bool]
+        self,
+        ask: Callable[[int], Call[T]],
+        *,
+        wait: float,
+        done: Callable[[T], bool],
+        decides: bool = False,
     ) -> T:
         """Repeat a call that waits on the server, until its answer is ``done`` or ``wait`` seconds
         have passed. One call is not enough: the server limits how long a call may wait, and answers
@@ -88,21 +93,30 @@ class Transport:
 
         Args:
             ask: makes the call, given how many milliseconds it is to wait.
+            decides: the first answer says that what was asked for is decided. When a later call
+                fails, the last answer is returned: an exception would put that in doubt again.
 
         Returns:
             The last answer.
 
         Raises:
             TypeError, ValueError: ``wait`` is not a number of seconds.
-            TxnConsoleError: the last failure of one of the calls.
+            TxnConsoleError: the last failure of one of the calls, with ``decides`` of the first.
         """
         arguments.seconds("wait", wait)
         clock = self.runtime.clock
         ends = clock() + wait
+        answer: T | None = None
         while True:
             began = clock()
             held = max(0.0, min(ends - began, _LONGEST_POLL))
-            answer = await self.perform(ask(round(held * 1000)))
+            try:
+                answer = await self.perform(ask(round(held * 1000)))
+            except TxnConsoleError as error:
+                if answer is None or not decides:
+                    raise
+                _log.info("%s; it has been decided before", error)
+                return answer
             left = ends - clock()
             if done(answer) or left <= 0:
                 return answer

@@ -71,6 +71,7 @@ class Session:
             lambda wait_ms: _change("POST", path, {**body, "wait_ms": wait_ms}, wait_ms=wait_ms),
             wait=wait,
             done=lambda answer: answer["status"] in ("COMMITTED", "ABORTED"),
+            decides=True,
         )
 
     def pages(self, path: str, *, limit: int | None, **query: Any) -> Iterator[Json]:
