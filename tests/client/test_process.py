@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import httpx
+import msgspec
 import pytest
 
 from tests.server import Served
-from txnconsole.client import Client, Message, NewMessage
+from txnconsole.client import Client, Message, NewMessage, TransportOptions
 
 ENDED = 60.0
 
@@ -115,6 +117,46 @@ def test_an_exception_passes_also_when_its_batch_cannot_be_given_back(
     [note] = failed.value.__notes__
     assert "could not be given back" in note
     assert "no subscription s" in note
+
+
+class LosingFirstReceived(httpx.BaseTransport):
+    """Loses the first answer that has messages."""
+
+    def __init__(self) -> None:
+        self._real = httpx.HTTPTransport()
+        self.lost = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._real.handle_request(request)
+        if not self.lost and request.url.path.endswith("/receive"):
+            self.lost = len(msgspec.msgpack.decode(response.read())["messages"])
+            raise httpx.ReadError("reset", request=request)
+        return response
+
+
+@pytest.mark.parametrize("kind", ["SHARED", "EXCLUSIVE"])
+def test_what_came_in_a_lost_answer_is_processed_before_it_is_said_to_be_empty(
+    server: Served, admin: Client, kind: str
+) -> None:
+    source, target = server.topic(), server.topic()
+    admin.create_subscription(source, "s", type=kind)
+    with admin.producer(source) as producer:
+        for number in range(3):
+            producer.send(str(number).encode())
+    network = LosingFirstReceived()
+    with Client(server.url, server.token("admin"), TransportOptions(http=network)) as client:
+        done = client.process(
+            source,
+            "s",
+            to=target,
+            transform=lambda message: [NewMessage(payload=message.payload)],
+            max_messages=2,
+            wait=0,
+            until_empty=True,
+        )
+    assert network.lost == 2
+    assert done.received == 3
+    assert sorted(payloads(admin, target, 3)) == [b"0", b"1", b"2"]
 
 
 def _after(batches: int) -> Callable[[], bool]:

@@ -122,12 +122,14 @@ class OffsetSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 class CursorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where a subscription stands in a partition: everything up to and including
-    ``mark_delete_offset`` is acknowledged, and the ranges ``acked`` above it."""
+    ``mark_delete_offset`` is acknowledged, and the ranges ``acked`` above it. ``delivered`` is in
+    flight, by consumer."""
 
     partition: int
     mark_delete_offset: int
     acked: list[OffsetSpan] = []
     pending_acks: list[PendingAckInfo] = []
+    delivered: dict[str, list[OffsetSpan]] = {}
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):

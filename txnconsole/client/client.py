@@ -182,6 +182,9 @@ class Operations:
                 leave=lambda: self._transport.attempt(
                     calls.leave(topic, subscription, consumer=consumer.name)
                 ),
+                look_up=lambda: self._transport.perform(
+                    calls.get_subscription(topic, subscription)
+                ),
                 runtime=self._transport.runtime,
             )
             return await processor.run(

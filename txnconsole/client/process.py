@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Protocol
 
-from txnconsole.client.answers import Message
+from txnconsole.client.answers import Message, SubscriptionInfo
 from txnconsole.client.arguments import wrong_type
 from txnconsole.client.asynchronous import Opening
 from txnconsole.client.calls import NewMessage
@@ -65,6 +65,10 @@ class Leave(Protocol):
     def __call__(self) -> Awaitable[object]: ...
 
 
+class LookUp(Protocol):
+    def __call__(self) -> Awaitable[SubscriptionInfo]: ...
+
+
 class Processor:
     """Receives a batch, sends what ``transform`` makes of it, acknowledges it, and commits both.
 
@@ -72,6 +76,9 @@ class Processor:
     and tried again. When ``transform`` raises, its batch is given back and the exception is raised.
     When the commit gets no answer, that exception is raised too; whether it was carried out or not,
     nothing is lost or done twice, because the messages and the acknowledgements share its outcome.
+
+    ``until_empty`` ends it when nothing comes, and nothing is in flight to it in an answer that was
+    lost: that is given back, and received again.
 
     At the end it leaves the subscription, so that the next consumer need not wait until this one's
     lease has run out.
@@ -85,10 +92,11 @@ class Processor:
         *,
         begin: Begin,
         leave: Leave,
+        look_up: LookUp,
         runtime: Runtime,
     ) -> None:
         self._consumer, self._producer, self._transform = consumer, producer, transform
-        self._begin, self._leave, self._runtime = begin, leave, runtime
+        self._begin, self._leave, self._look_up, self._runtime = begin, leave, look_up, runtime
 
     async def run(
         self, *, max_messages: int, wait: float, stop: Callable[[], bool], until_empty: bool
@@ -108,7 +116,7 @@ class Processor:
         while not stop():
             messages = await self._consumer.receive(max_messages, wait=wait)
             if not messages:
-                if until_empty:
+                if until_empty and not await self._took_back():
                     break
                 continue
             produced = await self._process(messages)
@@ -120,6 +128,15 @@ class Processor:
             failures = 0
             received, sent, committed = received + len(messages), sent + produced, committed + 1
         return Processed(received=received, sent=sent, committed=committed, aborted=aborted)
+
+    async def _took_back(self) -> bool:
+        """Give back what came in answers that were lost: it is in flight to this consumer, which
+        has nothing in hand here. Returns whether there was any."""
+        found = await self._look_up()
+        if not any(self._consumer.name in cursor.delivered for cursor in found.partitions):
+            return False
+        await self._consumer.leave()
+        return True
 
     async def _process(self, messages: list[Message]) -> int | None:
         """Process a batch.
