@@ -4,6 +4,7 @@ before anything is sent."""
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from math import inf, nan
@@ -227,6 +228,29 @@ def test_a_block_whose_client_is_closed_inside_keeps_its_exception() -> None:
     with pytest.raises(KeyError) as caught:
         fail()
     assert "could not be aborted either" in caught.value.__notes__[0]
+
+
+def test_a_client_of_before_a_fork_refuses_in_the_child_and_ends_nothing_there() -> None:
+    network = FaultyLog()
+    server, _ = client(network)
+    producer, told = server.producer(TOPIC), os.pipe()
+    with server.transaction() as txn:
+        producer.send(b"x", txn=txn)
+        child = os.fork()
+        if not child:
+            sent = len(network.requests)
+            try:
+                with pytest.raises(ClientClosed, match="another process"), txn:
+                    producer.flush(txn)
+                os.write(told[1], str(len(network.requests) - sent).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(told[1])
+        with os.fdopen(told[0]) as answer:
+            assert answer.read() == "0"
+    assert txn.info.status == "COMMITTED"
+    assert [payload for _, _, payload in network.messages] == [b"x"]
 
 
 def test_what_is_sent_after_the_close_is_refused_and_not_lost() -> None:

@@ -74,7 +74,8 @@ class TransactionAborted(TxnConsoleError):
 
 
 class ClientClosed(TxnConsoleError):
-    """The client has been closed; nothing was sent."""
+    """The client has been closed, or was made before a fork in the other process; nothing was
+    sent."""
 
 
 class ProducerClosed(TxnConsoleError):

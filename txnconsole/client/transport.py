@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ class Transport:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
+        self._process = os.getpid()
         self._closed = False
         self._works: set[Work] = set()
 
@@ -131,6 +133,13 @@ class Transport:
         """
         if self._closed:
             raise ClientClosed(f"The client is closed; {call.method} {call.path} was not sent.")
+        if os.getpid() != self._process:
+            # Both processes would read answers from the same connections, and count the batches of
+            # a producer, so that the other's look like duplicates.
+            raise ClientClosed(
+                f"The client is another process's, which has forked; {call.method} {call.path} was"
+                " not sent. Make a client in each process."
+            )
         try:
             response = await self.runtime.exchange(call)
         except httpx.TransportError as error:
