@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from threading import Event
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
-from txnconsole.client import BatchLimits, InvalidTxnStatus, TransactionAborted
+from txnconsole.client import BatchLimits, InvalidTxnStatus, TransactionAborted, Unreachable
+from txnconsole.client.blocking import complete
+from txnconsole.client.heartbeat import Heartbeat
 
 LIMITS = BatchLimits(linger=0.001)
 WAIT = 60.0
@@ -129,6 +132,27 @@ def test_a_heartbeat_without_an_answer_is_made_up_for() -> None:
     with server.transaction(timeout=0.003, heartbeat=True):
         assert network.reached.wait(WAIT)
     assert network.requests[-1].endswith("/commit")
+
+
+def test_after_two_beats_without_an_answer_the_third_comes_before_the_deadline() -> None:
+    waited: list[float] = []
+
+    class Unheard:
+        def start(self, work: Any) -> None:
+            self.beat = work
+
+        async def attempt(self, call: object) -> None:
+            raise Unreachable("no answer", maybe_sent=True)
+
+        async def wait(self, seconds: float) -> bool:
+            waited.append(seconds)
+            return len(waited) > 3
+
+    network: Any = Unheard()
+    server, _ = client(FaultyLog())
+    Heartbeat(network, server.transaction().core, 60)
+    complete(network.beat(network))
+    assert sum(waited[:3]) < 60
 
 
 def test_a_refused_heartbeat_leaves_only_an_abort() -> None:

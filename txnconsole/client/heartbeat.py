@@ -14,8 +14,8 @@ from txnconsole.client.transport import Transport
 
 _log = logging.getLogger(__name__)
 
-#: Beats within one timeout, so that two in a row may fail.
-_BEATS = 3
+#: Parts of a timeout between beats: two in a row may fail, the third comes before the deadline.
+_BEATS = 4
 
 
 class Extended(Protocol):
