@@ -52,14 +52,25 @@ def create_token(
     *,
     topics: Iterable[str] = ALL_TOPICS,
     lifetime: timedelta | None = None,
+    own: bool = False,
 ) -> tuple[Token, str]:
     """Issue a token for a program of the user; its secret cannot be read again.
 
+    Args:
+        own: the user makes it, by the console. It may permit no more than the user may do by now.
+
     Raises:
         UserNotFound: there is no such user.
+        NotYours: it would permit more than the user may do.
     """
     with recorded_atomically(Change(actor, "token.create", f"user:{user_name}")) as recording:
-        token, secret = issue(find_user(user_name), roles, topics=topics, lifetime=lifetime)
+        # Who changes the user meanwhile waits, and then ends this token as well; or comes first.
+        locked = User.objects.select_for_update(no_key=True).filter(username=user_name).first()
+        user = locked or find_user(user_name)
+        given = frozenset(roles)
+        if own and not permissions_of(given) <= permissions_of(roles_of(user)):
+            raise NotYours("A token may permit no more than you may do yourself.")
+        token, secret = issue(user, given, topics=topics, lifetime=lifetime)
         token.refresh_from_db()
         recording.after = {
             "token": token.pk,

@@ -90,10 +90,12 @@ def revoke(request: ConsoleRequest, token_id: int) -> HttpResponse:
 
 def _create(request: ConsoleRequest, form: TokenForm) -> tuple[Any, str]:
     data = form.cleaned_data
+    user = data.get("user") or request.principal.name
     return create_token(
         actor_of(request),
-        data.get("user") or request.principal.name,
+        user,
         [Role(role) for role in data["roles"]],
         topics=data["topics"],
         lifetime=form.lifetime,
+        own=user == request.principal.name,
     )
