@@ -36,7 +36,6 @@ DECLARE
 BEGIN
     PERFORM FROM broker.cursor c WHERE c.subscription_id = p_subscription
         ORDER BY c.partition_id FOR UPDATE;
-    IF NOT FOUND THEN RETURN 'changed'; END IF;  -- the subscription has been deleted, or was never read here
     -- Statements of their own, which see what whoever had the locks has done; OFFSET 0 keeps each a look-up
     -- for each transaction or mark, as in open_ack_ends and conclude_ack_ends.
     PERFORM FROM unnest(p_tcs, p_sequences) AS w (tc, seq), LATERAL (
