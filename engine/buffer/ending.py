@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndCommand, Ended, EndResult
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
 from engine.postgres.prepared import BOOL, INT4, INT8, TEXT, Prepared, array_of
@@ -40,14 +39,6 @@ class PartitionEnds:
     topic_id: int
     number: int
     commands: Sequence[EndCommand]
-
-
-class Ended(NamedTuple):
-    """A result for each command, in their order; ``orphans_left``: a low water mark has very many
-    orphans to pass over, and the same marks have to be sent again until it is over all of them."""
-
-    results: list[EndResult]
-    orphans_left: bool
 
 
 def end_txns(

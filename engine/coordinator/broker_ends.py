@@ -27,7 +27,7 @@ from engine.log.rows import txn_of
 from engine.log.topics import Topics
 from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceeded
 from engine.model.topic_name import PartitionName, TopicName
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndCommand, Ended, EndResult
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
 from engine.subscription import ending
@@ -41,9 +41,7 @@ _Member = tuple[Row, EndCommand]
 #: Partitions or subscriptions, each by topic's id and number or name, with all that is due there.
 _Groups = list[tuple[tuple[int, Any], list[_Member]]]
 #: A way to end transactions on one subscription (engine.subscription.ending).
-_EndAcks = Callable[
-    [Session, int, str, Sequence[EndCommand], Mapping[int, int]], ending.Ended | None
-]
+_EndAcks = Callable[[Session, int, str, Sequence[EndCommand], Mapping[int, int]], Ended | None]
 
 
 class _Ended(NamedTuple):

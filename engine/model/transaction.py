@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
@@ -212,3 +213,12 @@ class EndResult:
     last_offset: int | None = None
     messages: int | None = None
     marker_offset: int | None = None
+
+
+class Ended(NamedTuple):
+    """What participants did: a result for each command, in their order; ``orphans_left``: a low
+    water mark has very many orphans to pass over, and the same marks have to be sent again until it
+    is over all of them."""
+
+    results: list[EndResult]
+    orphans_left: bool = False

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.model.cursor import held, unconfirmed
 from engine.model.subscription import AckOp, AckStep, PendingAck
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndCommand, Ended, EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
@@ -38,14 +38,6 @@ class _Opened:
     subscription_id: int
     before: Mapping[TxnID, tuple[bool, int]]
     states: Sequence[State]
-
-
-class Ended(NamedTuple):
-    """A result for each command, in their order; ``orphans_left``: a low water mark has very many
-    orphans to pass over, and the same marks have to be sent again until it is over all of them."""
-
-    results: list[EndResult]
-    orphans_left: bool = False
 
 
 def end_acks(

@@ -11,6 +11,7 @@ from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
 from txnconsole.audit.chain import Actor, Change, Facts, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations.topics import forced
 from txnconsole.queue.wakeup import wake_finalizer
 
 #: Of how many partitions the audit log keeps where a subscription stood.
@@ -54,10 +55,7 @@ def delete(
         recording.before = _positions_of(name, None)
         parts = engine().subscriptions.delete(name, force=force)
         if force:
-            recording.after = {
-                "force": True,
-                "aborted_participations": [f"{part.txn_id} {part.participant}" for part in parts],
-            }
+            recording.after = forced(parts)
     return parts
 
 

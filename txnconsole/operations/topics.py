@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from engine.model.errors import TopicNotFound
@@ -31,11 +32,16 @@ def delete(
         recording.before = _standing(name)
         parts = engine().topics.delete(name, force=force)
         if force:
-            recording.after = {
-                "force": True,
-                "aborted_participations": [f"{part.txn_id} {part.participant}" for part in parts],
-            }
+            recording.after = forced(parts)
     return parts
+
+
+def forced(parts: Iterable[AbortedParticipation]) -> Facts:
+    """What the audit log keeps of a deletion by force, of a topic or of a subscription."""
+    return {
+        "force": True,
+        "aborted_participations": [f"{part.txn_id} {part.participant}" for part in parts],
+    }
 
 
 def _standing(name: TopicName) -> Facts:

@@ -10,7 +10,7 @@ import pytest
 
 from engine import Engine
 from engine.model.topic_name import PartitionName
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndCommand, Ended, EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from engine.subscription import ending
@@ -51,7 +51,7 @@ def ended(
     engine: Engine,
     *commands: tuple[TxnID, TxnAction],
     mark: int = -1,
-    end: Callable[..., ending.Ended | None] = ending.end_acks_apart,
+    end: Callable[..., Ended | None] = ending.end_acks_apart,
 ) -> Sequence[EndResult] | None:
     topic_id = engine.topics.get(TOPIC).topic_id
     orders = [EndCommand(txn_id=txn_id, action=action) for txn_id, action in commands]
