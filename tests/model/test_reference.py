@@ -115,3 +115,14 @@ def test_a_subscription_that_was_not_there_takes_part_until_its_topic_is_deleted
     with pytest.raises(TopicInUse):
         reference.delete_topic(TOPIC)
     assert {held for held, _ in reference.delete_topic(TOPIC, force=True)} == {txn_id}
+
+
+def test_a_subscription_is_not_deleted_while_an_ack_of_an_unknown_transaction_is_pending() -> None:
+    reference = Reference(coordinators=1)
+    reference.create_topic(TOPIC, ["broker-1"], 99)
+    reference.subscribe(SUBSCRIPTION)
+    reference.produce(P0, ["m"])
+    txn_id = reference.coordinators.open(0, "alice")
+    reference.acknowledge_late(SUBSCRIPTION, [(0, 0)], txn_id)
+    with pytest.raises(TopicInUse):
+        reference.unsubscribe(SUBSCRIPTION)

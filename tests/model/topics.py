@@ -78,6 +78,12 @@ class Topics(World):
         )
 
     def unsubscribe(self, name: SubscriptionName) -> None:
+        """Not while a cumulative claim has no message left: whether it holds anything then depends
+        on the markers that a reader has passed."""
+        if name in self.subscriptions:
+            cursors = self.reference.subscription(name).cursors.values()
+            if any(cursor.until.keys() - {*cursor.held.values()} for cursor in cursors):
+                return
         self.agree(
             "unsubscribe",
             lambda: self.engine.subscriptions.delete(name),
