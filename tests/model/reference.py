@@ -210,8 +210,13 @@ class Reference:
         subscription = self.subscription(name)
         for number, _ in places:
             self.partition(PartitionName(name.topic, number))
+
+        def confirm() -> None:
+            assert txn_id is not None
+            self.coordinators.join(txn_id, None)
+
         return subscription.acknowledge(
-            _by_partition(places), txn_id, consumer, cumulative=cumulative
+            _by_partition(places), txn_id, consumer, confirm=confirm, cumulative=cumulative
         )
 
     def nack(self, name: SubscriptionName, consumer: str, places: Sequence[Place]) -> None:

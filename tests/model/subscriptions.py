@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.model.errors import (
@@ -13,6 +13,7 @@ from engine.model.errors import (
     PartitionUnavailable,
     TopicInUse,
     TransactionConflict,
+    TransactionNotFound,
 )
 from engine.model.subscription import SubscriptionType
 from engine.model.txn_id import TxnID
@@ -135,6 +136,12 @@ class Cursor:
             else:
                 self.again.add(offset)
 
+    def disown(self, offsets: Iterable[int]) -> None:
+        """Give back what was held by a call that the coordinator has refused."""
+        for offset in offsets:
+            del self.held[offset]
+        self.give_back(offsets)
+
     def release(self, txn_id: TxnID, action: TxnAction) -> int:
         """A commit makes exactly the transaction's acks final, an abort gives exactly those
         messages back; answers how many it held."""
@@ -250,12 +257,14 @@ class Subscription:
         txn_id: TxnID | None,
         consumer: str,
         *,
+        confirm: Callable[[], None],
         cumulative: bool = False,
     ) -> set[tuple[int, int]]:
         """Acknowledge messages by partition, all of them or none; answers what was dropped.
 
         A plain ack of a message that a transaction holds is dropped (PIP-31); so is one of a
-        message that is on its way to the dead-letter topic.
+        message that is on its way to the dead-letter topic. ``confirm`` asks the coordinator once
+        more, after several brokers have claimed their parts (docs/decisions/0022).
         """
         if cumulative and not self.kind.has_one_consumer:
             raise InvalidRequest("The type takes no cumulative ones.", field="ack_type")
@@ -268,7 +277,7 @@ class Subscription:
                 raise MessageNotFound
         wanted = {n: self._reach(n, offsets[n], cumulative) for n in offsets}
         if txn_id is not None:
-            self._claim(brokers, wanted, txn_id, cumulative=cumulative)
+            self._claim(brokers, wanted, txn_id, confirm, cumulative=cumulative)
             return set()
         dropped = set()
         for number in offsets:
@@ -283,6 +292,7 @@ class Subscription:
         brokers: Sequence[Sequence[int]],
         wanted: Mapping[int, Sequence[int]],
         txn_id: TxnID,
+        confirm: Callable[[], None],
         *,
         cumulative: bool,
     ) -> None:
@@ -302,6 +312,13 @@ class Subscription:
                 cursor.hold(new, txn_id)
                 if cumulative:
                     cursor.until[txn_id] = wanted[number][-1]
+        if len(brokers) > 1:
+            try:
+                confirm()
+            except (InvalidTxnStatus, TransactionNotFound):
+                for cursor, new, _, _ in claimed:
+                    cursor.disown(new)
+                raise
 
     def _reach(self, number: int, offsets: Sequence[int], cumulative: bool) -> list[int]:
         """What an ack is about: a cumulative one, of every undeleted message up to its own."""

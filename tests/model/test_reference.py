@@ -126,3 +126,20 @@ def test_a_subscription_is_not_deleted_while_an_ack_of_an_unknown_transaction_is
     reference.acknowledge_late(SUBSCRIPTION, [(0, 0)], txn_id)
     with pytest.raises(TopicInUse):
         reference.unsubscribe(SUBSCRIPTION)
+
+
+def test_a_late_ack_over_two_brokers_of_a_transaction_that_has_ended_gives_all_back() -> None:
+    reference = Reference(coordinators=1)
+    reference.create_topic(TOPIC, ["broker-1", "broker-2"], 99)
+    reference.subscribe(SUBSCRIPTION)
+    for number in (0, 1):
+        reference.produce(PartitionName(TOPIC, number), ["m"])
+    txn_id = reference.coordinators.open(0, "alice")
+    reference.end(txn_id, COMMIT)
+    with pytest.raises(InvalidTxnStatus):
+        reference.acknowledge_late(SUBSCRIPTION, [(0, 0), (1, 0)], txn_id)
+    cursors = reference.subscription(SUBSCRIPTION).cursors.values()
+    assert [(cursor.held, cursor.due(), cursor.given) for cursor in cursors] == [
+        ({}, [0], {0: 1}),
+        ({}, [0], {0: 1}),
+    ]
