@@ -3,8 +3,9 @@
 States (engine.model.txn_status): OPEN -> COMMITTING -> COMMITTED, OPEN -> ABORTING -> ABORTED.
 
 Invariants
-    Every change is a compare-and-set on the expected status with its record in the transaction
-    log, in one SQL transaction. COMMITTING or ABORTING is the decision and is never reversed.
+    Every change of status is a compare-and-set on the expected one with its record in the
+    transaction log, in one SQL transaction. COMMITTING or ABORTING is the decision and is never
+    reversed.
     Ids are taken under the lock of the coordinator's row, so they become visible in order.
     Participants are added only while OPEN, under a share lock of the header, so that an end sees
     all of them.

@@ -30,7 +30,7 @@ class Extended(Protocol):
 
 
 class Heartbeat:
-    """Moves a transaction's deadline to now + ``timeout`` seconds, three times within ``timeout``.
+    """Moves a transaction's deadline to now + ``timeout`` seconds, at each quarter of ``timeout``.
 
     When a beat gets no answer, the next one makes up for it. When the server refuses one, it is the
     last: somebody else has ended the transaction, and here it can only be aborted. When the program
