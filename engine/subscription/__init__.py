@@ -12,8 +12,8 @@ Invariants
 
 Lock order
     The lock of a cursor's row covers everything of one subscription in one partition. Several
-    cursors are locked ascending by partition id. Who needs a partition head as well locks that
-    before the cursors.
+    cursors are locked ascending by topic id, the subscription's name and partition id. Who needs a
+    partition head as well locks that before the cursors.
 
 What a crash leaves behind
     Cursors, pending acks and their log are durable. Deliveries in flight and redelivery counts are

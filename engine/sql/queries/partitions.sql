@@ -78,9 +78,9 @@ WHERE p.topic_id = %(topic_id)s ORDER BY l.partition_id FOR UPDATE OF l
 
 -- lock_topic_cursors --
 -- Locks the cursors of a topic's subscriptions on this broker, so it waits for whoever delivers or
--- acknowledges.
+-- acknowledges. In the order in which ends lock them (engine/coordinator/broker_ends.py).
 SELECT c.partition_id FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)
-WHERE s.topic_id = %(topic_id)s ORDER BY c.partition_id, c.subscription_id FOR UPDATE OF c
+WHERE s.topic_id = %(topic_id)s ORDER BY s.name COLLATE "C", c.partition_id FOR UPDATE OF c
 
 -- delete_topic --
 -- Deletes a topic on this broker. Its entries and index rows have no foreign key; nothing finds

@@ -108,10 +108,12 @@ UPDATE broker.partition_live l SET
 FROM moved WHERE l.partition_id = moved.partition_id
 
 -- lock_cursors_behind --
--- Locks cursors that lie below their log's start, so that nobody acknowledges by them until they are moved.
+-- Locks cursors that lie below their log's start, so that nobody acknowledges by them until they are
+-- moved. In the order in which ends lock them (engine/coordinator/broker_ends.py).
 SELECT FROM broker.cursor c JOIN broker.partition p USING (partition_id)
+JOIN broker.subscription s USING (subscription_id)
 WHERE c.mark_delete < p.log_start_offset - 1
-ORDER BY c.subscription_id, c.partition_id FOR UPDATE OF c
+ORDER BY s.topic_id, s.name COLLATE "C", c.partition_id FOR UPDATE OF c
 
 -- advance_cursors --
 -- For cursors that the log's start has passed, as in a compacted log: everything below it counts as

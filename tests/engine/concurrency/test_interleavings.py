@@ -31,7 +31,7 @@ from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckOp, AckStep, AckType
 from engine.model.topic import BufferKind, Topic
-from engine.model.topic_name import PartitionName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -975,3 +975,31 @@ def test_who_stops_a_partition_waits_for_a_sweep_of_its_sidecar_log_that_waits_f
             " WHERE p.sidecar_of IS NOT NULL FOR UPDATE OF l"
         )
     stopping.result()
+
+
+@pytest.mark.parametrize("what", ["deletion", "retention"])
+def test_who_locks_cursors_of_several_subscriptions_takes_the_order_of_an_end(
+    engine: Engine, what: str
+) -> None:
+    make_topic(engine)
+    for name in ("b", "a"):  # their ids are in another order than their names
+        subscribe(engine, SubscriptionName(TOPIC, name))
+    database = broker(engine)
+    sql(database, "UPDATE broker.partition SET log_start_offset = 1")
+    cursor_of = (
+        "SELECT FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)"
+        " WHERE s.name = %s FOR UPDATE OF c"
+    )
+    with psycopg.connect(str(database._pool.conninfo)) as end:
+        end.execute("SET lock_timeout = '100ms'")
+        end.execute(cursor_of, ["a"])
+        other = Background(
+            database,
+            engine.apply_retention
+            if what == "retention"
+            else (lambda: engine.topics.delete(TOPIC, force=True)),
+        )
+        other.waits()
+        # It waits less than PostgreSQL lets a deadlock stand, so it would be the one that fails.
+        end.execute(cursor_of, ["b"])
+    other.result()
