@@ -106,3 +106,10 @@ def test_pages_and_decisions_that_the_source_cites_exist() -> None:
     }
     assert cited
     assert [each for each in sorted(cited) if not [*ROOT.glob(f"{each[1]}*")]] == []
+
+
+def test_the_map_has_every_package() -> None:
+    text = (ROOT / "README.md").read_text()
+    packages = [file.parent.name for file in (ROOT / "txnconsole").glob("*/__init__.py")]
+    assert packages
+    assert [name for name in packages if f"`txnconsole/{name}/`" not in text] == []
