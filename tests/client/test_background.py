@@ -14,6 +14,8 @@ from tests.client.faults import TOPIC, FaultyLog, async_client, client
 from txnconsole.client import BatchLimits, InvalidTxnStatus, TransactionAborted, Unreachable
 from txnconsole.client.blocking import complete
 from txnconsole.client.heartbeat import Heartbeat
+from txnconsole.client.runtime import request_settings
+from txnconsole.client.wire import Call
 
 LIMITS = BatchLimits(linger=0.001)
 WAIT = 60.0
@@ -134,25 +136,38 @@ def test_a_heartbeat_without_an_answer_is_made_up_for() -> None:
     assert network.requests[-1].endswith("/commit")
 
 
-def test_after_two_beats_without_an_answer_the_third_comes_before_the_deadline() -> None:
-    waited: list[float] = []
+@pytest.mark.parametrize("timeout", [1, 60, 600])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_after_two_beats_without_an_answer_the_third_comes_before_the_deadline(
+    timeout: float, frozen: bool
+) -> None:
+    """Also when the server is frozen, so that each beat takes as long as it may."""
 
     class Unheard:
+        def __init__(self) -> None:
+            self.runtime, self.now, self.beats = self, 0.0, list[float]()
+
         def start(self, work: Any) -> None:
             self.beat = work
 
-        async def attempt(self, call: object) -> None:
+        def clock(self) -> float:
+            return self.now
+
+        async def attempt(self, call: Call[Any]) -> None:
+            self.beats.append(self.now)
+            self.now += frozen and request_settings(call)["timeout"].read
             raise Unreachable("no answer", maybe_sent=True)
 
         async def wait(self, seconds: float) -> bool:
-            waited.append(seconds)
-            return len(waited) > 3
+            assert seconds >= 0
+            self.now += seconds
+            return len(self.beats) == 3
 
     network: Any = Unheard()
     server, _ = client(FaultyLog())
-    Heartbeat(network, server.transaction().core, 60)
+    Heartbeat(network, server.transaction().core, timeout)
     complete(network.beat(network))
-    assert sum(waited[:3]) < 60
+    assert network.beats == [timeout / 4, timeout / 2, timeout * 3 / 4]
 
 
 def test_a_refused_heartbeat_leaves_only_an_abort() -> None:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import msgspec
@@ -134,9 +135,9 @@ def abort(txn_id: str, *, reason: str, wait_ms: int) -> Call[TransactionInfo]:
     return _post(path, {"reason": reason, "wait_ms": wait_ms}, TransactionInfo, wait_ms=wait_ms)
 
 
-def extend(txn_id: str, *, timeout_ms: int) -> Call[TransactionInfo]:
+def extend(txn_id: str, *, timeout_ms: int, patience: float = inf) -> Call[TransactionInfo]:
     path = f"/transactions/{segments(txn_id)}/extend"
-    return _post(path, {"timeout_ms": timeout_ms}, TransactionInfo)
+    return _post(path, {"timeout_ms": timeout_ms}, TransactionInfo, patience=patience)
 
 
 def end_group(

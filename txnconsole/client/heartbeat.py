@@ -32,9 +32,10 @@ class Extended(Protocol):
 class Heartbeat:
     """Moves a transaction's deadline to now + ``timeout`` seconds, at each quarter of ``timeout``.
 
-    When a beat gets no answer, the next one makes up for it. When the server refuses one, it is the
-    last: somebody else has ended the transaction, and here it can only be aborted. When the program
-    dies there are no more beats, and the transaction is aborted at its deadline.
+    When a beat gets no answer by the time of the next one, that makes up for it. When the server
+    refuses one, it is the last: somebody else has ended the transaction, and here it can only be
+    aborted. When the program dies there are no more beats, and the transaction is aborted at its
+    deadline.
     """
 
     def __init__(self, transport: Transport, txn: Extended, timeout: float) -> None:
@@ -46,8 +47,12 @@ class Heartbeat:
         await self._work.stop()
 
     async def _beat(self, stopped: Signal) -> None:
-        call = calls.extend(self._txn.txn_id, timeout_ms=round(self._timeout * 1000))
-        while not await stopped.wait(self._timeout / _BEATS):
+        clock, interval = self._transport.runtime.clock, self._timeout / _BEATS
+        timeout_ms = round(self._timeout * 1000)
+        call = calls.extend(self._txn.txn_id, timeout_ms=timeout_ms, patience=interval)
+        pause = interval
+        while not await stopped.wait(pause):
+            began = clock()
             try:
                 self._txn.info = await self._transport.attempt(call)
             except TxnConsoleError as error:
@@ -55,3 +60,4 @@ class Heartbeat:
                     self._txn.fail(error)
                     return
                 _log.info("Transaction %s was not extended: %s", self._txn.txn_id, error)
+            pause = max(0.0, interval - (clock() - began))

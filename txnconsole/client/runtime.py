@@ -107,14 +107,14 @@ def connection_settings(url: str, token: str) -> dict[str, Any]:
 def request_settings(call: Call[Any]) -> dict[str, Any]:
     """The arguments of httpx's request for a call, in both runtimes. The time limit includes the
     time for which the server may hold the answer back."""
-    seconds = _ANSWER_SECONDS + call.wait_ms / 1000
+    seconds = min(_ANSWER_SECONDS + call.wait_ms / 1000, call.patience)
     return {
         "method": call.method,
         "url": call.path,
         "params": dict(call.query),
         "content": call.body,
         "headers": call.headers() | trace_headers(),
-        "timeout": httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
+        "timeout": httpx.Timeout(seconds, connect=min(_CONNECT_SECONDS, seconds)),
     }
 
 

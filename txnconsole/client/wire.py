@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -25,7 +25,8 @@ class Call(Generic[T]):
 
     ``media_type`` is that of the body and the answer. ``idempotent``: carrying it out twice has the
     effect of once, so a call without an answer may be repeated. ``wait_ms``: how long the server
-    may wait on purpose before it answers.
+    may wait on purpose before it answers. ``patience``: the seconds after which the caller does not
+    want the answer any more.
     """
 
     method: str
@@ -36,6 +37,7 @@ class Call(Generic[T]):
     media_type: str = JSON
     idempotent: bool = True
     wait_ms: int = 0
+    patience: float = inf
     idempotency_key: str | None = None
 
     def headers(self) -> dict[str, str]:
