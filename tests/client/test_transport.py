@@ -50,6 +50,20 @@ def test_a_lost_answer_to_a_commit_is_asked_for_again() -> None:
     assert len(network.requests) == 3
 
 
+@pytest.mark.parametrize("path", ["", "/", "/api/v1", "/api/v1/"])
+def test_the_address_may_be_given_with_the_base_path_of_the_contract(path: str) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(200, json={"topic": TOPIC, "partitions": 1})
+
+    options = TransportOptions(http=httpx.MockTransport(answer))
+    with Client(f"http://127.0.0.1:1{path}", "token", options) as server:
+        server.topic(TOPIC)
+    assert asked == [f"http://127.0.0.1:1/api/v1/topics/{TOPIC}"]
+
+
 def test_a_server_that_stays_away_is_unreachable() -> None:
     server, _ = client(FaultyLog(["refused"] * 1000), deadline=0)
     with pytest.raises(Unreachable) as caught:

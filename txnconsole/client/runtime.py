@@ -97,7 +97,7 @@ def connection_settings(url: str, token: str) -> dict[str, Any]:
     if not _TOKEN.fullmatch(token):
         raise ValueError("The token is empty, or has something else than visible characters.")
     return {
-        "base_url": f"{url.rstrip('/')}{API}",
+        "base_url": url.rstrip("/").removesuffix(API) + API,
         "headers": {"Authorization": f"Bearer {token}"},
         # A proxy from the environment cannot reach this machine's loopback.
         "trust_env": not _is_loopback(parsed.host),

@@ -37,6 +37,10 @@ def test_refusals_have_their_codes_and_say_why(
     assert says in ran.err
 
 
+def test_help_tells_the_exit_codes(txnctl: Txnctl) -> None:
+    assert "5 a conflict" in " ".join(txnctl("-h").out.split())
+
+
 def test_a_server_that_is_away_is_unavailable(txnctl: Txnctl) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -36,6 +36,10 @@ _WHO_ASKS = (
     "Give a token in TXNCONSOLE_TOKEN. On the server, 'manage.py create_token --user NAME"
     " --role operator' prints one."
 )
+_EXIT_CODES = (
+    "Exit codes: 0 done, 1 failed or declined, 2 malformed, 3 no such thing, 4 not allowed, 5 a"
+    " conflict, 6 a limit, 7 unavailable (worth another try)."
+)
 _EXIT_OF_STATUS = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 413: 6, 429: 6, 502: 7, 503: 7, 504: 7}
 _FAILED = 1
 _MALFORMED = 2
@@ -45,6 +49,7 @@ _INTERRUPTED = 130
 app = typer.Typer(
     name="txnctl",
     help="See transactions, end those that hold others up, produce and consume.",
+    epilog=_EXIT_CODES,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
