@@ -53,7 +53,10 @@ def test_a_stuck_transaction_is_re_driven_and_that_is_audited(
     finalize()
     assert program.get(f"/transactions/{txn_id}").json["status"] == "COMMITTED"
     entries = AuditEntry.objects.filter(action="transaction.retry").order_by("sequence")
-    assert [entry.result for entry in entries] == ["InvalidTxnStatus", "done"]
+    assert [(entry.before, entry.result) for entry in entries] == [
+        ('{"status":"OPEN"}', "InvalidTxnStatus"),
+        ('{"status":"COMMITTING"}', "done"),
+    ]
 
 
 def test_participants_say_what_they_know(

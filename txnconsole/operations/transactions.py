@@ -55,6 +55,7 @@ def retry(actor: Actor, txn_id: TxnID, reason: str) -> Retried:
     """Re-drive a transaction now; see :meth:`engine.coordinator.remedies.Remedies.retry`."""
     change = Change(actor, "transaction.retry", f"transaction:{txn_id}", reason=reason)
     with recorded(change) as recording:
+        recording.before = {"status": str(engine().coordinator.get(txn_id).status)}
         done = engine().remedies.retry(txn_id)
         recording.after = {
             "status": str(done.transaction.status),
