@@ -18,7 +18,7 @@ import msgspec
 
 from engine.log.entries import messages_of
 from engine.log.offloaded import OffloadedFiles
-from engine.model.errors import InvalidRequest, SegmentUnreadable
+from engine.model.errors import SegmentUnreadable
 from engine.model.message import MAX_OFFSET, StoredMessage
 from engine.model.read_position import ReadPosition
 from engine.postgres.database import Row
@@ -82,26 +82,3 @@ def readable(messages: Iterable[StoredMessage], *, at: int | None) -> list[Store
         msgspec.structs.replace(each, readable_at=each.offset if at is None else at)
         for each in messages
     ]
-
-
-def check_cursor(start: ReadPosition, head: Row, read: Sequence[Row]) -> None:
-    """Refuse a cursor when the log has been truncated below it since.
-
-    Args:
-        read: the entry at the offset that the reader has seen last, if there is one.
-
-    Raises:
-        InvalidRequest: what the reader has been given is not what is in the log now.
-    """
-    if start.ledger_id is None:
-        return
-    replaced = any(
-        entry.first_offset <= start.last_read and entry.ledger_id > start.ledger_id
-        for entry in read
-    )
-    if replaced or start.last_read >= head.next_offset:
-        raise InvalidRequest(
-            "The log has been truncated below this cursor; begin again with the from_offset that"
-            f" is wanted, at most {head.next_offset}, and without a cursor.",
-            field="cursor",
-        )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from engine.log.brokers import Brokers, Location
-from engine.log.committed_order import check_cursor, in_committed_order, readable
+from engine.log.committed_order import in_committed_order, readable
 from engine.log.entries import (
     AbortedSpans,
     Entry,
@@ -21,6 +21,7 @@ from engine.log.statements import FETCH, FetchRow
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import (
     InvalidRequest,
+    LogTruncated,
     PartitionNotFound,
     PartitionUnavailable,
     SegmentUnreadable,
@@ -85,6 +86,7 @@ class LogReader:
         isolation: Isolation = Isolation.READ_COMMITTED,
         *,
         keep_aborted: bool = False,
+        ledger_id: int | None = None,
     ) -> Fetched:
         """Fetch messages from an offset on. Records, aborted list and positions are from one
         snapshot. An offset below the log's start, or in a gap of a compacted log, stands for the
@@ -94,9 +96,11 @@ class LogReader:
         Args:
             keep_aborted: leave aborted messages in and add the markers, for a client that filters
                 by the aborted list itself (design/api.md, ``filter=client``); READ_COMMITTED only.
+            ledger_id: that of the cursor which names ``from_offset``.
 
         Raises:
             InvalidRequest: a negative offset or size.
+            LogTruncated: below the cursor.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
             SegmentUnreadable: what stands at ``from_offset`` is damaged, or in an offloaded file
                 that is missing or damaged.
@@ -106,30 +110,12 @@ class LogReader:
             raise InvalidRequest(
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
-        return self._fetch(
-            partition,
-            from_offset,
-            max_messages,
-            max_bytes,
-            committed=committed,
-            keep_aborted=keep_aborted,
-        )[0]
-
-    def _fetch(
-        self,
-        partition: PartitionName,
-        from_offset: int,
-        max_messages: int,
-        max_bytes: int | None,
-        *,
-        committed: bool = True,
-        keep_aborted: bool = False,
-    ) -> tuple[Fetched, Row]:
-        """As :meth:`fetch`, with the head's row of the same snapshot."""
+        start = ReadPosition(offset=from_offset, ledger_id=ledger_id)
         window = self._window(from_offset, max_messages)
         window, head, entries, spans = self._stretch(
             partition, window, self._bytes(max_bytes), committed=committed
         )
+        self._require_same_log(partition, start, head)
         messages: list[StoredMessage] = []
         markers: list[Marker] = []
         from_offset, upper = window
@@ -152,16 +138,17 @@ class LogReader:
         relevant = tuple(
             txn for txn in spans.transactions if from_offset < next_offset > txn.first_offset
         )
-        fetched = Fetched(
+        end = ReadPosition(offset=next_offset, ledger_id=head.ledger_id)
+        return Fetched(
             messages=tuple(messages),
             markers=tuple(markers) if keep_aborted else None,
             aborted_transactions=relevant if committed else None,
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=next_offset,
+            next_cursor=end.encode(),
             log_start_offset=head.log_start_offset,
         )
-        return fetched, head
 
     @once_more_when_made_anew
     def fetch_in_committed_order(
@@ -181,40 +168,34 @@ class LogReader:
         both hand out those that are left.
 
         Raises:
-            InvalidRequest: an impossible size; or the log has been truncated below the cursor.
+            InvalidRequest: an impossible size.
+            LogTruncated: below the cursor.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
             SegmentUnreadable: as of :meth:`fetch`, of what comes next.
         """
         size = self._window(0, max_messages)[1]
-        location = self.locate(partition)
-        key: Params = {"partition_id": location.partition_id}
-        last_read: tuple[str, Params] = ("first_entry", {**key, "from_offset": start.last_read})
         if self.buffer_of(partition) is BufferKind.SIDECAR:
-            # Transactions get their offsets when they commit, so both orders are the same. The
-            # next cursor names the ledger as of what was read: another segment may begin meanwhile.
-            # The cursor given is checked last, so that no truncation in between goes unnoticed.
-            answer, head = self._fetch(partition, start.offset, max_messages, max_bytes)
-            now, [read] = self._answers(location, partition, last_read)
-            check_cursor(start, now, read)
-            end = ReadPosition(offset=answer.next_offset, ledger_id=head.ledger_id)
-            messages = tuple(readable(answer.messages, at=None))
-            return replace(answer, messages=messages, next_cursor=end.encode())
-        head, (rows, read) = self._answers(
+            # Transactions get their offsets when they commit, so both orders are the same.
+            answer = self.fetch(
+                partition, start.offset, max_messages, max_bytes, ledger_id=start.ledger_id
+            )
+            return replace(answer, messages=tuple(readable(answer.messages, at=None)))
+        location = self.locate(partition)
+        head, (rows,) = self._answers(
             location,
             partition,
             (
                 "committed_order",
                 {
-                    **key,
+                    "partition_id": location.partition_id,
                     "from_offset": start.offset,
                     "within": start.within,
                     "max_messages": size,
                     "max_bytes": self._bytes(max_bytes),
                 },
             ),
-            last_read,
         )
-        check_cursor(start, head, read)
+        self._require_same_log(partition, start, head)
         messages, end = in_committed_order(rows, partition.number, self.offloaded, start, size)
         end = replace(end, ledger_id=head.ledger_id)
         return Fetched(
@@ -366,6 +347,32 @@ class LogReader:
                 f"{partition} is offline.", state=PartitionState.OFFLINE.value
             )
         return head
+
+    def _require_same_log(
+        self, partition: PartitionName, start: ReadPosition, head: FetchRow | Row
+    ) -> None:
+        """Check that nothing has been cut off of what a reader has seen when it comes with a
+        cursor. ``head`` is of the snapshot that is read: of a truncation before that it has a newer
+        ledger, and one that comes later is noticed the next time.
+
+        Raises:
+            LogTruncated: something has been, or the topic was deleted and made anew.
+        """
+        if start.ledger_id is None:
+            return
+        end = head.next_offset
+        if head.ledger_id != start.ledger_id:
+            location = self.locate(partition)
+            key = {"partition_id": location.partition_id, "ledger_id": start.ledger_id}
+            with location.database.session() as session:
+                newer = session.one("newer_segment", **key)
+            end = 0 if newer is None else min(end, newer.first_offset)
+        if end <= start.last_read:
+            raise LogTruncated(
+                f"{partition} has been truncated to offset {end}, below what had been read; begin"
+                f" again there, with from_offset={end} and without a cursor, or leave it.",
+                truncated_to=end,
+            )
 
     def _bytes(self, max_bytes: int | None) -> int:
         if max_bytes is not None and max_bytes < 1:

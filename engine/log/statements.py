@@ -28,6 +28,7 @@ class FetchRow(NamedTuple):
     online: bool
     next_offset: int
     log_start_offset: int
+    ledger_id: int
     stable_position: int
     kinds: Sequence[str] | None
     first_offsets: Sequence[int]
@@ -56,7 +57,7 @@ FETCH = Prepared(
         "committed": BOOL,
     },
     [
-        *(BOOL, INT8, INT8, INT8),
+        *(BOOL, INT8, INT8, INT8, INT8),
         *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
         *(_TEXTS, array_of(BYTEA)),
         *(_INT4S, _INT8S, _INT8S, _INT8S),

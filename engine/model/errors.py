@@ -168,6 +168,12 @@ class ConsumerBusy(EngineError):
     code = "ConsumerBusy"
 
 
+class LogTruncated(EngineError):
+    """Of what a reader has read, the log's end has been cut off; ``truncated_to`` is where."""
+
+    code = "LogTruncated"
+
+
 class MessageNotFound(NotFound):
     """No such message."""
 

@@ -60,8 +60,8 @@ class Fetched:
         log_start_offset: a fetch from below it begins there, since what was below has been dropped
             (semantics §7).
         markers: for a client that filters by itself, else None.
-        next_cursor: in committed order, where the next fetch goes on; ``next_offset`` then tells
-            how far in the log that is. None in the order of offsets.
+        next_cursor: where the next fetch goes on, and which log that is; in committed order
+            ``next_offset`` tells only how far in the log that is. None when the log is browsed.
     """
 
     messages: tuple[StoredMessage, ...]

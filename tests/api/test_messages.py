@@ -228,10 +228,32 @@ def test_committed_order_passes_an_open_transaction_and_goes_on_inside_a_large_o
     ]
 
 
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_a_cursor_goes_on_until_the_log_is_truncated_below_it(
+    order: str, program: Caller, as_role: Callable[..., Caller], topic: str
+) -> None:
+    program.produce("0", "1")
+    program.produce("2")
+    path = f"{MESSAGES}?order={order}&max_messages=2"
+    first = program.get(path)
+    second = program.get(f"{path}&cursor={first.json['next_cursor']}")
+    assert (_payloads(first), _payloads(second)) == (["0", "1"], ["2"])
+    partition, why = f"/topics/{TOPIC}/partitions/0", {"reason": "a test"}
+    operator = as_role("operator")
+    for call, body in (("offline", why), ("truncate", {"offset": 2} | why), ("online", why)):
+        assert operator.post(f"{partition}/{call}", body).status == 200
+    program.produce("a", "b")
+    refused = program.get(f"{path}&cursor={second.json['next_cursor']}")
+    assert refused.is_problem(409, "LogTruncated")
+    assert refused.json["truncated_to"] == 2
+    assert _payloads(program.get(f"{path}&cursor={first.json['next_cursor']}")) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("cursor=WzEsLTEsLTFd", "cursor"),
+        ("view=log&cursor=WzEsLTEsLTFd", "cursor"),
+        ("cursor=WzIsMSwtMV0", "cursor"),  # Inside a transaction, in committed order.
         ("order=committed&isolation=read_uncommitted", "isolation"),
         ("order=committed&filter=client", "filter"),
         ("order=committed&view=log", "view"),

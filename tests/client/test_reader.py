@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.client.cutting import cut
 from tests.server import Served
-from txnconsole.client import Client, Reader, Transaction
+from txnconsole.client import Client, LogTruncated, Reader, Transaction
 from txnconsole.client.reader import Order
 
 ENDED = 60.0
@@ -50,6 +51,49 @@ def test_both_filters_and_both_orders_give_the_committed_messages(
             assert payloads(reader) == published
     following.next_offset = 0
     assert sorted(payloads(following)) == sorted(published)
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+@pytest.mark.parametrize("grown", [0, 1, 4])
+def test_a_reader_tells_that_the_log_was_truncated_below_it_and_goes_on_when_told_where(
+    server: Served, admin: Client, order: Order, grown: int
+) -> None:
+    topic = server.topic()
+    producer = admin.producer(topic)
+
+    def send(*texts: bytes) -> None:
+        for text in texts:
+            producer.send(text)
+        producer.flush()
+
+    send(b"0", b"1")
+    send(b"2", b"3")
+    reader, behind = (admin.reader(topic, 0, order=order, max_messages=2) for _ in range(2))
+    assert payloads(reader) == [b"0", b"1", b"2", b"3"]
+    assert [message.payload for message in behind.fetch().messages] == [b"0", b"1"]
+    cut(admin, topic, 2)
+    new = [b"a", b"b", b"c", b"d"][:grown]
+    if new:
+        send(*new)
+    for _ in range(2):
+        with pytest.raises(LogTruncated, match="truncated to offset 2") as refused:
+            reader.fetch()
+    assert refused.value.data["truncated_to"] == 2
+    reader.next_offset = refused.value.data["truncated_to"]
+    assert payloads(reader) == payloads(behind) == new
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_a_reader_that_is_to_begin_beyond_the_end_of_the_log_says_so(
+    server: Served, admin: Client, order: Order
+) -> None:
+    topic = server.topic()
+    with admin.producer(topic) as producer:
+        producer.send(b"0")
+    assert payloads(admin.reader(topic, 0, order=order, from_offset=1)) == []
+    with pytest.raises(LogTruncated, match="ends at offset 1") as refused:
+        payloads(admin.reader(topic, 0, order=order, from_offset=2))
+    assert refused.value.data["truncated_to"] == 1
 
 
 @pytest.mark.parametrize("order", ["published", "committed"])

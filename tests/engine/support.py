@@ -113,6 +113,13 @@ def fetched(engine: Engine, partition: PartitionName = P0, **options: Any) -> li
     return texts(engine.log.fetch(partition, **options).messages)
 
 
+def cut(engine: Engine, offset: int) -> None:
+    """Cut the end of the log off, as an operator does."""
+    engine.partitions.take_offline(P0, reason="to cut it")
+    engine.partitions.truncate(P0, offset)
+    engine.partitions.bring_online(P0)
+
+
 def join(session: Session, txn_id: TxnID, topic: Topic) -> None:
     """As a first append to partition 0 does; the SQL transaction is the caller's."""
     session.one(

@@ -64,6 +64,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "TopicConflict": 409,
     "TopicInUse": 409,
     "InvalidPartitionState": 409,
+    "LogTruncated": 409,
     "SubscriptionConflict": 409,
     "ConsumerBusy": 409,
     "ProducerFenced": 409,

@@ -161,6 +161,12 @@ class SegmentUnreadable(TxnConsoleError):
     were offloaded to, ``data["file"]`` is the name."""
 
 
+class LogTruncated(TxnConsoleError):
+    """The log's end has been cut off below what the reader has read, or the topic was deleted and
+    made anew. What stands at ``data["truncated_to"]`` and above it now has not been read: to go on
+    there, set the reader's ``next_offset``."""
+
+
 class InvalidPartitionState(TxnConsoleError):
     """The partition's state does not allow this, such as truncating one that is online."""
 

@@ -11,8 +11,10 @@ import msgspec
 from txnconsole.client import calls
 from txnconsole.client.answers import Fetched, Message
 from txnconsole.client.blocking import Blocking, Method, iterate
+from txnconsole.client.errors import LogTruncated
 from txnconsole.client.filtering import committed_messages
 from txnconsole.client.transport import Transport
+from txnconsole.client.wire import Call
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 Order = Literal["published", "committed"]
@@ -74,26 +76,39 @@ class AsyncReader:
 
     async def fetch(self, *, wait: float = 0.0) -> Fetched:
         """Fetch messages, waiting ``wait`` seconds at most for the first one. When a loop was left
-        early, this returns the rest of its last fetch first."""
+        early, this returns the rest of its last fetch first.
+
+        Raises:
+            LogTruncated: what has been read is not in the log any more.
+        """
         if self._fetched is not None and self._left:
             left, self._left = list(self._left), deque()
             return msgspec.structs.replace(self._fetched, messages=left)
-        place = (
-            {"from_offset": self._next_offset} if self._cursor is None else {"cursor": self._cursor}
-        )
-        query, start = {**self._query, **place}, self._next_offset
-        fetched = await self._transport.poll(
-            lambda wait_ms: calls.fetch(
-                self._topic, self._partition, {**query, "wait_ms": wait_ms}
-            ),
-            wait=wait,
-            done=lambda answer: bool(answer.messages) or answer.next_offset > start,
-        )
-        self._next_offset, self._cursor = fetched.next_offset, fetched.next_cursor
+        fetched = await self._transport.poll(self._call, wait=wait, done=self._moved)
         if self._filters:
             fetched = msgspec.structs.replace(fetched, messages=committed_messages(fetched))
         self._fetched = fetched
         return fetched
+
+    def _call(self, wait_ms: int) -> Call[Fetched]:
+        # The cursor tells the server what log this is, so that it notices another.
+        place = (
+            {"from_offset": self._next_offset} if self._cursor is None else {"cursor": self._cursor}
+        )
+        query = {**self._query, **place, "wait_ms": wait_ms}
+        return calls.fetch(self._topic, self._partition, query)
+
+    def _moved(self, answer: Fetched) -> bool:
+        """Go on where an answer ends; whether that is further on."""
+        start, end = self._next_offset, answer.last_offset + 1
+        if start > end:  # Only the first answer, to an offset, can be so.
+            raise LogTruncated(
+                f"{self._topic}:{self._partition} ends at offset {end}, and {start} was to be read:"
+                " it has been truncated since, or made anew.",
+                data={"truncated_to": end},
+            )
+        self._next_offset, self._cursor = answer.next_offset, answer.next_cursor
+        return bool(answer.messages) or answer.next_offset > start
 
     async def __aiter__(self) -> AsyncGenerator[Message, None]:
         while True:

@@ -96,7 +96,7 @@ FROM broker.partition_live WHERE partition_id = ANY (%(partition_ids)s::bigint[]
 -- aborted_overlapping finds them): one row, of one snapshot. Bodies are cut at max_bytes, but the
 -- first is always whole. No row: the partition has to be rebuilt first, or does not exist.
 WITH head AS MATERIALIZED (
-    SELECT online, next_offset, log_start_offset,
+    SELECT online, next_offset, log_start_offset, ledger_id,
         coalesce(first_ongoing_offset, next_offset) - 1 AS stable_position
     FROM broker.partition_live WHERE partition_id = %(partition_id)s
 ), fence AS MATERIALIZED (
@@ -104,7 +104,7 @@ WITH head AS MATERIALIZED (
         %(upper)s::bigint, CASE WHEN %(committed)s THEN stable_position + 1 ELSE next_offset END
     ) AS upper FROM head
 )
-SELECT h.online, h.next_offset, h.log_start_offset, h.stable_position,
+SELECT h.online, h.next_offset, h.log_start_offset, h.ledger_id, h.stable_position,
     e.kinds, e.first_offsets, e.last_offsets, e.ledger_ids, e.tcs, e.sequences, e.sequence_ids,
     e.publish_times, e.producer_names, e.bodies,
     a.aborted_tcs, a.aborted_sequences, a.aborted_firsts, a.aborted_lasts

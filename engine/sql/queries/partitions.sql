@@ -41,9 +41,16 @@ AND (retention_ms, retention_bytes) IS DISTINCT FROM
 
 -- first_entry --
 -- The first offset of the first entry from an offset on; a compacted log has gaps.
-SELECT first_offset, ledger_id FROM broker.entry
+SELECT first_offset FROM broker.entry
 WHERE partition_id = %(partition_id)s AND last_offset >= %(from_offset)s
 ORDER BY last_offset LIMIT 1
+
+-- newer_segment --
+-- Where the first segment begins whose ledger is newer than the given one. Segments begin in the
+-- order of their ledgers, each where the log ends; after a truncation that is further below.
+SELECT first_offset FROM broker.segment
+WHERE partition_id = %(partition_id)s AND ledger_id > %(ledger_id)s
+ORDER BY ledger_id LIMIT 1
 
 -- partition_ids --
 SELECT topic_id, number, partition_id FROM broker.partition

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.client.cutting import cut
 from tests.client.txnctl.conftest import Txnctl
 from tests.server import Served, eventually
-from txnconsole.client import Client
+from txnconsole.client import Client, Fetched, Reader
 
 
 def test_topics_are_created_described_and_deleted(txnctl: Txnctl, server: Served) -> None:
@@ -102,6 +103,29 @@ def test_tail_follows_what_comes(txnctl: Txnctl, server: Served) -> None:
         txnctl("produce", name, "-m", f"in {partition}", "--partition", partition)
     out = txnctl("tail", name, "--from-start", "-n", "2").out
     assert {line.split("\t")[1] for line in out.splitlines()} == {"in 0", "in 1"}
+
+
+def test_tail_goes_on_where_a_log_was_truncated_and_says_so(
+    txnctl: Txnctl, server: Served, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = server.topic()
+    txnctl("produce", name, "-m", "0", "-m", "1")
+    fetch = Reader.__dict__["fetch"]
+    new = [b"a", b"b", b"c"]
+
+    def fetch_beside(reader: Reader, *, wait: float) -> Fetched:
+        if reader.next_offset == 2 and new:  # All has been read: it is replaced before the next.
+            cut(admin, name, 0)
+            with admin.producer(name) as producer:
+                while new:
+                    producer.send(new.pop(0))
+        found: Fetched = fetch.__get__(reader, Reader)(wait=wait)
+        return found
+
+    monkeypatch.setattr(Reader, "fetch", fetch_beside)
+    ran = txnctl("tail", name, "--from-start", "-n", "5")
+    assert [line.split("\t")[1] for line in ran.out.splitlines()] == ["0", "1", "a", "b", "c"]
+    assert "truncated to offset 0" in ran.err
 
 
 def test_a_consumer_that_does_not_acknowledge_gives_back(txnctl: Txnctl, server: Served) -> None:

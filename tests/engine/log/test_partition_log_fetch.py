@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from engine import Engine
 from engine.model.errors import (
     InvalidRequest,
+    LogTruncated,
     PartitionNotFound,
     PartitionUnavailable,
     SegmentUnreadable,
 )
 from engine.model.message import EntryKind, Isolation, NewMessage, Visibility
 from engine.model.partition import AbortedTxn, Fetched
+from engine.model.read_position import ReadPosition
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from tests.engine.histories import STEPS, Partition, Step
 from tests.engine.support import (
@@ -27,6 +30,7 @@ from tests.engine.support import (
     batch,
     broker_sql,
     commit,
+    cut,
     fetched,
     make_topic,
     noise,
@@ -228,6 +232,58 @@ def test_a_fetch_at_or_past_the_end_is_empty_and_stays(engine: Engine) -> None:
         for isolation in Isolation:
             answer = engine.log.fetch(P0, offset, isolation=isolation)
             assert (answer.messages, answer.next_offset) == ((), offset)
+
+
+def goes_on(engine: Engine, answer: Fetched) -> Fetched:
+    """The next fetch, by the cursor of the one before."""
+    assert answer.next_cursor is not None
+    start = ReadPosition.decode(answer.next_cursor)
+    assert start.offset == answer.next_offset
+    return engine.log.fetch(P0, start.offset, ledger_id=start.ledger_id)
+
+
+@pytest.mark.parametrize("buffer", list(BufferKind))
+def test_a_cursor_is_refused_after_a_truncation_below_it_and_no_other(
+    engine: Engine, buffer: BufferKind
+) -> None:
+    make_topic(engine, segment_max_messages=2, buffer=buffer)
+    empty = engine.log.fetch(P0)
+    for text in "0123":
+        engine.produce(P0, batch(text))
+    upto = [engine.log.fetch(P0, 0, size) for size in range(1, 5)]
+    cut(engine, 2)
+    for text in ("", *"abcd"):  # Whether or not other messages stand there by now.
+        if text:
+            engine.produce(P0, batch(text))
+        for behind in upto[2:]:
+            with pytest.raises(LogTruncated) as refused:
+                goes_on(engine, behind)
+            assert refused.value.data == {"truncated_to": 2}
+    assert [texts(goes_on(engine, answer).messages) for answer in (empty, *upto[:2])] == [
+        list("01abcd"),
+        list("1abcd"),
+        list("abcd"),
+    ]
+    last = engine.log.fetch(P0)
+    cut(engine, 4)
+    cut(engine, 1)
+    with pytest.raises(LogTruncated) as refused:
+        goes_on(engine, last)
+    assert refused.value.data == {"truncated_to": 1}
+
+
+def test_a_cursor_of_a_topic_that_was_made_anew_is_refused(engine: Engine) -> None:
+    make_topic(engine)
+    start = engine.log.fetch(P0)
+    engine.produce(P0, batch("a", "b"))
+    read = engine.log.fetch(P0)
+    engine.topics.delete(TOPIC)
+    make_topic(engine)
+    engine.produce(P0, batch("c", "d", "e"))
+    with pytest.raises(LogTruncated) as refused:
+        goes_on(engine, read)
+    assert refused.value.data == {"truncated_to": 0}
+    assert texts(goes_on(engine, start).messages) == list("cde")
 
 
 @pytest.mark.parametrize(

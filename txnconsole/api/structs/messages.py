@@ -56,8 +56,8 @@ class FetchQuery(Query):
         Annotated[
             Cursor,
             msgspec.Meta(
-                description="With `order=committed`: the `next_cursor` of the answer before; it"
-                " takes the place of `from_offset`."
+                description="The `next_cursor` of the answer before, in the same order; it takes"
+                " the place of `from_offset`."
             ),
         ]
         | None
@@ -103,8 +103,11 @@ class FetchQuery(Query):
         Raises:
             InvalidRequest: two of them do.
         """
-        if self.order == "published" and self.cursor is not None:
-            raise invalid("cursor", "goes with order=committed only; use from_offset")
+        if self.cursor is not None:
+            if self.view is not None:
+                raise invalid("cursor", "does not go with view=log; use from_offset")
+            if self.order == "published" and self.start.within is not None:
+                raise invalid("cursor", "is of order=committed")
         if self.order == "committed":
             if self.isolation != "read_committed":
                 raise invalid("isolation", "must be read_committed with order=committed")
@@ -192,8 +195,8 @@ class TransactionMarker(Answer):
 class _Positions(Answer, kw_only=True):
     """``aborted_transactions`` is null for READ_UNCOMMITTED, and never for READ_COMMITTED.
 
-    The next fetch goes on at ``next_offset`` or, with ``order=committed``, at ``next_cursor``: with
-    ``next_offset`` a transaction larger than one answer would begin again.
+    The next fetch goes on at ``next_cursor``. With ``order=committed`` a transaction larger than
+    one answer would begin again at ``next_offset``.
     """
 
     aborted_transactions: list[AbortedTransaction] | None
@@ -202,7 +205,7 @@ class _Positions(Answer, kw_only=True):
     next_offset: int
     log_start_offset: int
     next_cursor: Annotated[
-        str | msgspec.UnsetType, msgspec.Meta(description="With `order=committed`.")
+        str | msgspec.UnsetType, msgspec.Meta(description="Not with `view=log`.")
     ] = msgspec.UNSET
     markers: Annotated[
         list[TransactionMarker] | msgspec.UnsetType,

@@ -83,13 +83,20 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         opens to viewers. Masking rules, which an administrator keeps in the console, remove parts
         of payloads, keys and properties for such a caller.
 
-        With `wait_ms` the call waits until there is something from `from_offset` on; go on at
-        `next_offset`. `view=log` shows every entry of the log, including markers.
+        With `wait_ms` the call waits until there is something to answer. Go on with `cursor` set to
+        the answer's `next_cursor`; or with `from_offset` set to its `next_offset`, which does not
+        notice that an operator has truncated the log below it: a `last_offset` below
+        `from_offset` - 1 tells as long as the log has not grown again. With the cursor the call is
+        then refused (409 `LogTruncated`), and `truncated_to` is the offset from which on other
+        messages stand there.
+
+        `view=log` shows every entry of the log, including markers, and goes on at `next_offset`.
 
         `order=committed` returns each transaction whole, at the place of its commit marker, and
-        skips those that are still open. Go on with `cursor` set to the answer's `next_cursor`,
-        which can also continue inside a transaction larger than a fetch. A reader that follows the
-        end of the log gets every committed message exactly once.
+        skips those that are still open. A reader that follows the end of the log by its cursors
+        gets every committed message exactly once. Only the cursor can continue inside a transaction
+        that is larger than a fetch: with `next_offset` that transaction would begin again, for
+        ever.
 
         `filter=client` leaves aborted messages in. To drop them, go through batches and `markers`
         by offset. Before each, put all `aborted_transactions` that begin up to its last offset into
@@ -128,8 +135,9 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             return log.fetch_in_committed_order(self.partition, query.start, *limits)
         return log.fetch(
             self.partition,
-            query.from_offset,
+            query.start.offset,
             *limits,
             query.engine_isolation,
             keep_aborted=query.filter == "client",
+            ledger_id=query.start.ledger_id,
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from io import TextIOWrapper
-from itertools import islice
+from itertools import chain, islice
 from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Annotated
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from txnconsole.client.answers import Message
 from txnconsole.client.batching import BatchLimits
 from txnconsole.client.consumer import Consumer
-from txnconsole.client.errors import TxnConsoleError
+from txnconsole.client.errors import LogTruncated, TxnConsoleError
 from txnconsole.client.reader import Isolation, Reader
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument
 from txnconsole.client.txnctl.render import counted, visible
@@ -142,7 +142,7 @@ def tail(
         )
         for number in numbers
     ]
-    found = _following(readers) if follow else (one for reader in readers for one in reader)
+    found = _following(session, readers) if follow else chain.from_iterable(readers)
     _print(session, islice(found, count))
 
 
@@ -150,15 +150,22 @@ def _end(session: Session, topic: str, partition: int) -> int:
     return session.client.partition(topic, partition).stable_position + 1
 
 
-def _following(readers: list[Reader]) -> Iterator[Message]:
-    """Messages of all partitions as they come; each has a thread that waits for it."""
+def _following(session: Session, readers: list[Reader]) -> Iterator[Message]:
+    """Messages of all partitions as they come; each has a thread that waits for it. Where a log is
+    truncated below what was printed, it goes on with what has taken the place, and says so."""
     arrived: Queue[Message | Exception] = Queue(maxsize=10_000)
     stopped = Event()
 
     def follow(reader: Reader) -> None:
         try:
             while not stopped.is_set():
-                for message in reader.fetch(wait=_LONG_POLL).messages:
+                try:
+                    messages = reader.fetch(wait=_LONG_POLL).messages
+                except LogTruncated as error:
+                    session.err.print(str(error), style="yellow", markup=False, soft_wrap=True)
+                    reader.next_offset = error.data["truncated_to"]
+                    continue
+                for message in messages:
                     arrived.put(message)
         except Exception as error:
             arrived.put(error)
