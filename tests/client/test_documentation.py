@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from importlib.resources import files
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 from tests.server import Served
+from txnconsole.client import Client
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "client.md"
 
 
 def test_the_examples_of_the_page_run(
@@ -22,6 +26,33 @@ def test_the_examples_of_the_page_run(
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), names)  # noqa: S102 - our own page
     assert "invoice for" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(which("curl") is None, reason="the tour is made of calls of curl")
+def test_the_five_minutes_of_the_readme_run(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "README.md").read_text().replace("http://127.0.0.1:8000", server.url)
+    [tour] = re.findall(r"^```\n(api=.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    [example] = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    token = server.token("admin")
+    monkeypatch.setenv("TOKEN", token)
+    told = subprocess.run(
+        ["bash", "-euc", tour.replace("\n\n", "\necho\n")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    *_, held, read = told.splitlines()
+    assert ("plain" in held, "behind it" in held, '"messages_freed":2' in held) == (
+        True,
+        False,
+        True,
+    )
+    assert ("in a transaction" in read, "behind it" in read) == (True, True)
+    exec(compile(example, "README.md", "exec"), {"token": token})  # noqa: S102 - our own page
+    with Client(server.url, token) as client:
+        assert b"from Python" in [m.payload for m in client.reader("public/default/tour", 0)]
 
 
 def test_type_checkers_of_programs_read_the_types() -> None:
