@@ -65,6 +65,7 @@ def test_an_error_page_of_a_proxy_is_an_error_too(body: bytes) -> None:
         OUTCOME.read(502, {"content-type": "text/html", "retry-after": "3"}, body)
     assert caught.value.status == 502
     assert caught.value.retry_after == 3
+    assert "GET /transactions/3:42/outcome" in str(caught.value)
 
 
 @pytest.mark.parametrize(

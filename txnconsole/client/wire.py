@@ -57,7 +57,7 @@ class Call(Generic[T]):
         """
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if not 200 <= status < 300:
-            raise _error(status, headers, body)
+            raise self._error(status, headers, body)
         if issubclass(self.answer, Nothing) or (issubclass(self.answer, dict) and not body):
             return self.answer()
         try:
@@ -68,6 +68,19 @@ class Call(Generic[T]):
                 f" that cannot be read: {error}",
                 status=status,
             ) from error
+
+    def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> TxnConsoleError:
+        retry_after = _seconds(headers.get("retry-after"))
+        try:
+            problem = msgspec.json.decode(body, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            return UnexpectedAnswer(
+                f"{self.method} {self.path} was answered with HTTP {status} and no problem"
+                " document: by a proxy, or by another server.",
+                status=status,
+                retry_after=retry_after,
+            )
+        return TxnConsoleError.of_problem(problem, status=status, retry_after=retry_after)
 
 
 def encode(value: object, media_type: str) -> bytes:
@@ -102,15 +115,6 @@ def _decode(body: bytes, media_type: str, kind: type[T]) -> T:
     if media_type == JSON:
         return msgspec.json.decode(body, type=kind)
     raise msgspec.DecodeError("It is neither JSON nor MessagePack.")
-
-
-def _error(status: int, headers: Mapping[str, str], body: bytes) -> TxnConsoleError:
-    retry_after = _seconds(headers.get("retry-after"))
-    try:
-        problem = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return UnexpectedAnswer(f"HTTP {status}", status=status, retry_after=retry_after)
-    return TxnConsoleError.of_problem(problem, status=status, retry_after=retry_after)
 
 
 def _seconds(text: str | None) -> float | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.client.txnctl.conftest import Txnctl
+from txnconsole.client import UnexpectedAnswer
+from txnconsole.client.txnctl.app import exit_code
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,11 @@ def test_refusals_have_their_codes_and_say_why(
 
 def test_help_tells_the_exit_codes(txnctl: Txnctl) -> None:
     assert "5 a conflict" in " ".join(txnctl("-h").out.split())
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, 1), (403, 1), (200, 1), (502, 7), (503, 7)])
+def test_an_answer_of_another_server_does_not_pass_for_ours(status: int, code: int) -> None:
+    assert exit_code(UnexpectedAnswer("", status=status)) == code
 
 
 def test_a_server_that_is_away_is_unavailable(txnctl: Txnctl) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from txnconsole.client.blocking import TransportOptions
 from txnconsole.client.client import Client
-from txnconsole.client.errors import TxnConsoleError, Unreachable
+from txnconsole.client.errors import TxnConsoleError, UnexpectedAnswer, Unreachable
 from txnconsole.client.retries import RetryPolicy
 from txnconsole.client.txnctl import (
     alerts,
@@ -149,4 +149,7 @@ def exit_code(error: TxnConsoleError) -> int:
     """The exit code for a refusal or a failure."""
     if isinstance(error, Unreachable):
         return _UNAVAILABLE
-    return _EXIT_OF_STATUS.get(error.status or 0, _FAILED)
+    code = _EXIT_OF_STATUS.get(error.status or 0, _FAILED)
+    if isinstance(error, UnexpectedAnswer) and code != _UNAVAILABLE:
+        return _FAILED  # Another server's status tells nothing of what was asked for.
+    return code
