@@ -368,10 +368,12 @@ class LogReader:
                 newer = session.one("newer_segment", **key)
             end = 0 if newer is None else min(end, newer.first_offset)
         if end <= start.last_read:
+            cursor = ReadPosition(offset=end, ledger_id=head.ledger_id).encode()
             raise LogTruncated(
-                f"{partition} has been truncated to offset {end}, below what had been read; begin"
-                f" again there, with from_offset={end} and without a cursor, or leave it.",
+                f"{partition} has been truncated to offset {end}, below what had been read; what"
+                " stands there now can be read with next_cursor.",
                 truncated_to=end,
+                next_cursor=cursor,
             )
 
     def _bytes(self, max_bytes: int | None) -> int:

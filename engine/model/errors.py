@@ -169,7 +169,8 @@ class ConsumerBusy(EngineError):
 
 
 class LogTruncated(EngineError):
-    """Of what a reader has read, the log's end has been cut off; ``truncated_to`` is where."""
+    """Of what a reader has read, the log's end has been cut off; ``truncated_to`` is where, and
+    ``next_cursor`` goes on there."""
 
     code = "LogTruncated"
 

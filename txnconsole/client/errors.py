@@ -163,8 +163,8 @@ class SegmentUnreadable(TxnConsoleError):
 
 class LogTruncated(TxnConsoleError):
     """The log's end has been cut off below what the reader has read, or the topic was deleted and
-    made anew. What stands at ``data["truncated_to"]`` and above it now has not been read: to go on
-    there, set the reader's ``next_offset``."""
+    made anew. What was read at ``data["truncated_to"]`` and above is no longer in the log; the
+    reader goes on there, with what has taken its place."""
 
 
 class InvalidPartitionState(TxnConsoleError):

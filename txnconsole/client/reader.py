@@ -79,12 +79,18 @@ class AsyncReader:
         early, this returns the rest of its last fetch first.
 
         Raises:
-            LogTruncated: what has been read is not in the log any more.
+            LogTruncated: some of what has been read is not in the log any more. Told once: the next
+                fetch goes on with what has taken its place.
         """
         if self._fetched is not None and self._left:
             left, self._left = list(self._left), deque()
             return msgspec.structs.replace(self._fetched, messages=left)
-        fetched = await self._transport.poll(self._call, wait=wait, done=self._moved)
+        try:
+            fetched = await self._transport.poll(self._call, wait=wait, done=self._moved)
+        except LogTruncated as error:
+            self.next_offset = error.data["truncated_to"]
+            self._cursor = error.data.get("next_cursor")
+            raise
         if self._filters:
             fetched = msgspec.structs.replace(fetched, messages=committed_messages(fetched))
         self._fetched = fetched

@@ -209,7 +209,7 @@ def test_a_cursor_from_before_a_truncation_below_it_is_refused(engine: Engine) -
         for cursor in (inside, end):
             with pytest.raises(LogTruncated) as refused:
                 engine.log.fetch_in_committed_order(P0, cursor)
-            assert refused.value.data == {"truncated_to": 1}
+            assert refused.value.data["truncated_to"] == 1
     assert texts(engine.log.fetch_in_committed_order(P0, below).messages) == list("abcdefgh")
 
 

@@ -87,8 +87,8 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         the answer's `next_cursor`; or with `from_offset` set to its `next_offset`, which does not
         notice that an operator has truncated the log below it: a `last_offset` below
         `from_offset` - 1 tells as long as the log has not grown again. With the cursor the call is
-        then refused (409 `LogTruncated`), and `truncated_to` is the offset from which on other
-        messages stand there.
+        then refused (409 `LogTruncated`): what was read at `truncated_to` and above is no longer in
+        the log, and the problem's `next_cursor` goes on with what has taken its place.
 
         `view=log` shows every entry of the log, including markers, and goes on at `next_offset`.
 

@@ -163,7 +163,6 @@ def _following(session: Session, readers: list[Reader]) -> Iterator[Message]:
                     messages = reader.fetch(wait=_LONG_POLL).messages
                 except LogTruncated as error:
                     session.err.print(str(error), style="yellow", markup=False, soft_wrap=True)
-                    reader.next_offset = error.data["truncated_to"]
                     continue
                 for message in messages:
                     arrived.put(message)
