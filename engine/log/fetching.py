@@ -17,6 +17,7 @@ from engine.log.entries import (
     messages_of,
     visibility_of,
 )
+from engine.log.once_more import once_more_when
 from engine.log.statements import FETCH, FetchRow
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import (
@@ -33,6 +34,10 @@ from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Params, Row
 from engine.settings import EngineSettings
+
+#: Retention may have dropped a segment, and a sweep its file, since a call has read its headers:
+#: then the log begins later by now.
+_once_more_when_dropped = once_more_when(SegmentUnreadable)
 
 
 class LogReader:
@@ -77,6 +82,7 @@ class LogReader:
         return self._topics.get(partition.topic).settings.buffer
 
     @once_more_when_made_anew
+    @_once_more_when_dropped
     def fetch(
         self,
         partition: PartitionName,
@@ -151,6 +157,7 @@ class LogReader:
         )
 
     @once_more_when_made_anew
+    @_once_more_when_dropped
     def fetch_in_committed_order(
         self,
         partition: PartitionName,
@@ -209,6 +216,7 @@ class LogReader:
         )
 
     @once_more_when_made_anew
+    @_once_more_when_dropped
     def browse(
         self,
         partition: PartitionName,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import structlog
 
+from engine.log.once_more import once_more_when
 from engine.model.cursor import claim_cumulative, claim_individual, held, unconfirmed
 from engine.model.dispatch import Dispatch
 from engine.model.errors import (
@@ -39,7 +40,7 @@ from engine.model.subscription import (
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Session
-from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced, once_more_when
+from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.leases import Fenced, Leases, Turn
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.shares import Share, Shares

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import Generic, ParamSpec, TypeVar
+from functools import partial
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -25,7 +25,6 @@ from engine.subscription.records import Records, Recover, ensure_cursors
 from engine.subscription.state import Change, CursorGone, State
 
 _T = TypeVar("_T")
-_P = ParamSpec("_P")
 #: How many messages are read ahead, if they are small and came in batches
 #: (functions/broker/read_cursors.sql).
 _AHEAD = 4000
@@ -35,25 +34,6 @@ Decide = Callable[[Session, Sequence[State]], tuple[Sequence[Change], _T]]
 
 class SubscriptionReplaced(SubscriptionNotFound):
     """The subscription was deleted during the call, and one of the same name was made."""
-
-
-def once_more_when(
-    outdated: type[EngineError],
-) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Decorate a call: when it raises ``outdated``, it is made once more from its start. That error
-    means that what this process remembered was outdated; it has been forgotten by then."""
-
-    def decorate(call: Callable[_P, _T]) -> Callable[_P, _T]:
-        @wraps(call)
-        def repeated(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            try:
-                return call(*args, **kwargs)
-            except outdated:
-                return call(*args, **kwargs)
-
-        return repeated
-
-    return decorate
 
 
 class Place(msgspec.Struct, frozen=True):

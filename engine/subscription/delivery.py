@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from engine.log.brokers import Brokers, Location
+from engine.log.once_more import once_more_when
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import (
     EngineError,
@@ -23,12 +24,7 @@ from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Session
 from engine.settings import EngineSettings
-from engine.subscription.cursors import (
-    Cursors,
-    Place,
-    SubscriptionReplaced,
-    once_more_when,
-)
+from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Fenced, Leases, Turn

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from engine.log.brokers import Brokers
+from engine.log.once_more import once_more_when
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.database import Session
-from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced, once_more_when
+from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.leases import Fenced, Leases, Turn
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.shares import Share, Shares

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from engine.log.brokers import Brokers
+from engine.log.once_more import once_more_when
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
@@ -21,7 +22,7 @@ from engine.model.errors import (
 from engine.model.subscription import InitialPosition
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Row, Session
-from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced, once_more_when
+from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.state import Change, State
 
 #: The position to move to: an offset, the first message published at or after a moment, or an end

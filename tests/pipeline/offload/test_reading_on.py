@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 import pytest
 
 from engine import Engine
+from engine.buffer.sidecar import SidecarLogs
+from engine.log.sweeping import Stint
 from engine.model.errors import SegmentUnreadable
-from engine.model.message import Isolation, NewMessage
+from engine.model.message import EntryKind, Isolation, NewMessage, StoredMessage
 from engine.model.read_position import ReadPosition
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
@@ -141,6 +145,47 @@ def test_a_missing_file_is_said_delays_its_own_part_only_and_leaves_nothing_deli
     assert [m.payload for m in engine.log.fetch(P0).messages] == payloads
     received = engine.receive(SUBSCRIPTION, "c1")
     assert [(m.payload, m.redelivery_count) for m in received] == [(p, 0) for p in payloads]
+
+
+@_BUFFERS
+@pytest.mark.parametrize("reader", ["published", "committed", "browsed", "of a transaction"])
+def test_who_reads_while_a_segment_is_dropped_with_its_file_gets_what_is_left(
+    engine: Engine,
+    offloading: Offloading,
+    monkeypatch: pytest.MonkeyPatch,
+    reader: str,
+    buffer: str,
+) -> None:
+    make_topic(engine, buffer=buffer, segment_max_messages=2, retention_bytes=1)
+    txn_id = open_txn(engine)
+    for number in range(2):
+        engine.produce(P0, [NewMessage(payload=noise(number, 300))] * 2, txn_id=txn_id)
+    end(engine, txn_id, TxnAction.COMMIT)
+    for payload in (b"3", b"4", b"5"):
+        engine.produce(P0, [NewMessage(payload=payload)])
+    SidecarLogs(engine._brokers).sweep(Stint(math.inf))
+    offloading.all()
+    [part] = engine.coordinator.get(txn_id).partitions
+    open_file = engine.log.offloaded.body
+
+    def dropped_before(entry: Any) -> bytes:
+        monkeypatch.undo()
+        engine.apply_retention()
+        for path in offloading.directory.iterdir():
+            path.unlink()
+        return open_file(entry)
+
+    monkeypatch.setattr(engine.log.offloaded, "body", dropped_before)
+    read: dict[str, Callable[[], Sequence[StoredMessage]]] = {
+        "published": lambda: engine.log.fetch(P0).messages,
+        "committed": lambda: (
+            engine.log.fetch_in_committed_order(P0, ReadPosition(offset=0)).messages
+        ),
+        "browsed": lambda: engine.log.browse(P0, 0, 500).messages,
+        "of a transaction": lambda: engine.inspect.transactions.messages(part, txn_id).messages,
+    }
+    found = [m.payload for m in read[reader]() if m.kind is EntryKind.DATA]
+    assert found == ([] if reader == "of a transaction" else [b"5"])
 
 
 @pytest.mark.parametrize("where", ["batches", "footer", "length"])
