@@ -104,8 +104,14 @@ class Snapshots:
                 return False
             if only_first and head.snapshot_position is not None:
                 return False
-            ledger = {"ledger_id": state.ledger_id, "position": state.position}
-            if session.one("stands_still", **key, **ledger) is None:
+            still = session.one(
+                "stands_still",
+                **key,
+                ledger_id=state.ledger_id,
+                position=state.position,
+                stable_position=state.stable_position,
+            )
+            if still is None:
                 return False
             stored = session.one(
                 "append",

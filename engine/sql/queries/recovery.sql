@@ -119,11 +119,12 @@ RETURNING taken_at
 
 -- stands_still --
 -- Whether what a snapshot covers up to a position is in the log still: not cut since (the ledger that
--- was open then reaches up to it), nor gone with older segments. The caller holds the head's lock.
+-- was open then reaches up to it), nor gone with older segments: whose first messages are gone has ended,
+-- and may be open again, by those that are left, since its end was cut. The caller holds the head's lock.
 SELECT FROM broker.segment s JOIN broker.partition_live l USING (partition_id)
 WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
 AND (s.sealed_at IS NULL OR s.last_offset >= %(position)s)
-AND %(position)s >= l.log_start_offset - 1
+AND %(stable_position)s >= l.log_start_offset - 1
 AND (l.snapshot_position IS NULL OR l.snapshot_position <= %(position)s)
 
 -- note_snapshot --

@@ -204,6 +204,34 @@ def test_a_snapshot_of_what_has_been_cut_meanwhile_is_not_kept(
     assert [one for one in engine.inspect.invariants(P0).checks if not one.passed] == []
 
 
+def test_a_snapshot_from_before_an_end_that_was_cut_is_not_kept_when_retention_has_passed_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, segment_max_messages=1, retention_ms=3_600_000)
+    txn = open_txn(engine)
+    for text in ("a", "b", "c"):
+        engine.produce(P0, batch(text), txn_id=txn)
+
+    def work() -> None:
+        commit(engine, txn)
+        broker_sql(
+            engine,
+            "UPDATE broker.segment SET sealed_at = sealed_at - interval '1 day'"
+            " WHERE last_offset = 0",
+        )
+        engine.apply_retention()
+        engine.partitions.take_offline(P0, reason="test")
+        assert engine.partitions.truncate(P0, 3).reopened == (txn,)
+
+    meanwhile(monkeypatch, work)
+    assert not engine._snapshots.take(engine.log.locate(P0), P0)
+    lose_derived_state(engine)
+    status = engine.log.status(P0)
+    assert (status.log_start_offset, status.stable_position) == (1, 0)
+    engine.partitions.bring_online(P0)
+    assert fetched(engine) == ["b", "c"]
+
+
 def test_the_newest_snapshots_are_kept_and_older_ones_dropped(engine: Engine) -> None:
     make_topic(engine)
     for _ in range(7):
