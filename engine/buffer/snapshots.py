@@ -84,8 +84,8 @@ class Snapshots:
 
         Returns:
             False when none was taken: the partition is a system topic's, there is no system topic
-            to keep it in, one of the two is being rebuilt, it was not the first, or its log has
-            been cut meanwhile.
+            to keep it in, one of the two is being rebuilt, it was not the first, or meanwhile
+            another has been taken or the log has been cut.
         """
         if partition.topic.is_system:
             return False
@@ -100,9 +100,7 @@ class Snapshots:
         def work(session: Session) -> bool:
             target = session.one("system_partition", topic=str(system))
             head = session.one("lock_head", **key)
-            if target is None or head is None:
-                return False
-            if only_first and head.snapshot_position is not None:
+            if target is None or head is None or head.snapshot_at != heads[0].snapshot_at:
                 return False
             still = session.one(
                 "stands_still",

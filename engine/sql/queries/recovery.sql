@@ -125,7 +125,6 @@ SELECT FROM broker.segment s JOIN broker.partition_live l USING (partition_id)
 WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
 AND (s.sealed_at IS NULL OR s.last_offset >= %(position)s)
 AND %(stable_position)s >= l.log_start_offset - 1
-AND (l.snapshot_position IS NULL OR l.snapshot_position <= %(position)s)
 
 -- note_snapshot --
 -- Changes that came while it was taken count for the next one.

@@ -174,6 +174,27 @@ def test_appends_and_ends_do_not_wait_for_a_snapshot_and_count_for_the_next_one(
     assert fetched(engine) == ["a", "b"]
 
 
+def test_of_two_snapshots_at_once_one_is_kept_and_changes_since_count_for_the_next_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    location = engine.log.locate(P0)
+
+    def work() -> None:
+        assert engine._snapshots.take(location, P0)
+        another = open_txn(engine)
+        engine.produce(P0, batch("b"), txn_id=another)
+
+    meanwhile(monkeypatch, work)
+    assert not engine._snapshots.take(location, P0)
+    interval_passed(engine)
+    assert engine.take_snapshots() == 1
+    assert positions(engine) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("how", ["truncation", "retention"])
 def test_a_snapshot_of_what_has_been_cut_meanwhile_is_not_kept(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, how: str
