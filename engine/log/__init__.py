@@ -15,9 +15,10 @@ Invariants
 Lock order
     1. The topic's row in the catalog (FOR NO KEY UPDATE), while its partitions are made on the
        brokers; this is the coordinators' database.
-    2. Partition records, ascending by id. Operators' commands, retention, compaction, offloading,
-       recovery and deletions lock them; who makes a subscription shares them; appends and ends of
-       transactions do neither.
+    2. The topic's id on a broker (an advisory lock): who makes partitions there, or deletes them.
+       Then partition records, ascending by id. Operators' commands, retention, compaction,
+       offloading, recovery and deletions lock them; who makes a subscription shares them; appends
+       and ends of transactions do neither.
     3. Partition heads (partition_live), in the order of (topic id, number), a system topic's last.
        Everything else of a partition is written under its head.
 

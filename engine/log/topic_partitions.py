@@ -7,7 +7,7 @@ the next creation of the same topic, or by the sweep that finishes deletions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from engine.log.brokers import Brokers
@@ -29,7 +29,7 @@ def spread(partitions: int, name: TopicName, brokers: Sequence[str]) -> tuple[st
     return tuple(brokers[(start + number) % len(brokers)] for number in range(partitions))
 
 
-def make_partitions(brokers: Brokers, topic: Topic) -> None:
+def make_partitions(brokers: Brokers, topic: Topic, check: Callable[[], object]) -> None:
     """Make the partitions that are missing, and tell those that exist their retention.
 
     The home broker of the topic's subscriptions comes first. Another broker gets the subscriptions
@@ -42,6 +42,8 @@ def make_partitions(brokers: Brokers, topic: Topic) -> None:
     subscriptions: list[Row] = []
     for broker in dict.fromkeys(topic.brokers):
         with brokers.get(broker).transaction() as session:
+            session.run("hold_topic_id", topic_id=topic.topic_id)
+            check()
             for subscription in subscriptions:
                 session.run("create_subscription", **subscription._asdict())
             for number, owner in enumerate(topic.brokers):
@@ -92,6 +94,7 @@ def _make_partition(session: Session, topic: Topic, number: int) -> None:
 def _delete_all(session: Session, topic_id: int) -> None:
     """In the lock order: records, heads, cursors. Whoever appends or acknowledges at this moment
     holds one of these locks; what they store is deleted with the rest."""
+    session.run("hold_topic_id", topic_id=topic_id)
     session.all("lock_topic_records", topic_id=topic_id)
     session.all("lock_topic", topic_id=topic_id)
     session.all("lock_topic_cursors", topic_id=topic_id)

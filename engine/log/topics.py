@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from engine.log.brokers import Brokers
@@ -301,10 +301,19 @@ class Topics:
             held = session.one("hold_topic", topic_id=topic.topic_id)
             if held is not None:
                 topic = _topic(held)
-                make_partitions(self._brokers, topic)
+                make_partitions(self._brokers, topic, partial(self._check_held, session, topic))
         if held is None:
             return self._ensure(name, settings)
         return self._remember(topic), created
+
+    def _check_held(self, session: Session, topic: Topic) -> None:
+        """Check that a topic is still held by a transaction in the catalog.
+
+        Raises:
+            CoordinatorUnavailable: its connection has been lost.
+        """
+        with self._catalog.translated():
+            session.run("hold_topic", topic_id=topic.topic_id)
 
     def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
         wanted, has = settings.partitions, topic.settings.partitions

@@ -220,7 +220,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
         """Borrow a connection for one transaction, committed at the end of the block."""
-        with self._translated(), self._borrowed() as connection, _transaction(connection):
+        with self.translated(), self._borrowed() as connection, _transaction(connection):
             yield Session(connection, self._queries)
 
     @contextlib.contextmanager
@@ -233,7 +233,7 @@ class Database:
 
     def snapshot(self, *statements: tuple[str, Params]) -> list[list[Row]]:
         """Answer several reads from one snapshot of the database, in one round trip."""
-        with self._translated(), self._borrowed() as connection:
+        with self.translated(), self._borrowed() as connection:
             session = Session(connection, self._queries)
             return session.batch(("begin_snapshot", {}), *statements, ("commit", {}))[1:-1]
 
@@ -245,7 +245,7 @@ class Database:
         round trip passes while it holds its locks. If it asks several, each is one.
         """
         within = contextlib.nullcontext if one_statement else _transaction
-        with self._translated():
+        with self.translated():
             for _ in range(_ATTEMPTS - 1):
                 with (
                     contextlib.suppress(*_RETRYABLE),
@@ -289,7 +289,8 @@ class Database:
             self._pool.open()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """Raise the engine's errors for PostgreSQL's that come out of the block."""
         try:
             yield
         except pg.Error as error:

@@ -56,6 +56,11 @@ ORDER BY ledger_id LIMIT 1
 SELECT topic_id, number, partition_id FROM broker.partition
 WHERE topic_id = ANY (%(topic_ids)s::bigint[])
 
+-- hold_topic_id --
+-- One at a time makes partitions of a topic on this broker, or deletes it: what is being made can be
+-- locked in no other way.
+SELECT pg_advisory_xact_lock(%(topic_id)s)
+
 -- lock_topic_records --
 -- Locks the records of a topic's partitions on this broker and of their sidecar logs, so it waits for
 -- a subscription that is being made. An append that holds a head may still write what belongs to

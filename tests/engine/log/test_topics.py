@@ -10,8 +10,11 @@ import psycopg
 import pytest
 
 from engine import Engine
-from engine.log.brokers import Location
+from engine.log import topic_partitions
+from engine.log.brokers import Brokers, Location
+from engine.log.topic_partitions import make_partitions
 from engine.model.errors import (
+    CoordinatorUnavailable,
     InvalidRequest,
     PartitionNotFound,
     PartitionUnavailable,
@@ -23,7 +26,9 @@ from engine.model.read_position import ReadPosition
 from engine.model.subscription import InitialPosition, SubscriptionType
 from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
+from engine.postgres.database import Session
 from engine.settings import EngineSettings
+from tests.engine.concurrency.test_interleavings import Background
 from tests.engine.support import (
     P0,
     P1,
@@ -516,6 +521,69 @@ def test_a_growth_that_a_deletion_overtakes_leaves_no_partition_without_a_topic(
     for database in engine._brokers:
         rows = sql(database, "SELECT topic_id FROM broker.partition WHERE topic = %s", str(TOPIC))
         assert rows == [(topic.topic_id,)]
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_deletion_that_passes_a_creation_whose_catalog_is_lost_leaves_no_partition(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    """Before or after the partition is made, which is not committed on its broker yet."""
+    real = topic_partitions._make_partition
+    deletions: list[Background] = []
+
+    def lost(session: Session, topic: Topic, number: int) -> None:
+        if topic.name != TOPIC:
+            real(session, topic, number)
+            return
+        if made:
+            real(session, topic, number)
+        coordinator_sql(
+            engine,
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND state = 'idle in transaction'",
+        )
+        broker = engine._brokers.get(topic.brokers[0])
+        deletions.append(Background(broker, lambda: other.topics.delete(TOPIC)))
+        deletions[0].waits()
+        if not made:
+            real(session, topic, number)
+
+    monkeypatch.setattr(topic_partitions, "_make_partition", lost)
+    other = another(engine)
+    try:
+        with pytest.raises(CoordinatorUnavailable):
+            make_topic(engine)
+        deletions[0].result()
+    finally:
+        other.close()
+    for database in engine._brokers:
+        assert sql(database, "SELECT FROM broker.partition WHERE topic = %s", str(TOPIC)) == []
+
+
+def test_a_creation_that_a_deletion_has_passed_makes_no_partition(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection to the catalog is lost, and it does not know that yet."""
+    other = another(engine)
+
+    def passed(brokers: Brokers, topic: Topic, *rest: Any) -> None:
+        if topic.name == TOPIC:
+            coordinator_sql(
+                engine,
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND state = 'idle in transaction'",
+            )
+            other.topics.delete(TOPIC)
+        make_partitions(brokers, topic, *rest)
+
+    monkeypatch.setattr("engine.log.topics.make_partitions", passed)
+    try:
+        with pytest.raises(CoordinatorUnavailable):
+            make_topic(engine)
+    finally:
+        other.close()
+    for database in engine._brokers:
+        assert sql(database, "SELECT FROM broker.partition WHERE topic = %s", str(TOPIC)) == []
 
 
 @pytest.mark.parametrize("looked", [False, True])
