@@ -57,7 +57,7 @@ class CursorState:
 
     Attributes:
         acked: acknowledged, above ``mark_delete_offset``.
-        delivered: in flight, by consumer.
+        delivered: in flight, by consumer; what has timed out is in ``redeliver``.
         dead: on their way to the dead-letter topic.
         stable_position: None while the partition is recovering.
         held_ms: how long a transaction has held the partition back, None when none does.
@@ -162,7 +162,7 @@ def view(reading: Reading, topic: Topic, name: str, numbers: range, limit: int) 
 
 
 def _cursor_state(row: Row) -> CursorState:
-    dispatch = decode(row.state, row.mark_delete)
+    dispatch = decode(row.state, row.mark_delete).as_of(row.now_ms)
     return CursorState(
         partition=row.number,
         mark_delete_offset=row.mark_delete,

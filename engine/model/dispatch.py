@@ -91,6 +91,10 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
             delivery.ranges for delivery in self.deliveries if delivery.deadline_ms <= now_ms
         )
 
+    def as_of(self, now_ms: float) -> Dispatch:
+        """As the next receive finds it: what has not been acknowledged in time is given back."""
+        return self.give_back(self.overdue(now_ms))
+
     def count(self, offset: int) -> int:
         """How often a message has been given back."""
         return next((times for times, ranges in self.counts.items() if offset in ranges), 0)

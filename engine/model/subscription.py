@@ -118,7 +118,7 @@ class CursorStatus:
 
     Attributes:
         acked: acknowledged offsets above ``mark_delete_offset``.
-        delivered: in flight, by consumer.
+        delivered: in flight, by consumer; what has timed out is due, and with nobody.
         backlog: how many visible messages up to the stable position are not acknowledged.
         blocked: how many offsets lie above the stable position and ``mark_delete_offset``.
     """

@@ -70,7 +70,7 @@ def _cursor_status(row: Row, pending: list[Row], unacknowledged: int) -> CursorS
         mark_delete_offset=row.mark_delete,
         acked=row.acked,
         pending_acks=tuple(map(pending_ack, pending)),
-        delivered=decode(row.state, row.mark_delete).by_consumer(),
+        delivered=decode(row.state, row.mark_delete).as_of(row.now_ms).by_consumer(),
         backlog=unacknowledged,
         blocked=max(0, last - max(stable, row.mark_delete)),
     )

@@ -194,6 +194,7 @@ AND last_offset >= %(from_offset)s AND last_offset <= %(to_offset)s ORDER BY las
 -- cursors_between --
 -- A subscription in some partitions of this broker, by number, with what is in flight.
 SELECT p.number, p.online, c.mark_delete, c.acked, d.state, p.log_start_offset,
+    (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now_ms,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     l.next_offset - 1 AS last_offset,
     (SELECT (extract(epoch FROM statement_timestamp() - o.first_append_at) * 1000)::bigint

@@ -353,6 +353,7 @@ ORDER BY log_id DESC LIMIT 1
 -- cursors --
 -- The state of a subscription in all partitions of this broker.
 SELECT c.partition_id, p.number, c.mark_delete, c.acked, d.state,
+    (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now_ms,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position,
     l.next_offset - 1 AS last_offset
 FROM broker.cursor c

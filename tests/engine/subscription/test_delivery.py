@@ -113,6 +113,20 @@ def test_messages_come_once_in_order_and_are_in_flight_until_acknowledged(engine
     }
 
 
+def test_what_has_timed_out_is_shown_as_due_before_anybody_asks_for_it(engine: Engine) -> None:
+    setup(engine)
+    engine.produce(P0, batch("a", "b"))
+    receive(engine, "c1", max_messages=1)
+    time_out_deliveries(engine)
+    receive(engine, "c2", max_messages=1)
+    nacked(engine, *receive(engine, "c2"), consumer="c2")
+    time_out_deliveries(engine)
+    [status] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (status.delivered, status.backlog) == ({}, 2)
+    [cursor] = engine.inspect.lists.subscription(SUBSCRIPTION, range(1)).cursors
+    assert (cursor.delivered, [*cursor.redeliver]) == ({}, [0, 1])
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
 def test_any_size_of_call_gives_everything_once(engine: Engine, size: int) -> None:
     setup(engine, partitions=3)
