@@ -110,7 +110,8 @@ class Acknowledgements:
         that is on its way to the dead-letter topic, is not: it is named in ``dropped``. With a
         transaction messages become PENDING_ACK; repeating that in the same transaction succeeds
         without a change. CUMULATIVE is about one message and every undeleted one before it in its
-        partition; without a transaction it leaves alone what transactions hold.
+        partition; it leaves alone what is on its way to the dead-letter topic and, without a
+        transaction, what transactions hold.
         This is the brokers' side only: the coordinator has to be asked before
         (:meth:`engine.Engine.acknowledge`).
 
@@ -334,11 +335,12 @@ def _claim(claim: _Claim) -> _Ack:
     def ack(state: State, offsets: Ranges) -> tuple[Change | None, Ranges]:
         unsure = unconfirmed(state.tentative, txn_id, claim.confirmed)
         try:
-            _refuse_dead(state, _reach(state, offsets, claim.ack_type))
             if claim.ack_type is AckType.CUMULATIVE:
                 until = offsets.runs[-1][1] - 1
                 new = claim_cumulative(state.cursor, state.pending, txn_id, until, unsure)
+                new -= state.dead
             else:
+                _refuse_dead(offsets & state.dead)
                 new = claim_individual(state.cursor, state.pending, txn_id, offsets, unsure)
         except TransactionConflict as conflict:
             conflict.data["partition"] = state.number
@@ -380,8 +382,7 @@ def _reach(state: State, offsets: Ranges, ack_type: AckType) -> Ranges:
     return state.cursor.undeleted_until(last)
 
 
-def _refuse_dead(state: State, wanted: Ranges) -> None:
-    dead = wanted & state.dead
+def _refuse_dead(dead: Ranges) -> None:
     if dead:
         raise TransactionConflict(
             f"Offset {dead.first} is on its way to the dead-letter topic; nothing was recorded.",

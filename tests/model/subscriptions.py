@@ -277,6 +277,9 @@ class Subscription:
                 raise MessageNotFound
         wanted = {n: self._reach(n, offsets[n], cumulative) for n in offsets}
         if txn_id is not None:
+            if cumulative:  # it passes by what is on its way to the dead-letter topic
+                dead = {n: self.cursors[n].dead for n in offsets}
+                wanted = {n: [o for o in wanted[n] if o not in dead[n]] for n in offsets}
             self._claim(brokers, wanted, txn_id, confirm, cumulative=cumulative)
             return set()
         dropped = set()
@@ -310,7 +313,7 @@ class Subscription:
                 new = [o for o in wanted[number] if cursor.held.get(o) != txn_id]
                 claimed.append((cursor, new, {**cursor.in_flight}, {*cursor.overdue}))
                 cursor.hold(new, txn_id)
-                if cumulative:
+                if cumulative and wanted[number]:
                     cursor.until[txn_id] = wanted[number][-1]
         if len(brokers) > 1:
             try:
@@ -335,7 +338,7 @@ class Subscription:
             conflicts |= {
                 (number, offsets[-1], txn_id)
                 for number, offsets in wanted.items()
-                if offsets[-1] < self.cursors[number].until.get(txn_id, -1)
+                if offsets and offsets[-1] < self.cursors[number].until.get(txn_id, -1)
             }
         if conflicts:
             return TransactionConflict(conflicts=conflicts)

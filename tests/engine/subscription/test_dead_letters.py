@@ -370,6 +370,34 @@ def test_a_dead_letter_is_acknowledged_by_nobody(engine: Engine) -> None:
     assert [letter.payload for letter in letters(engine)] == [b"a"]
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_a_cumulative_acknowledgement_in_a_transaction_passes_a_dead_letter_by(
+    engine: Engine, last: bool
+) -> None:
+    ready(engine, "a", "b", "c", redeliveries=0, type=SubscriptionType.EXCLUSIVE)
+    first, second, third = engine.receive(SUBSCRIPTION, "c")
+    dead = third if last else second
+    engine.nack(SUBSCRIPTION, "c", [dead.message_id])
+    engine.topics.delete(DEAD)
+    assert received(engine, "c") == []
+    txn_id = open_txn(engine)
+    for _ in range(2):
+        engine.acknowledge(
+            SUBSCRIPTION, "c", [third.message_id], ack_type=AckType.CUMULATIVE, txn_id=txn_id
+        )
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    [held] = cursor.pending_acks
+    assert [*held.ranges] == [each.offset for each in (first, second, third) if each is not dead]
+    commit(engine, txn_id)
+    assert received(engine, "c") == []
+    engine.topics.create(DEAD, TopicSettings(partitions=2))
+    assert engine.move_dead_letters() == 1
+    assert [letter.payload for letter in letters(engine)] == [dead.payload]
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.backlog) == (2, 0)
+    assert [one for one in engine.inspect.invariants(P0).checks if not one.passed] == []
+
+
 def test_a_subscription_of_the_same_name_that_comes_later_begins_anew(engine: Engine) -> None:
     ready(engine, "a", redeliveries=0)
     give_back(engine, "a")
