@@ -336,3 +336,19 @@ def test_what_is_over_for_long_is_forgotten() -> None:
     assert not Message.objects.filter(pk=message.pk).exists()
     assert not Alert.objects.filter(pk=old.pk).exists()
     assert Alert.objects.count() == 2
+
+
+def test_who_was_told_of_an_alert_is_known_as_long_as_the_alert_and_told_once() -> None:
+    channel = webhook()
+    notice(channel, alert(1))
+    notice(channel, alert(2, state="resolved", resolved_at=Now() - timedelta(days=40)), "resolved")
+    pass_time(11)
+    assert bundle() == 1
+    Message.objects.update(state="sent", ended_at=Now() - timedelta(days=31))
+    assert (trim(), bundle()) == (0, 0)
+    assert {one.message for one in Notice.objects.select_related("message")} == {
+        Message.objects.get()
+    }
+    Alert.objects.update(state="resolved", resolved_at=Now() - timedelta(days=91))
+    assert trim() == 3
+    assert not Message.objects.exists()

@@ -18,7 +18,8 @@ _LIMIT = 1000
 
 
 def trim() -> int:
-    """Delete what is past its time.
+    """Delete what is past its time. A message stays as long as an alert that it told of: its notices
+    would else wait for a message again.
 
     Returns:
         How many alerts, messages and silences were deleted.
@@ -28,7 +29,7 @@ def trim() -> int:
     ).order_by("resolved_at")
     messages = (
         Message.objects.exclude(state=MessageState.QUEUED)
-        .filter(ended_at__lt=Now() - MESSAGES_KEPT)
+        .filter(ended_at__lt=Now() - MESSAGES_KEPT, notices=None)
         .order_by("ended_at")
     )
     silences = Silence.objects.filter(until__lt=Now() - ALERTS_KEPT).order_by("id")

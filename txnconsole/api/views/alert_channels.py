@@ -132,7 +132,8 @@ class MessagesOfAlertChannel(AlertEndpoint):
         summary="List what was sent to an alert channel",
     )
     def get(self, call: Call[None, ListAlertMessages]) -> AlertMessagePage:
-        """Newest first: those that wait, have arrived within 30 days, or were given up, and why."""
+        """Newest first: those that wait, have arrived, or were given up, and why. They are kept for
+        30 days, and as long as the alerts that they told of."""
         query = call.query
         channel = channels.find_channel(self.ids["channel_id"])
         messages = StoredMessage.objects.filter(channel=channel).order_by("-id")
