@@ -8,9 +8,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
+from engine.model.errors import InvalidRequest
 from tests.server import eventually
+from tests.support.together import meet, waits_for_a_lock
 from txnconsole.access import administration
-from txnconsole.access.models import Token
+from txnconsole.access.masking import Effect, Part
+from txnconsole.access.models import MaskingRule, Token
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Role
 from txnconsole.access.users import UserSettings, put_user
@@ -34,7 +37,7 @@ def test_a_token_that_is_made_while_its_user_loses_a_role_is_ended_with_the_othe
     with transaction.atomic():
         administration.create_token(ANN, "ann", [Role.OPERATOR], own=True)
         beside.start()
-        assert eventually(_waits_for_a_lock)
+        assert eventually(waits_for_a_lock)
     beside.join(60)
     assert Token.objects.get().revoked_at is not None
 
@@ -49,7 +52,23 @@ def test_who_has_lost_a_role_since_they_asked_makes_no_token_with_it() -> None:
     assert User.objects.get(username="ann").tokens.count() == 1  # type: ignore[attr-defined]
 
 
-def _waits_for_a_lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT FROM pg_locks WHERE NOT granted")
-        return cursor.fetchone() is not None
+@pytest.mark.django_db(transaction=True)
+def test_of_two_masking_rules_that_are_made_at_once_none_is_one_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(administration, "MAX_MASKING_RULES", 1)
+    refused = []
+
+    def mask(topics: str) -> None:
+        try:
+            administration.add_masking_rule(
+                ANN, topics=topics, part=Part.KEY, name="", effect=Effect.REMOVE
+            )
+        except InvalidRequest:
+            refused.append(topics)
+
+    beside = meet(monkeypatch, MaskingRule.objects, "create", lambda: mask("public/*"))
+    mask("*")
+    beside.join(60)
+    assert refused == ["public/*"]
+    assert [rule.topics for rule in MaskingRule.objects.all()] == ["*"]

@@ -21,8 +21,9 @@ Invariants
     Secrets and addresses of webhooks are in no answer, page or log. A secret is answered once, to
     whoever made it.
 
-Lock order: the evaluation's row, rule, alerts ascending by id, channel, notices, messages, the
-audit log's lock. No lock is held while the engine is asked or a message is on its way.
+Lock order: the turn of who makes a rule, channel or silence, the evaluation's row, rule, alerts
+ascending by id, channel, notices, messages, the audit log's lock. No lock is held while the engine
+is asked or a message is on its way.
 
 What a crash leaves behind: nothing half done. When a worker dies between measuring and deciding,
 the next evaluation does its work; when it dies while sending, the message is tried again as soon as

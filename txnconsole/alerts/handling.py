@@ -14,10 +14,11 @@ from txnconsole.alerts.errors import (
     invalid,
 )
 from txnconsole.alerts.models import Alert, Silence
-from txnconsole.alerts.rules import find_rule
+from txnconsole.alerts.rules import lock_rule
 from txnconsole.alerts.silencing import open_silences, silenced_until
 from txnconsole.alerts.states import ACTIVE, AlertState
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
+from txnconsole.enginedb.turns import wait_for_turn
 
 MIN_SILENCE_MS = 60_000
 MAX_SILENCE_MS = 30 * 86_400_000
@@ -92,7 +93,8 @@ def silence(
             raise invalid("objects_matching", "must be a pattern such as partition:public/*")
         if not reason.strip():
             raise invalid("reason", "must say why")
-        rule = None if rule_id is None else find_rule(rule_id)
+        wait_for_turn("alert_silences")
+        rule = None if rule_id is None else lock_rule(rule_id)
         if len(open_silences()) >= MAX_SILENCES:
             raise AlertConflict(f"{MAX_SILENCES} silences are open; end one first.")
         made = Silence.objects.create(

@@ -14,6 +14,7 @@ from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
+from txnconsole.enginedb.turns import wait_for_turn
 
 MAX_THRESHOLD = 1e12
 #: The longest ``for_ms``, ``clear_ms`` and ``remind_ms``.
@@ -51,6 +52,13 @@ def find_rule(rule_id: int) -> Rule:
     return rule
 
 
+def lock_rule(rule_id: int) -> Rule:
+    """As :func:`find_rule`; the rule is neither changed nor deleted until the surrounding SQL
+    transaction ends."""
+    found = Rule.objects.select_for_update().filter(pk=rule_id).first()
+    return found or find_rule(rule_id)
+
+
 def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
     """Make a rule; it is evaluated within seconds.
 
@@ -60,6 +68,7 @@ def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
     """
     with recorded_atomically(Change(actor, "alert_rule.create", "alert_rules")) as recording:
         fields = _checked(settings)
+        wait_for_turn("alert_rules")
         if Rule.objects.count() >= MAX_RULES:
             raise AlertConflict(f"There are {MAX_RULES} rules already, as many as there may be.")
         with unique_name(settings.name):
@@ -78,7 +87,7 @@ def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
     """
     change = Change(actor, "alert_rule.change", f"alert_rule:{rule_id}")
     with recorded_atomically(change) as recording:
-        rule = _locked(rule_id)
+        rule = lock_rule(rule_id)
         recording.before = _facts(rule)
         fields = _checked(settings)
         if settings.kind != rule.kind:
@@ -100,7 +109,7 @@ def delete_rule(actor: Actor, rule_id: int) -> None:
     """
     change = Change(actor, "alert_rule.delete", f"alert_rule:{rule_id}")
     with recorded_atomically(change) as recording:
-        rule = _locked(rule_id)
+        rule = lock_rule(rule_id)
         recording.before = _facts(rule)
         now = database_now()
         active = Alert.objects.select_for_update().filter(rule=rule, state__in=ACTIVE)
@@ -116,11 +125,6 @@ def delete_rule(actor: Actor, rule_id: int) -> None:
                 told.append((alert, NoticeKind.RESOLVED))
         telling.notify(told, now)
         rule.delete()
-
-
-def _locked(rule_id: int) -> Rule:
-    found = Rule.objects.select_for_update().filter(pk=rule_id).first()
-    return found or find_rule(rule_id)
 
 
 def _checked(settings: RuleSettings) -> dict[str, object]:

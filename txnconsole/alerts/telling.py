@@ -19,7 +19,9 @@ def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
     """
     if not told:
         return
-    channels = list(Channel.objects.filter(enabled=True).order_by("id"))
+    # Locked, so that none is deleted beneath its notices.
+    enabled = Channel.objects.select_for_update(no_key=True).filter(enabled=True)
+    channels = list(enabled.order_by("id"))
     heard = _heard(
         alert
         for alert, kind in told

@@ -18,8 +18,8 @@ _LIMIT = 1000
 
 
 def trim() -> int:
-    """Delete what is past its time. A message stays as long as an alert that it told of: its notices
-    would else wait for a message again.
+    """Delete what is past its time. A message stays as long as an alert that it told of: its
+    notices would else wait for a message again.
 
     Returns:
         How many alerts, messages and silences were deleted.

@@ -8,11 +8,12 @@ from datetime import timedelta
 
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from txnconsole.audit.chain import Actor
+from txnconsole.enginedb.turns import wait_for_turn
 from txnconsole.runs import starting
 from txnconsole.runs.kinds import schedule_faults
 from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
@@ -21,8 +22,8 @@ from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
 SILENCE = timedelta(seconds=30)
 #: So long it may take to start, on a machine that has much else to do.
 STARTING = timedelta(minutes=3)
-#: Taken by whoever decides what runs next; any number that nothing else locks.
-_LAUNCH_LOCK = 7_105_113_205_022
+#: What whoever decides what runs next takes turns at.
+_LAUNCHING = "pipeline_runs"
 _SCHEDULER = Actor("schedule")
 
 _log = structlog.get_logger(__name__)
@@ -47,7 +48,7 @@ def launch_due() -> int | None:
 def claim() -> PipelineRun | None:
     """Take the run that waits longest, if there is room for one more; it is running from now on."""
     with transaction.atomic():
-        _lock()
+        wait_for_turn(_LAUNCHING)
         if PipelineRun.objects.filter(state=RunState.RUNNING).count() >= settings.PIPELINE_RUNS:
             return None
         run = (
@@ -100,7 +101,7 @@ def schedule_due() -> int:
         if kind in faults:
             continue
         with transaction.atomic():
-            _lock()
+            wait_for_turn(_LAUNCHING)
             runs = PipelineRun.objects.filter(kind=kind, origin=RunOrigin.SCHEDULE)
             recent = runs.filter(created_at__gt=Now() - every).exists()
             if recent or runs.filter(state__in=UNFINISHED).exists():
@@ -108,11 +109,6 @@ def schedule_due() -> int:
             starting.start(kind, {}, actor=_SCHEDULER, origin=RunOrigin.SCHEDULE)
             made += 1
     return made
-
-
-def _lock() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LAUNCH_LOCK])
 
 
 def _spawn(run: PipelineRun) -> None:
