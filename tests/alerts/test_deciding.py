@@ -103,6 +103,11 @@ CASES = {
         True,
         Decision(step=Step.STAY),
     ),
+    "the end of what was told before a silence is told within it": (
+        firing(clear_since=ago(15), silenced=True),
+        False,
+        Decision(step=Step.RESOLVE, clear_since=ago(15), tell=NoticeKind.RESOLVED),
+    ),
     "not reminded within a silence": (
         firing(notified_at=ago(5 * 3600), silenced=True),
         True,
