@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db.models import F
@@ -15,7 +16,7 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.server import eventually
-from txnconsole.trends import COARSE, FINE, reading, span_of
+from txnconsole.trends import COARSE, FINE, reading, sampling, span_of
 from txnconsole.trends.models import OwnerCost, Sample, Sampler
 from txnconsole.trends.sampling import by_span, sample
 
@@ -76,6 +77,13 @@ def test_of_two_workers_at_once_one_counts(engine: Engine) -> None:
     assert not sample(engine)
 
 
+def test_a_clock_that_goes_back_stops_no_sampling(engine: Engine) -> None:
+    assert sample(engine)
+    pass_pause(-3600)
+    assert sample(engine)
+    assert not sample(engine)
+
+
 def test_repeating_a_run_changes_no_count(engine: Engine) -> None:
     end(engine, TxnAction.COMMIT)
     sample(engine)
@@ -84,6 +92,31 @@ def test_repeating_a_run_changes_no_count(engine: Engine) -> None:
     for width in (FINE, COARSE):
         found = Sample.objects.filter(width_s=width.seconds)
         assert sum(one.committed for one in found) == 1
+
+
+def test_a_run_that_stalls_overwrites_no_newer_count(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts before an end stands in the database, and writes after another has counted it."""
+    end(engine, TxnAction.COMMIT)
+
+    def count_nothing(*_: object) -> tuple[()]:
+        return ()
+
+    def stall(*arguments: Any) -> dict[str, int]:
+        monkeypatch.undo()
+        pass_pause()
+        assert sample(engine)
+        return sampling.charged(*arguments)
+
+    monkeypatch.setattr(engine.coordinator, "ends_between", count_nothing)
+    monkeypatch.setattr(engine.coordinator, "ends_of_coordinators", count_nothing)
+    monkeypatch.setattr(sampling, "charged", stall)
+    assert sample(engine)
+    for width in (FINE, COARSE):
+        found = Sample.objects.filter(width_s=width.seconds)
+        assert sum(one.committed for one in found) == 1
+        assert sum(sum(one.durations.values()) for one in found) == 1
 
 
 def test_a_worker_that_was_away_makes_the_ends_good_but_not_the_moments(engine: Engine) -> None:

@@ -12,7 +12,8 @@ spans in which no worker looked.
 Invariants:
 - One run at a time counts: a run claims its moment by a compare-and-set, so two workers never
   count an owner's cost twice.
-- A span's ends are replaced by a new count, never added to: repeating a run changes nothing.
+- A span's ends are replaced by a new count, never added to and never by a lower one: repeating a
+  run changes nothing, nor does one that comes late.
 
 A crash within a run loses that run's look at the moment (five seconds of it); the next one counts
 the ends again.
