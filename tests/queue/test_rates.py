@@ -47,6 +47,23 @@ def test_threads_of_one_process_pass_as_often_as_they_may() -> None:
     assert sum(counts) == 1000
 
 
+def test_who_asks_while_another_takes_the_last_share_has_a_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rate = SharedRate(128, 3600)
+    assert passed(rate, 126) == 126
+    real, beside = SharedRate._ask, []
+
+    def ask(self: SharedRate, name: str) -> tuple[int, int]:
+        monkeypatch.setattr(SharedRate, "_ask", real)
+        beside.append(passed(rate, 1))
+        return real(self, name)
+
+    monkeypatch.setattr(SharedRate, "_ask", ask)
+    assert (passed(rate, 1), beside) == (1, [1])
+    assert passed(rate, 1) == 0
+
+
 def test_redis_is_asked_once_for_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
     rate = SharedRate(6400, 3600)
     asked: list[str] = []

@@ -95,10 +95,11 @@ class SharedRate:
         with self._lock:
             other = self._shares.get(name)  # Another thread may have asked at the same time.
             spare = other.mine if other is not None and monotonic() < other.until else 0
-            self._shares[name] = _Share(max(0, granted - 1) + spare, beyond, until)
+            mine = granted + spare
+            self._shares[name] = _Share(max(0, mine - 1), beyond, until)
             self._shares.move_to_end(name)
             if len(self._shares) > _NAMES:
                 self._shares.popitem(last=False)
-        if granted == 0:
+        if mine == 0:
             return Taken(max(0.001, until - monotonic()), 0)
-        return Taken(0.0, granted - 1 + beyond)
+        return Taken(0.0, mine - 1 + beyond)
