@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import RequestFactory, override_settings
 
-from txnconsole.access.addresses import address_of
+from txnconsole.access.addresses import address_of, sender_of
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,18 @@ def test_only_what_the_peer_or_the_trusted_proxy_says_is_believed(
     request = RequestFactory().get("/", headers=headers, REMOTE_ADDR=peer)
     with override_settings(BEHIND_PROXY=behind_proxy):
         assert address_of(request) == address
+
+
+@pytest.mark.parametrize(
+    ("peer", "sender"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("2001:db8:0:1:2:3:4:5", "2001:db8:0:1::/64"),
+        ("2001:db8:0:1::7", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_one_sender_has_all_addresses_of_its_network(peer: str, sender: str) -> None:
+    assert sender_of(RequestFactory().get("/", REMOTE_ADDR=peer)) == sender

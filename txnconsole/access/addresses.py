@@ -8,6 +8,8 @@ from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.request import Request
 
+_NETWORK_BITS = 64
+
 
 def address_of(request: HttpRequest | Request) -> str | None:
     """The sender's address as text; None when it is unknown, as behind a Unix socket.
@@ -24,3 +26,13 @@ def address_of(request: HttpRequest | Request) -> str | None:
     except ValueError:
         return None
     return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def sender_of(request: HttpRequest | Request) -> str:
+    """What is counted as one sender: its address or, of IPv6, the network of it, because a single
+    machine usually has all addresses of a /64; "" when it is unknown."""
+    address = address_of(request) or ""
+    if ":" not in address:
+        return address
+    host = ipaddress.IPv6Address(address.partition("%")[0])
+    return str(ipaddress.IPv6Network((host, _NETWORK_BITS), strict=False))

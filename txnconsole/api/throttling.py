@@ -20,7 +20,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from txnconsole.access.addresses import address_of
+from txnconsole.access.addresses import sender_of
 from txnconsole.access.requests import django_request, principal_behind
 from txnconsole.queue.rates import SharedRate, Taken
 
@@ -71,7 +71,7 @@ _shared = SharedRate(
 
 
 class PrincipalThrottle(BaseThrottle):
-    """Throttles by token, for sessions by user, and otherwise by address."""
+    """Throttles by token, for sessions by user, and otherwise by sender."""
 
     def __init__(self) -> None:
         self._taken = Taken(0.0, 0)
@@ -105,5 +105,5 @@ def tell_rate(request: Request, response: HttpResponseBase) -> None:
 def _name(request: Request) -> str:
     principal = principal_behind(request)
     if principal is None:
-        return f"@{address_of(request) or ''}"
+        return f"@{sender_of(request)}"
     return principal.name if principal.token_id is None else f"#{principal.token_id}"

@@ -45,8 +45,27 @@ def test_a_name_that_nobody_has_is_refused_in_the_same_way() -> None:
     assert statuses == [200] * sign_ins.FOR_ONE_NAME + [429]
 
 
+def test_who_has_a_whole_network_of_addresses_guesses_no_more() -> None:
+    statuses = [
+        sign_in(password="guess", REMOTE_ADDR=f"2001:db8::{number:x}").status_code
+        for number in range(sign_ins.FOR_ONE_NAME + 1)
+    ]
+    assert statuses == [200] * sign_ins.FOR_ONE_NAME + [429]
+    assert sign_in(REMOTE_ADDR="2001:db8:0:1::1").status_code == 302
+
+
+def test_who_signs_in_as_a_window_ends_may_not_try_more_often_in_the_next() -> None:
+    for _ in range(3):
+        assert sign_ins.begin("ann", "192.0.2.7") is None
+    SignInAttempts.objects.update(since=F("since") - sign_ins.WINDOW)
+    assert sign_ins.begin("bob", "192.0.2.7") is None
+    for _ in range(3):
+        sign_ins.succeeded("ann", "192.0.2.7")
+    assert min(SignInAttempts.objects.values_list("attempts", flat=True)) >= 0
+
+
 def test_who_tries_many_names_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sign_ins, "FROM_ONE_ADDRESS", 3)
+    monkeypatch.setattr(sign_ins, "FROM_ONE_SENDER", 3)
     statuses = [sign_in(f"name-{number}").status_code for number in range(5)]
     assert statuses == [200, 200, 200, 429, 429]
 
@@ -55,7 +74,7 @@ def test_whoever_knows_the_password_signs_in_as_often_as_they_like(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sign_ins, "FOR_ONE_NAME", 2)
-    monkeypatch.setattr(sign_ins, "FROM_ONE_ADDRESS", 4)
+    monkeypatch.setattr(sign_ins, "FROM_ONE_SENDER", 4)
     for _ in range(3):
         assert sign_in(password="mistyped").status_code == 200
         assert sign_in().status_code == 302

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 
 from txnconsole.access import sign_ins
-from txnconsole.access.addresses import address_of
+from txnconsole.access.addresses import sender_of
 
 
 class SignInForm(AuthenticationForm):
@@ -23,17 +23,17 @@ class SignInForm(AuthenticationForm):
     wait: timedelta | None = None
 
     def clean(self) -> dict[str, Any]:
-        name, address = self.cleaned_data.get("username"), address_of(self.request)
+        name, sender = self.cleaned_data.get("username"), sender_of(self.request)
         if not name or "password" not in self.cleaned_data:
             return self.cleaned_data
-        self.wait = sign_ins.begin(name, address)
+        self.wait = sign_ins.begin(name, sender)
         if self.wait is not None:
             minutes = ceil(self.wait / timedelta(minutes=1))
             raise ValidationError(
                 f"Too many attempts. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
             )
         cleaned = super().clean()
-        sign_ins.succeeded(name, address)
+        sign_ins.succeeded(name, sender)
         return cleaned
 
 
