@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import redis
+from django.contrib.sessions.models import Session
 from django.db.models.functions import Now
 
 from engine import Engine
@@ -325,6 +327,14 @@ def test_answers_whose_time_is_over_are_forgotten_by_a_task_of_the_schedule() ->
     KeptAnswer.objects.filter(pk=kept.row).update(expires_at=Now())
     app.tasks[SCHEDULE["drop_kept_answers"]["task"]]()
     assert [each.key for each in KeptAnswer.objects.all()] == ["new"]
+
+
+@pytest.mark.django_db
+def test_sessions_that_are_over_are_forgotten_by_a_task_of_the_schedule() -> None:
+    for key, hours in (("over", -1), ("held", 1)):
+        Session.objects.create(session_key=key, expire_date=Now() + timedelta(hours=hours))
+    app.tasks[SCHEDULE["drop_ended_sessions"]["task"]]()
+    assert [each.session_key for each in Session.objects.all()] == ["held"]
 
 
 def test_what_starts_jobs_has_a_queue_of_its_own_and_a_worker_takes_both_unless_told() -> None:

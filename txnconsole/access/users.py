@@ -19,6 +19,7 @@ from engine.model.errors import InvalidRequest, NotFound
 from txnconsole.access import tokens
 from txnconsole.access.principal import roles_named
 from txnconsole.access.roles import Role
+from txnconsole.access.sessions import end_sessions
 
 #: The form of user names that Django's own commands accept, too.
 USER_NAME = r"^[A-Za-z0-9_.@+-]{1,150}$"
@@ -82,7 +83,7 @@ def put_user(name: str, settings: UserSettings) -> tuple[User, bool]:
     """Create or change a user; call it in an SQL transaction. Returns whether it was created.
 
     A user without a password cannot log in. A change ends what the user had before: a new password
-    ends sessions with the old one, disabling ends tokens and sessions.
+    ends sessions with the old one, disabling ends sessions, and tokens for as long as it lasts.
 
     Raises:
         InvalidRequest: the password is too easy to guess.
@@ -95,6 +96,8 @@ def put_user(name: str, settings: UserSettings) -> tuple[User, bool]:
         user.set_unusable_password()
     if settings.active is not None:
         user.is_active = settings.active
+        if not user.is_active:
+            end_sessions(user)
     if settings.roles is not None:
         user.is_superuser = user.is_superuser and Role.ADMIN in settings.roles
         _set_roles(user, settings.roles)

@@ -13,7 +13,10 @@ _EVERY_FIVE_SECONDS = (
     "sample_trends",
     "deliver_alerts",
 )
-_EVERY_MINUTE = ("drop_ended_jobs", "drop_kept_answers", "schedule_runs", "trim_alerts")
+_EVERY_MINUTE = (
+    *("drop_ended_jobs", "drop_ended_sessions", "drop_kept_answers"),
+    *("schedule_runs", "trim_alerts"),
+)
 _EVERY_SECOND = (
     "sweep",
     "expire",

@@ -12,6 +12,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from engine.model.errors import CoordinatorUnavailable, EngineError
+from txnconsole.access import sessions
 from txnconsole.alerts import bundling, delivering, evaluating, trimming
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
@@ -179,6 +180,14 @@ def drop_kept_answers() -> None:
             break
     if dropped:
         _log.info("kept answers dropped", answers=dropped)
+
+
+@app.task(name="txnconsole.drop_ended_sessions")
+def drop_ended_sessions() -> None:
+    """Forget people's sessions that are over."""
+    dropped = sessions.drop_expired()
+    if dropped:
+        _log.info("ended sessions dropped", sessions=dropped)
 
 
 @app.task(name="txnconsole.drop_ended_jobs")

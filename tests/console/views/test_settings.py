@@ -209,6 +209,17 @@ def test_a_user_is_disabled_given_roles_and_a_password(admin: Client) -> None:
     assert AuditEntry.objects.filter(action="user.put", reason=REASON["reason"]).count() == 4
 
 
+def test_a_session_of_before_a_user_was_disabled_stays_ended(
+    admin: Client, operator: Client, viewer: Client
+) -> None:
+    for _ in range(2):
+        assert admin.post("/settings/users/a-viewer/activity", REASON).status_code == 302
+    assert viewer.get("/topics").status_code == 302
+    assert operator.get("/topics").status_code == 200
+    viewer.force_login(User.objects.get(username="a-viewer"))
+    assert viewer.get("/topics").status_code == 200
+
+
 def test_nobody_locks_itself_out(admin: Client) -> None:
     for what in ("activity", "roles"):
         answer = admin.post(f"/settings/users/a-admin/{what}", REASON | {"roles": ["viewer"]})

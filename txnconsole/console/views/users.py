@@ -123,7 +123,7 @@ def activity(request: ConsoleRequest, name: str) -> HttpResponse:
         title, verb = f"Let {name} in again?", "Activate"
         effects = [
             "It can sign in.",
-            "Its tokens that were not revoked and its sessions that have not ended hold again.",
+            "Its tokens that were not revoked hold again.",
         ]
     else:
         title, verb = f"Disable {name}?", "Disable"
