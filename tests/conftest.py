@@ -117,6 +117,7 @@ def databases(postgres: EmbeddedPostgres) -> Iterator[Databases]:
         patch.setattr("engine.postgres.database.ConnectionPool", KeptPool)
         # However slow the machine is, a run hears of what its brokers did.
         patch.setattr("engine.coordinator.finalization._PATIENCE_SECONDS", 60.0)
+        patch.setattr("engine.inspect.standing.PATIENCE_SECONDS", 60.0)
         yield found
     wiring.close()
 

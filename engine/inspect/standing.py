@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -13,8 +14,12 @@ from engine.postgres.database import Database, Row
 #: A partition is late when a transaction has been ongoing there for longer than the longest timeout
 #: and this (Kafka's LATE_TRANSACTION_BUFFER_MS; reference/peers.md §0.9).
 LATE_AFTER_MS = 5 * 60_000
+#: A database that has said nothing for so many seconds counts as one that does not answer.
+PATIENCE_SECONDS = 8.0
 #: How many partitions, and how many subscriptions, of one broker are listed one by one.
 _LISTED = 10_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +86,26 @@ class Standing:
 def standing(
     database: Database, brokers: tuple[Database, ...], *, max_timeout_ms: int, one_by_one: bool
 ) -> Standing:
-    """Ask all databases in parallel, so that the answer takes no longer than the slowest of them.
+    """Ask all databases in parallel, so that the answer takes no longer than the slowest of them,
+    and :data:`PATIENCE_SECONDS` at most.
 
     Args:
         max_timeout_ms: the longest timeout that a transaction may have.
         one_by_one: also give figures of each partition and subscription.
     """
     late_ms = max_timeout_ms + LATE_AFTER_MS
-    with ThreadPoolExecutor(len(brokers) + 1, "standing") as pool:
-        asked = pool.submit(_coordinators, database)
-        answers = pool.map(lambda broker: _broker(broker, late_ms, one_by_one), brokers)
-        found = dict(zip((broker.name for broker in brokers), answers, strict=True))
-    return Standing(coordinators=asked.result(), brokers=found)
+    pool = ThreadPoolExecutor(len(brokers) + 1, "standing")
+    coordinators = pool.submit(_coordinators, database)
+    asked = {broker.name: pool.submit(_broker, broker, late_ms, one_by_one) for broker in brokers}
+    everything: list[Future[Any]] = [coordinators, *asked.values()]
+    wait(everything, timeout=PATIENCE_SECONDS)
+    pool.shutdown(wait=False)  # A frozen server keeps its thread for as long as it is frozen.
+    found = {name: _answered(answer) for name, answer in asked.items()}
+    return Standing(coordinators=_answered(coordinators), brokers=found)
+
+
+def _answered(asked: Future[T | None]) -> T | None:
+    return asked.result() if asked.done() else None
 
 
 def _coordinators(database: Database) -> CoordinatorsStanding | None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -9,10 +11,12 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine import Engine
+from engine.inspect import standing
 from engine.inspect.inspector import Inspector
-from engine.inspect.standing import Standing
+from engine.inspect.standing import BrokerStanding, Standing
 from engine.model.figures import FigureName
 from engine.model.txn_status import TxnAction
+from engine.postgres.database import Database
 from tests.engine.support import (
     P0,
     P1,
@@ -27,6 +31,7 @@ from tests.engine.support import (
     subscribe,
     unreachable,
 )
+from tests.server import eventually
 from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.enginedb import wiring
 from txnconsole.monitoring import observation
@@ -143,6 +148,35 @@ def test_a_broker_that_is_gone_is_absent_and_not_zero(engine: Engine) -> None:
     assert value(found, "partitions_held_back", broker="broker-2") is None
     assert value(found, "queue_up") == 0
     assert value(found, "worker_up") is None
+
+
+def test_a_broker_that_does_not_answer_holds_up_nothing_else(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, thawed = standing._broker, threading.Event()
+    frozen = engine._brokers._databases["broker-2"]
+
+    def ask(database: Database, *arguments: Any) -> BrokerStanding | None:
+        if database is frozen:
+            thawed.wait()
+        return real(database, *arguments)
+
+    def wait_for_others(asked: list[Future[object]], timeout: float) -> None:
+        wait(asked[:-1])
+
+    monkeypatch.setattr(standing, "_broker", ask)
+    monkeypatch.setattr(standing, "wait", wait_for_others, raising=False)
+    seen: list[Mapping[str, Metric]] = []
+    scrape = threading.Thread(target=lambda: seen.append(scraped()))
+    scrape.start()
+    try:
+        assert eventually(lambda: not scrape.is_alive())
+    finally:
+        thawed.set()
+        scrape.join()
+    assert value(seen[0], "database_up", database="broker-2") == 0
+    assert value(seen[0], "database_up", database="broker-1") == 1
+    assert value(seen[0], "partitions_held_back", broker="broker-2") is None
 
 
 def test_workers_and_queue_are_told(engine: Engine, valkey_url: str) -> None:
