@@ -59,6 +59,7 @@ def partition_status(
     return PartitionStatus(
         partition=PartitionName(TopicName(*row.topic.split("/")), row.number),
         broker=broker,
+        partition_id=row.partition_id,
         state=state,
         offline_reason=row.offline_reason,
         log_start_offset=row.log_start_offset,

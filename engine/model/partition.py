@@ -140,11 +140,13 @@ class SnapshotInfo:
 class PartitionStatus:
     """Positions and state of a partition, from one snapshot of its broker.
 
-    ``blocker`` is the ongoing transaction with the lowest first offset.
+    ``blocker`` is the ongoing transaction with the lowest first offset. ``partition_id``, a number
+    of its broker, is another one when its topic has been made anew.
     """
 
     partition: PartitionName
     broker: str
+    partition_id: int
     state: PartitionState
     log_start_offset: int
     last_offset: int

@@ -28,6 +28,7 @@ def held(number: int, seconds: float) -> PartitionStatus:
     return PartitionStatus(
         partition=PartitionName.parse(f"public/default/orders:{number}"),
         broker="broker-1",
+        partition_id=1,
         state=PartitionState.ONLINE,
         last_offset=9,
         stable_position=4,

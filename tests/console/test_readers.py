@@ -40,6 +40,7 @@ def status(held_ms: int | None, state: PartitionState = PartitionState.ONLINE) -
     return PartitionStatus(
         partition=PartitionName(TOPIC, 0),
         broker="broker-1",
+        partition_id=1,
         state=state,
         log_start_offset=0,
         last_offset=9,

@@ -102,9 +102,11 @@ def window_of(
 
 def position_of(status: PartitionStatus, ongoing: dict[str, Span]) -> str:
     """The stream position. Everything that happens in a partition moves its last offset, except for
-    states that only the coordinators know; the second half of the position stands for those."""
+    states that only the coordinators know, and when its topic is made anew; the second half of the
+    position stands for those."""
     states = [[txn_id, span[0]] for txn_id, span in ongoing.items()]
-    return f"{status.last_offset}.{digest(status.stable_position, states)}"
+    own = [status.broker, status.partition_id, status.stable_position]
+    return f"{status.last_offset}.{digest(own, states)}"
 
 
 def summary_of(status: PartitionStatus) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from engine import Engine
 from engine.model.errors import TopicNotFound
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import TOPIC, Orders, begin, finish, produce
@@ -100,6 +101,26 @@ def test_too_many_new_entries_ask_the_page_to_read_its_window(
     assert (sent["from"], sent["entries"]) == (12, [])
     produce(engine, orders.partition, "e")
     assert change(feed)["from"] == 12
+
+
+def test_of_a_topic_that_is_made_anew_a_page_reads_its_window_again(
+    feed: PartitionFeed, orders: Orders, engine: Engine
+) -> None:
+    """However long the new one is: what a page knows is of the one before."""
+    finish(engine, orders.open, TxnAction.COMMIT)
+    position = feed.read().position
+    last = engine.log.status(orders.partition).last_offset
+    engine.topics.delete(TOPIC)
+    with pytest.raises(TopicNotFound):
+        feed.read()
+    engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    produce(engine, orders.partition, *"abcdefghi"[: last + 1])
+    assert engine.log.status(orders.partition).last_offset == last
+    sent = change(feed)
+    assert sent["from"] > last + 1
+    assert feed.read().position != position
+    produce(engine, orders.partition, "more")
+    assert [entry[0] for entry in change(feed)["entries"]] == [last + 1]
 
 
 def test_a_partition_that_is_not_there_is_an_error(engine: Engine) -> None:

@@ -38,6 +38,7 @@ class PartitionFeed:
     def __init__(self, partition: PartitionName, *, reads_messages: bool) -> None:
         self._partition, self._reads_messages = partition, reads_messages
         self._last: int | None = None
+        self._known: tuple[str, int] | None = None
         self._position = ""
         self._known_sight: Sight | None = None
         self._sight_until = 0.0
@@ -56,9 +57,13 @@ class PartitionFeed:
             return Reading(position, None)
         change = self._change(source, status) | {"txns": ongoing, "summary": summary_of(status)}
         self._last, self._position = status.last_offset, position
+        self._known = status.broker, status.partition_id
         return Reading(position, change)
 
     def _change(self, source: Engine, status: PartitionStatus) -> dict[str, Any]:
+        if self._known not in {None, (status.broker, status.partition_id)}:
+            # The topic was made anew: what pages know is of the one before, and none applies this.
+            return {"from": status.last_offset + 2, "entries": []}
         if self._last is None or not 0 <= status.last_offset - self._last <= MAX_ENTRIES:
             return {"from": status.last_offset + 1, "entries": []}
         start = self._last + 1
