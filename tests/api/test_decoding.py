@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from engine.model.page import encode_cursor
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
 from txnconsole.api import decoding
+from txnconsole.api.paging import Cursors
 from txnconsole.api.structs.batches import MessageIn, Produce
 
 _ONE = b'{"payload": "x"}'
@@ -432,13 +433,21 @@ CURSORS = (
 )
 
 
-@pytest.mark.parametrize("path", ["/transactions", "/topics", "/audit", "/slow-transactions"])
+@pytest.mark.parametrize(
+    ("path", "operation"),
+    [
+        ("/transactions", "listTransactions"),
+        ("/topics", "listTopics"),
+        ("/audit", "listAudit"),
+        ("/slow-transactions", "listSlowTransactions"),
+    ],
+)
 def test_a_forged_cursor_is_400_or_an_honest_page(
-    path: str, as_role: Callable[..., Caller]
+    path: str, operation: str, as_role: Callable[..., Caller]
 ) -> None:
     admin = as_role("admin")
     for cursor in CURSORS:
-        answer = admin.get(f"{path}?cursor={cursor}")
+        answer = admin.get(f"{path}?cursor={cursor}.{Cursors(operation)._seal({})}")
         assert answer.status == 200 or answer.is_problem(400, "InvalidRequest"), cursor
 
 
@@ -523,6 +532,7 @@ def test_a_cursor_of_another_list_is_the_fields_fault(program: Caller) -> None:
 def test_a_cursor_that_can_be_read_and_is_anothers_is_the_fields_fault_too(
     as_role: Callable[..., Caller],
 ) -> None:
-    answer = as_role("viewer").get(f"/coordinators?cursor={encode_cursor('not a number')}")
+    cursor = f"{encode_cursor('not a number')}.{Cursors('listCoordinators')._seal({})}"
+    answer = as_role("viewer").get(f"/coordinators?cursor={cursor}")
     assert answer.is_problem(400, "InvalidRequest")
     assert [each["field"] for each in answer.json["errors"]] == ["cursor"]

@@ -30,6 +30,7 @@ from txnconsole.api.examples import ANSWERS, BODIES
 from txnconsole.api.idempotency_key import HEADER, KEY, answered_once, nothing
 from txnconsole.api.json_lines import JSON_LINES, Lines, stream
 from txnconsole.api.limits import BODY_BYTES
+from txnconsole.api.paging import Cursors
 from txnconsole.api.structs.fields import Body, Query
 from txnconsole.api.structs.problem import Problem
 
@@ -86,6 +87,7 @@ class Shape:
         lines: whether the answer is JSON lines, each of them an ``answer``.
         keyed: whether it takes an ``Idempotency-Key``, or for which of its bodies it does.
         unkept: secret fields of the answer, which are null when the answer is repeated.
+        pages: the operation that goes on with the answer's ``next_cursor``, if it is another one.
     """
 
     body: type[Any] = NoBody
@@ -98,6 +100,7 @@ class Shape:
     lines: bool = False
     keyed: bool | Callable[[Any], bool] = False
     unkept: tuple[str, ...] = ()
+    pages: str = ""
 
 
 #: What an operation may return; only Pulsar's paths return maps and lists of structs.
@@ -124,14 +127,22 @@ def operation(
     read_body = BodyDecoder(shape.body, packed=shape.packed_body, limit=shape.body_limit).decode
     read_query = QueryDecoder(shape.query).decode
     forms = _media_types(shape.answer, shape.packed_answer)
+    cursors = Cursors(shape.pages or name) if _is_list(shape) else None
 
     def decorate(handler: Handler) -> Callable[..., HttpResponseBase]:
         @wraps(handler)
-        def run(view: Any, request: Request, **_path: object) -> HttpResponseBase:
+        def run(view: Any, request: Request, **path: object) -> HttpResponseBase:
             http = django_request(request)
             body = None if http.method in ("GET", "HEAD") else read_body(http)
-            call = Call(request, principal_of_request(request), body, read_query(http))
+            query = read_query(http)
+            if cursors is not None:
+                query = cursors.opened(query, path)
+            call = Call(request, principal_of_request(request), body, query)
             with _absences_of(call):
+                if cursors is not None:
+                    page = handler(view, call)
+                    cursors.sealed(page, path)
+                    return _answer(page, packed=call.packed)
                 if not (shape.keyed(body) if callable(shape.keyed) else shape.keyed):
                     return _answer(handler(view, call), packed=call.packed)
                 return answered_once(
@@ -153,6 +164,11 @@ def operation(
         )(run)
 
     return decorate
+
+
+def _is_list(shape: Shape) -> bool:
+    """Whether it answers pages (design/api.md, Conventions)."""
+    return {"items", "next_cursor"} <= set(getattr(shape.answer, "__struct_fields__", ()))
 
 
 def _absences_of(call: Call[Any, Any]) -> AbstractContextManager[None]:

@@ -1,13 +1,52 @@
-"""Pages of lists, and where the next one begins (design/api.md, Conventions)."""
+"""Pages of lists, and where the next one begins (design/api.md, Conventions).
+
+A cursor is the key at which its list goes on, sealed with the name of the list: numbers of one list
+mean nothing in another, even one of the same operation about another object. Filters may change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from engine.model.page import encode_cursor
+import msgspec
+
+from engine.model.page import encode_cursor, foreign_cursor
 
 T = TypeVar("T")
+_SEAL_BYTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cursors:
+    """Seals the cursors of an operation's lists, of which there is one for each path."""
+
+    operation: str
+
+    def opened(self, query: T, path: Mapping[str, object]) -> T:
+        """The query with its cursor as the list itself knows it.
+
+        Raises:
+            InvalidRequest: the cursor is another list's.
+        """
+        cursor = getattr(query, "cursor", None)
+        if cursor is None:
+            return query
+        own, _, seal = cursor.rpartition(".")
+        if seal != self._seal(path):
+            raise foreign_cursor()
+        return msgspec.structs.replace(query, cursor=own)  # type: ignore[type-var]
+
+    def sealed(self, answer: Any, path: Mapping[str, object]) -> None:
+        """Seal the cursor of an answer, if it has one."""
+        if answer.next_cursor is not None:
+            answer.next_cursor = f"{answer.next_cursor}.{self._seal(path)}"
+
+    def _seal(self, path: Mapping[str, object]) -> str:
+        name = "\n".join([self.operation, *map(str, path.values())])
+        return hashlib.blake2s(name.encode(), digest_size=_SEAL_BYTES).hexdigest()
 
 
 def page_of(

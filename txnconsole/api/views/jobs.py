@@ -158,7 +158,7 @@ class OneJob(JobEndpoint):
     @operation(
         "getJob",
         Permission.JOB_READ,
-        Shape(answer=JobWithItems),
+        Shape(answer=JobWithItems, pages="listJobItems"),
         summary="Show a background job",
     )
     def get(self, call: Call[None, NoQuery]) -> JobWithItems:
