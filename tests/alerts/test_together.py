@@ -13,8 +13,9 @@ from tests.support.together import meet
 from txnconsole.alerts import channels, handling, rules
 from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.errors import AlertChannelNotFound
 from txnconsole.alerts.kinds import Kind, Severity
-from txnconsole.alerts.models import Alert, Channel, Notice, Rule, Silence
+from txnconsole.alerts.models import Alert, Channel, Message, Notice, Rule, Silence
 from txnconsole.alerts.rules import RuleSettings
 from txnconsole.alerts.states import AlertState, ChannelKind
 from txnconsole.audit.chain import Actor
@@ -79,6 +80,26 @@ def test_a_channel_is_not_deleted_beneath_what_it_is_to_be_told(
     rules.delete_rule(ANN, rule.pk)
     beside.join(60)
     assert not Rule.objects.exists()
+    assert not Channel.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [(Message.objects, "create"), (channels, "claim"), (channels, "attempt")]
+)
+def test_a_channel_that_is_deleted_while_it_is_tested_is_not_there_any_more(
+    monkeypatch: pytest.MonkeyPatch, place: Any, name: str
+) -> None:
+    channel = webhook()
+
+    def attempt(message: Message, *, once: bool) -> bool:
+        beside.join(60)
+        return False
+
+    monkeypatch.setattr(channels, "attempt", attempt)
+    beside = meet(monkeypatch, place, name, lambda: channels.delete_channel(ANN, channel.pk))
+    with pytest.raises(AlertChannelNotFound):
+        channels.send_test(ANN, channel.pk)
+    beside.join(60)
     assert not Channel.objects.exists()
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.db import transaction
 from django.db.models.functions import Now
 
 from engine.postgres import deadlines
@@ -146,21 +147,24 @@ def send_test(actor: Actor, channel_id: int) -> Message:
     tells whether it arrived.
 
     Raises:
-        AlertChannelNotFound: there is none of that number.
+        AlertChannelNotFound: there is none of that number, or not any more.
     """
     change = Change(actor, "alert_channel.test", f"alert_channel:{channel_id}")
     with recorded(change) as recording:
-        channel = find_channel(channel_id)
-        message = Message.objects.create(
-            channel=channel,
-            content=compose_test(channel.name, actor.name, django_settings.PUBLIC_URL),
-            next_attempt_at=Now() + _TEST_LATER,
-        )
-        claimed = claim(message.pk)
+        with transaction.atomic():
+            channel = _locked(channel_id)
+            made = Message.objects.create(
+                channel=channel,
+                content=compose_test(channel.name, actor.name, django_settings.PUBLIC_URL),
+                next_attempt_at=Now() + _TEST_LATER,
+            )
+        claimed = claim(made.pk)
         with deadlines.lifted():  # A slow receiver may use up the request's deadline.
             if claimed is not None:
                 attempt(claimed, once=True)
-            message.refresh_from_db()
+            message = Message.objects.filter(pk=made.pk).first()
+        if message is None:
+            raise AlertChannelNotFound(f"Alert channel {channel_id} was deleted meanwhile.")
         recording.after = {"state": message.state, "error": message.last_error}
     return message
 

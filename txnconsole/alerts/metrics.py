@@ -33,9 +33,7 @@ class AlertsCollector(Collector):
         )
         try:
             counts = Counter(dict.fromkeys(Rule.objects.values_list("name", "severity"), 0))
-            counts.update(
-                (one.rule, str(one.severity)) for one in reading.firing() if not one.silenced
-            )
+            counts.update(reading.firing_by_rule())
             evaluated = reading.last_evaluation()
             now = database_now()
         except (OperationalError, InterfaceError) as error:

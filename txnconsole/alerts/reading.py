@@ -6,12 +6,14 @@ last evaluation with the database's clock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db.models import (
     Case,
+    Count,
     DurationField,
     ExpressionWrapper,
     F,
@@ -86,7 +88,15 @@ class Firing:
 
 def firing_count() -> int:
     """How many alerts fire and are not silenced. Acknowledged ones count: they still fire."""
-    return _loud().count() + sum(not one.silenced for one in silent_workers())
+    return firing_by_rule().total()
+
+
+def firing_by_rule() -> Counter[tuple[str, str]]:
+    """As :func:`firing_count`, by the rule's name and the severity."""
+    found = _loud().order_by().values_list("rule_name", "severity").annotate(firing=Count("id"))
+    counts = Counter({(rule, severity): firing for rule, severity, firing in found})
+    counts.update((one.rule, str(one.severity)) for one in silent_workers() if not one.silenced)
+    return counts
 
 
 def firing(limit: int = MAX_FIRING) -> list[Firing]:
