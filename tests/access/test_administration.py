@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -18,6 +19,7 @@ from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Role
 from txnconsole.access.users import UserSettings, put_user
 from txnconsole.audit.chain import Actor
+from txnconsole.audit.models import AuditEntry
 
 ANN = Actor("ann")
 ROOT = Principal("root", frozenset({Role.ADMIN}))
@@ -50,6 +52,24 @@ def test_who_has_lost_a_role_since_they_asked_makes_no_token_with_it() -> None:
     assert not Token.objects.exists()
     administration.create_token(ANN, "ann", [Role.VIEWER], own=True)
     assert User.objects.get(username="ann").tokens.count() == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_changes_at_once_the_second_tells_what_the_first_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with transaction.atomic():
+        put_user("ann", UserSettings(roles=frozenset({Role.OPERATOR}), active=True))
+
+    def change(role: Role) -> None:
+        settings = UserSettings(roles=frozenset({role}))
+        administration.change_user(Actor("root"), ROOT, "ann", settings, reason="at once")
+
+    beside = meet(monkeypatch, administration, "put_user", lambda: change(Role.VIEWER))
+    change(Role.CONSUMER)
+    beside.join(60)
+    second, first = AuditEntry.objects.filter(object="user:ann").order_by("-sequence")[:2]
+    assert json.loads(second.before)["roles"] == json.loads(first.after)["roles"]
 
 
 @pytest.mark.django_db(transaction=True)

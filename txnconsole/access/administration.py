@@ -66,8 +66,7 @@ def create_token(
     """
     with recorded_atomically(Change(actor, "token.create", f"user:{user_name}")) as recording:
         # Who changes the user meanwhile waits, and then ends this token as well; or comes first.
-        locked = User.objects.select_for_update(no_key=True).filter(username=user_name).first()
-        user = locked or find_user(user_name)
+        user = _lock(user_name) or find_user(user_name)
         given = frozenset(roles)
         if own and not permissions_of(given) <= permissions_of(roles_of(user)):
             raise NotYours("A token may permit no more than you may do yourself.")
@@ -113,21 +112,24 @@ def change_user(
     *,
     reason: str = "",
     revoke_tokens: bool = False,
+    new: bool = False,
 ) -> tuple[User, bool]:
     """Create or change a user; returns whether it was created.
 
     Args:
+        new: only create it.
         revoke_tokens: also end the user's tokens that permit anything that its new roles do
             not.
 
     Raises:
         NotYours: somebody would lock themselves out.
-        InvalidRequest: the password is too easy to guess.
+        InvalidRequest: the password is too easy to guess; or it is to be new and is not.
     """
     with recorded_atomically(Change(actor, "user.put", f"user:{name}", reason)) as recording:
         _refuse_locking_oneself_out(principal, name, settings)
+        _lock(name)  # What it is before is what is changed.
         recording.before = _facts(name)
-        user, created = put_user(name, settings)
+        user, created = put_user(name, settings, new=new)
         recording.after = {
             **_facts(name),
             "created": created,
@@ -136,6 +138,10 @@ def change_user(
         if revoke_tokens:
             recording.after["tokens_revoked"] = revoke_beyond(user, roles_of(user))
     return user, created
+
+
+def _lock(name: str) -> User | None:
+    return User.objects.select_for_update(no_key=True).filter(username=name).first()
 
 
 def _facts(name: str) -> Facts:

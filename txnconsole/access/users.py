@@ -79,16 +79,18 @@ def members() -> dict[str, int]:
     return dict(groups.values_list("name", "users"))
 
 
-def put_user(name: str, settings: UserSettings) -> tuple[User, bool]:
+def put_user(name: str, settings: UserSettings, *, new: bool = False) -> tuple[User, bool]:
     """Create or change a user; call it in an SQL transaction. Returns whether it was created.
 
     A user without a password cannot log in. A change ends what the user had before: a new password
     ends sessions with the old one, disabling ends sessions, and tokens for as long as it lasts.
 
     Raises:
-        InvalidRequest: the password is too easy to guess.
+        InvalidRequest: the password is too easy to guess; or it is to be ``new`` and is not.
     """
     user, created = User.objects.select_for_update().get_or_create(username=name)
+    if new and not created:
+        raise InvalidRequest("There is a user of that name already.", field="user")
     if settings.password is not None:
         _check_password(settings.password, user)
         user.set_password(settings.password)

@@ -6,16 +6,20 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from engine import Engine
 from tests.console.conftest import signed_in
+from tests.support.together import meet
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.roles import Role
 from txnconsole.access.tokens import issue, recognise
+from txnconsole.access.users import UserSettings, put_user
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console.views import users
 from txnconsole.preferences.models import Preferences
 
 PROFILE = {"theme": "dark", "density": "comfortable", "zone": "Asia/Kolkata", "pace": "10"}
@@ -207,6 +211,22 @@ def test_a_user_is_disabled_given_roles_and_a_password(admin: Client) -> None:
     assert admin.post("/settings/users/ann/activity", REASON).status_code == 302
     assert recognise(secret) is not None
     assert AuditEntry.objects.filter(action="user.put", reason=REASON["reason"]).count() == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_make_one_user_at_once_only_the_first_does(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make_beside() -> None:
+        with transaction.atomic():
+            put_user("ann", UserSettings(password="correct horse staple"))
+
+    beside = meet(monkeypatch, users, "change_user", make_beside)
+    answer = admin.post("/settings/users", {"name": "ann", "roles": ["viewer"], "person": "on"})
+    beside.join(60)
+    assert answer.status_code == 422
+    assert "There is a user of that name already." in answer.content.decode()
+    assert User.objects.get(username="ann").check_password("correct horse staple")
 
 
 def test_a_session_of_before_a_user_was_disabled_stays_ended(

@@ -46,7 +46,7 @@ def users(request: ConsoleRequest) -> HttpResponse:
             try:
                 context |= _create(request, form)
             except EngineError as error:
-                form.add_error(None, error.message)
+                form.add_error("name", error.message)
         if "created" in context:
             status = 201
             context["form"] = NewUserForm()
@@ -168,16 +168,17 @@ def password(request: ConsoleRequest, name: str) -> HttpResponse:
 
 
 def _create(request: ConsoleRequest, form: NewUserForm) -> dict[str, Any]:
-    """Make a user and its password; None when the name is taken, which the form then says."""
+    """Make a user and its password.
+
+    Raises:
+        InvalidRequest: the name is taken.
+    """
     data = form.cleaned_data
-    if User.objects.filter(username=data["name"]).exists():
-        form.add_error("name", "There is a user of that name already.")
-        return {}
     made = secrets.token_urlsafe(_PASSWORD_BYTES) if data["person"] else None
     settings = UserSettings(
         roles=frozenset(Role(role) for role in data["roles"]), active=True, password=made
     )
-    created, _ = change_user(actor_of(request), request.principal, data["name"], settings)
+    created, _ = change_user(actor_of(request), request.principal, data["name"], settings, new=True)
     return {"created": created, "password": made}
 
 
