@@ -77,8 +77,8 @@ WITH looked_at AS MATERIALIZED (
         AND coordinator.leads(t, %(lead_status)s, %(lead_owner)s, %(lead_client)s)
         AND opened_at >= coalesce(%(opened_after)s::timestamptz, '-infinity')
         AND opened_at < coalesce(%(opened_before)s::timestamptz, 'infinity')
-        AND opened_at <= statement_timestamp()
-            - coalesce(%(min_age_ms)s::bigint, 0) * interval '1 millisecond'
+        AND opened_at <= coalesce(
+            statement_timestamp() - %(min_age_ms)s::bigint * interval '1 millisecond', 'infinity')
         AND (%(at)s::timestamptz IS NULL OR (opened_at, tc_id, sequence)
             < (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
         ORDER BY opened_at DESC, tc_id DESC, sequence DESC LIMIT %(scan_limit)s)
@@ -88,8 +88,8 @@ WITH looked_at AS MATERIALIZED (
         AND coordinator.leads(t, %(lead_status)s, %(lead_owner)s, %(lead_client)s)
         AND opened_at >= coalesce(%(opened_after)s::timestamptz, '-infinity')
         AND opened_at < coalesce(%(opened_before)s::timestamptz, 'infinity')
-        AND opened_at <= statement_timestamp()
-            - coalesce(%(min_age_ms)s::bigint, 0) * interval '1 millisecond'
+        AND opened_at <= coalesce(
+            statement_timestamp() - %(min_age_ms)s::bigint * interval '1 millisecond', 'infinity')
         AND (%(at)s::timestamptz IS NULL OR (opened_at, tc_id, sequence)
             > (%(at)s, %(at_tc)s::integer, %(at_sequence)s::bigint))
         ORDER BY opened_at, tc_id, sequence LIMIT %(scan_limit)s)

@@ -1,20 +1,26 @@
 -- due_coordinators --
 -- Coordinators with a decided transaction to carry out now. Steps from one coordinator that has
--- decided transactions to the next: those without cost nothing, however many there are. What has not
--- been tried is due at once. The coordinator is written as it is in the index (migration 0013).
+-- decided transactions to the next: those without cost nothing, however many there are. What is due
+-- is due_ends' to say. The coordinator is written as it is in the index (migration 0013).
 WITH RECURSIVE earliest AS (
-    (SELECT tc_id, next_attempt_at FROM coordinator.transaction
+    (SELECT tc_id, attempts, next_attempt_at FROM coordinator.transaction
         WHERE next_attempt_at IS NOT NULL
         ORDER BY tc_id + 0, least(attempts, 1), next_attempt_at LIMIT 1)
     UNION ALL
-    SELECT next.tc_id, next.next_attempt_at
+    SELECT next.*
     FROM earliest, LATERAL (
-        SELECT t.tc_id, t.next_attempt_at FROM coordinator.transaction t
+        SELECT t.tc_id, t.attempts, t.next_attempt_at FROM coordinator.transaction t
         WHERE t.next_attempt_at IS NOT NULL AND t.tc_id + 0 > earliest.tc_id
         ORDER BY t.tc_id + 0, least(t.attempts, 1), t.next_attempt_at LIMIT 1
     ) next
 )
-SELECT tc_id FROM earliest WHERE next_attempt_at <= statement_timestamp() ORDER BY tc_id
+SELECT tc_id FROM earliest e
+WHERE attempts = 0 OR next_attempt_at <= statement_timestamp() OR EXISTS (
+    SELECT FROM coordinator.transaction t
+    WHERE t.tc_id + 0 = e.tc_id AND least(t.attempts, 1) = 1
+    AND t.next_attempt_at > statement_timestamp() + interval '10 seconds'
+)
+ORDER BY tc_id
 
 -- due_ends --
 -- See functions/coordinator/due_ends.sql.

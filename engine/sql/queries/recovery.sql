@@ -88,11 +88,13 @@ LIMIT %(limit)s
 
 -- snapshot_due --
 -- Partitions whose buffer has changed often enough, or long enough ago (semantics §5); and those
--- whose log has grown far beyond their snapshot, so that recovery never has far to read.
+-- whose log has grown far beyond their snapshot, so that recovery never has far to read. One that was taken
+-- later than now is of before the clock has gone back.
 SELECT l.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
 WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL
-    OR l.snapshot_at < clock_timestamp() - %(interval_ms)s * interval '1 millisecond'))
+    OR l.snapshot_at NOT BETWEEN clock_timestamp() - %(interval_ms)s * interval '1 millisecond'
+        AND clock_timestamp()))
 OR (l.next_offset - coalesce(l.snapshot_position, l.log_start_offset - 1) > %(max_distance)s
     AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%')
 LIMIT %(limit)s

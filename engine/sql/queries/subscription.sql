@@ -49,13 +49,14 @@ SELECT subscription_id FROM gone
 -- hold_lease --
 -- Makes a consumer the active one of an EXCLUSIVE or FAILOVER subscription, or keeps it so: if it
 -- is that already, or nobody is any more. No row: another one is. The epoch distinguishes one turn
--- from the next.
+-- from the next. A lease that ends later than two from now on is of before the clock has gone back.
 UPDATE broker.subscription SET
     consumer = %(consumer)s,
     consumer_epoch = consumer_epoch + (consumer IS DISTINCT FROM %(consumer)s)::integer,
     consumer_until = clock_timestamp() + consumer_lease_ms * interval '1 millisecond'
 WHERE subscription_id = %(subscription_id)s
-AND (consumer IS NULL OR consumer = %(consumer)s OR consumer_until < clock_timestamp())
+AND (consumer IS NULL OR consumer = %(consumer)s OR consumer_until NOT BETWEEN clock_timestamp()
+    AND clock_timestamp() + 2 * consumer_lease_ms * interval '1 millisecond')
 RETURNING consumer_epoch
 
 -- end_lease --
@@ -111,7 +112,8 @@ ORDER BY number
 -- Which of the subscriptions that somebody waits for may have something to deliver (as deliverable
 -- says), and who the active consumer is.
 SELECT s.subscription_id, s.consumer,
-    coalesce(s.consumer_until < statement_timestamp(), false) AS lapsed,
+    coalesce(s.consumer_until NOT BETWEEN statement_timestamp()  -- as take_lease says
+        AND statement_timestamp() + 2 * s.consumer_lease_ms * interval '1 millisecond', false) AS lapsed,
     EXISTS (
         SELECT FROM broker.partition p
         LEFT JOIN broker.cursor c

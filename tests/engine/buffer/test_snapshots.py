@@ -110,6 +110,21 @@ def test_nothing_changed_takes_no_snapshot(engine: Engine) -> None:
     assert engine.take_snapshots() == 0  # the first message's own snapshot has it all
 
 
+def test_a_snapshot_from_before_the_clock_has_gone_back_keeps_no_other_waiting(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    assert engine.take_snapshots() == 0
+    broker_sql(
+        engine,
+        "UPDATE broker.partition_live SET snapshot_at = clock_timestamp() + interval '1 hour'",
+    )
+    assert engine.take_snapshots() == 1
+
+
 def test_a_change_takes_one_when_the_interval_has_passed(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)

@@ -283,6 +283,38 @@ def test_the_back_off_doubles_up_to_ten_seconds(engine: Engine) -> None:
         assert expected - 1 < pause <= expected
 
 
+def clock_goes_back(engine: Engine) -> None:
+    """An hour, as the rows of the coordinators' database see it."""
+    coordinator_sql(
+        engine,
+        "UPDATE coordinator.transaction SET next_attempt_at = next_attempt_at + interval '1 hour'"
+        " WHERE next_attempt_at IS NOT NULL",
+    )
+
+
+def test_a_decision_from_before_the_clock_has_gone_back_is_carried_out(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    clock_goes_back(engine)
+    assert engine.finalizer.due() == (0,)
+    assert engine.finalizer.finalize(0) == Finalized(ended=1, waiting=0)
+
+
+def test_what_is_tried_again_waits_for_no_clock_that_has_gone_back(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    with unreachable(engine, broker_of(engine, 0)):
+        finalize(engine)
+    assert (engine.finalizer.due(), engine.finalizer.finalize(0).ended) == ((), 0)
+    clock_goes_back(engine)
+    assert engine.finalizer.due() == (0,)
+    assert engine.finalizer.finalize(0) == Finalized(ended=1, waiting=0)
+
+
 def test_a_partition_that_lost_its_derived_state_is_rebuilt_and_ended(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)

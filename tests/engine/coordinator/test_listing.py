@@ -140,6 +140,13 @@ def test_times_bound_a_list_from_below_and_above(engine: Engine) -> None:
     assert young in listed(engine, min_age_ms=0)
 
 
+def test_what_was_opened_before_the_clock_has_gone_back_is_listed(engine: Engine) -> None:
+    txn = open_txn(engine)
+    opened_at(engine, txn, datetime.now(UTC) + timedelta(hours=1))
+    for order in TransactionOrder:
+        assert pages(engine, order=order) == [txn]
+
+
 def test_the_order_overdue_lists_open_ones_by_their_deadline(engine: Engine) -> None:
     first, second, ended = (open_txn(engine) for _ in range(3))
     engine.coordinator.extend(first, 120_000)

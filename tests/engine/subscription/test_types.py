@@ -49,6 +49,15 @@ def lease_runs_out(engine: Engine) -> None:
     engine._delivery._leases._held.clear()
 
 
+def clock_goes_back(engine: Engine) -> None:
+    """An hour, as the rows of subscriptions see it."""
+    for database in engine._brokers:
+        sql(
+            database,
+            "UPDATE broker.subscription SET consumer_until = consumer_until + interval '1 hour'",
+        )
+
+
 def ack(engine: Engine, consumer: str, *messages: StoredMessage, **options: object) -> None:
     ids = [message.message_id for message in messages]
     engine.acknowledge(SUBSCRIPTION, consumer, ids, **options)  # type: ignore[arg-type]
@@ -57,6 +66,15 @@ def ack(engine: Engine, consumer: str, *messages: StoredMessage, **options: obje
 def keyed(*pairs: str) -> list[NewMessage]:
     """From "k1": key k, payload k1."""
     return [NewMessage(payload=pair.encode(), key=pair[0]) for pair in pairs]
+
+
+def test_a_lease_from_before_the_clock_has_gone_back_keeps_nobody_out(engine: Engine) -> None:
+    setup(engine, FAILOVER)
+    engine.produce(P0, batch("a"))
+    engine.receive(SUBSCRIPTION, "c1")
+    assert received(engine, "c2") == []
+    clock_goes_back(engine)
+    assert received(engine, "c2") == ["a"]
 
 
 def test_an_exclusive_subscription_refuses_a_second_consumer(engine: Engine) -> None:

@@ -19,10 +19,15 @@ BEGIN
     kind := 'transaction';
     FOR tc_id, sequence, status, decided_at, trace_parent IN
         SELECT d.tc_id, d.sequence, d.status, d.decided_at, d.trace_parent
-        FROM unnest(p_tcs) AS w (tc), unnest(ARRAY[0, 1]) AS tried (before), LATERAL (
-            SELECT t.*, tried.before FROM coordinator.transaction t
-            WHERE t.tc_id + 0 = w.tc AND least(t.attempts, 1) = tried.before
-            AND t.next_attempt_at <= statement_timestamp()
+        FROM unnest(p_tcs) AS w (tc), (VALUES
+            (0, '-infinity'::timestamptz, 'infinity'::timestamptz),
+            (1, '-infinity', statement_timestamp()),
+            -- Further ahead than the longest pause (record_ends): the clock has gone back since.
+            (1, statement_timestamp() + interval '10 seconds', 'infinity')
+        ) AS due (before, after, until), LATERAL (
+            SELECT t.*, due.before FROM coordinator.transaction t
+            WHERE t.tc_id + 0 = w.tc AND least(t.attempts, 1) = due.before
+            AND t.next_attempt_at > due.after AND t.next_attempt_at <= due.until
             ORDER BY t.next_attempt_at LIMIT p_limit
         ) d
         ORDER BY d.before, d.next_attempt_at LIMIT p_limit
