@@ -142,6 +142,8 @@ def test_a_subscription_is_as_its_worst_partition(
         parked=0,
     )
     assert of_subscription(summary).reach is reach
+    assert of_subscription(summary, ["broker-2"]).reach in (Reach.AT_RISK, reach)
+    assert of_subscription(summary, ["broker-2"]).is_news
 
 
 def test_the_worst_of_several_is_the_first_of_its_kind() -> None:

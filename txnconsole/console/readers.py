@@ -8,7 +8,7 @@ be held, and they have stopped when nothing is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -111,8 +111,24 @@ def of_reader(cursor: CursorSummary, status: PartitionStatus) -> Verdict:
     return not_served or _held(held_ms(status), cursor.unacknowledged)
 
 
-def of_subscription(summary: SubscriptionSummary) -> Verdict:
-    """The verdict on a subscription over all its partitions: that of the worst."""
+def of_subscription(summary: SubscriptionSummary, away: Sequence[str] = ()) -> Verdict:
+    """The verdict on a subscription over all its partitions: that of the worst.
+
+    Args:
+        away: brokers of its topic that do not answer, of whose partitions the summary has nothing.
+    """
+    return worst([_of_known(summary), *of_brokers(away)])
+
+
+def of_brokers(away: Sequence[str]) -> list[Verdict]:
+    """The verdict on partitions whose brokers do not answer, if there are any."""
+    if not away:
+        return []
+    names = ", ".join(sorted(away))
+    return [Verdict(Reach.AT_RISK, f"{names} cannot be reached; its partitions are left out.")]
+
+
+def _of_known(summary: SubscriptionSummary) -> Verdict:
     if summary.offline:
         number = count(summary.offline)
         return Verdict(Reach.STOPPED, f"{number} of its partitions are offline.")

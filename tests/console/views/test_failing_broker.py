@@ -15,6 +15,7 @@ from engine.log.partition_log import PartitionLogs
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName
+from engine.model.txn_status import TxnStatus
 from engine.postgres import deadlines
 from tests.console.browser.pages import PAGES
 from tests.console.conftest import TOPIC, Orders, signed_in
@@ -149,10 +150,24 @@ def test_a_subscription_is_shown_as_far_as_its_brokers_answer(
     assert viewer.get(path).status_code == 200  # Each broker has its record now.
     with unreachable(engine, away):
         answer = viewer.get(path)
+        row = viewer.get("/subscriptions").content.decode()
     text = answer.content.decode()
+    for told in (text, row):  # Nobody reads there, however well the other one does.
+        assert f"{away} cannot be reached; its partitions are left out." in told
     assert answer.status_code == 200
     assert f"<b>{away} cannot be reached</b>" in text
     assert (f'id="cursor-{1 - number}"' in text, f'id="cursor-{number}"' in text) == (True, False)
+
+
+def test_who_aborts_is_told_that_it_is_decided_all_the_same(
+    orders: Orders, engine: Engine, db: None
+) -> None:
+    away, operator = engine.topics.get(TOPIC).brokers[0], signed_in("operator")
+    path = f"/transactions/{orders.open}/abort"
+    with unreachable(engine, away):
+        assert "An abort is decided all the same" in operator.get(path).content.decode()
+        operator.post(path, {"reason": "left behind by a dead producer"})
+    assert engine.coordinator.get(orders.open).status is TxnStatus.ABORTING
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -13,8 +13,8 @@ from django.utils.functional import lazy
 from django.utils.text import format_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
-from engine.inspect.subscriptions import CursorState
-from engine.model.errors import InvalidRequest
+from engine.inspect.subscriptions import CursorState, SubscriptionSummary
+from engine.model.errors import InvalidRequest, TopicNotFound
 from engine.model.message import MAX_OFFSET
 from engine.model.subscription import InitialPosition, PendingAck
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -33,7 +33,7 @@ from txnconsole.console.ack_strip import (
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
-from txnconsole.console.readers import of_cursor, of_subscription, worst
+from txnconsole.console.readers import Verdict, of_brokers, of_cursor, of_subscription, worst
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
@@ -59,7 +59,7 @@ def subscriptions(request: ConsoleRequest) -> HttpResponse:
     context = {
         "channel": "overview",
         "found": found,
-        "rows": [(row, of_subscription(row)) for row in page_of.items] if page_of else [],
+        "rows": [(row, _verdict(row, unavailable)) for row in page_of.items] if page_of else [],
         "next_cursor": page_of.next_cursor if page_of else None,
         "unavailable": unavailable,
     }
@@ -81,13 +81,16 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
     partitions = len(engine().topics.get(topic).brokers)
     cursors = view.value.cursors if view.value else ()
     verdicts = [of_cursor(cursor) for cursor in cursors]
+    away = of_brokers(list(view.value.unavailable)) if view.value else []
+    verdict = worst([*verdicts, *away])
     chosen = _chosen(request, cursors, held) if view.value else None
     context = {
         "channel": "overview",
         "subscription": found,
         "view": view,
         "cursors": list(zip(cursors, verdicts, strict=True)),
-        "verdict": worst(verdicts) if view.value else None,
+        "verdict": verdict if view.value else None,
+        "concerned": sum(each.reach is verdict.reach for each in verdicts),
         "conflicts": region(lambda: conflict_graph(full_name, held)),
         "chosen": chosen,
         "strip": region(lambda: _strip(request, topic, held, chosen)) if chosen else None,
@@ -98,6 +101,17 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
     return show(
         request, "console/subscription.html", context, region="console/partials/subscription.html"
     )
+
+
+def _verdict(summary: SubscriptionSummary, unavailable: Mapping[str, str]) -> Verdict:
+    """Of a subscription in the list. Which brokers its topic has is asked when one is away only."""
+    if not unavailable:
+        return of_subscription(summary)
+    try:
+        brokers = engine().topics.get(summary.subscription.name.topic).brokers
+    except TopicNotFound:
+        brokers = ()  # It has been deleted meanwhile.
+    return of_subscription(summary, sorted(unavailable.keys() & set(brokers)))
 
 
 class SeekForm(ReasonForm):
