@@ -24,6 +24,16 @@ def test_the_dialog_tells_what_would_change(orders: Orders, operator: Client) ->
     assert "given back for redelivery" in text
 
 
+def test_a_clients_name_turns_no_sentence_around(engine: Engine, operator: Client) -> None:
+    """It may hold the character that has all after it read from right to left."""
+    engine.topics.create(TOPIC, TopicSettings())
+    name = "pod-7 \N{RIGHT-TO-LEFT OVERRIDE}gnp.exe"
+    txn_id = begin(engine, client=name)
+    produce(engine, PartitionName(TOPIC, 0), "hidden", txn_id=txn_id)
+    for path in (f"/transactions/{txn_id}/abort", f"/topics/{TOPIC}/partitions/0/log"):
+        assert f"(<bdi>{name}</bdi>)" in operator.get(path).content.decode()
+
+
 def test_of_many_partitions_the_dialog_tells_what_moves_by_a_question_to_each_broker(
     engine: Engine, operator: Client, questions: Questions
 ) -> None:
