@@ -21,17 +21,19 @@ let asked = 0;
 /** Whether anything has happened since the last question. */
 let changed = false;
 
+/** The end of a name, which tells partitions apart: a longer one would leave the bars no room. */
+const ending = (name, most) => (name.length > most ? `…${name.slice(1 - most)}` : name);
+
 function draw() {
   if (!figure || document.hidden) return;
   const layout = dressed(figure.layout);
   layout.yaxis.tickfont = { ...font("ink-2"), family: getComputedStyle(one(".mono")).fontFamily };
   layout.yaxis.categoryorder = "array";
   layout.yaxis.categoryarray = [...figure.lanes].reverse();
-  if (chart.clientWidth < NARROW) {
-    layout.yaxis.tickvals = figure.lanes;
-    layout.yaxis.ticktext = figure.lanes.map((lane) => lane.split("/").at(-1));
-    layout.xaxis.nticks = 4;
-  }
+  const isNarrow = chart.clientWidth < NARROW;
+  layout.yaxis.tickvals = figure.lanes;
+  layout.yaxis.ticktext = figure.lanes.map((lane) => (isNarrow ? ending(lane.split("/").at(-1), 24) : ending(lane, 56)));
+  if (isNarrow) layout.xaxis.nticks = 4;
   layout.datarevision = revision += 1;
   idle.hidden = !figure.idle.length && !idle.control.checked;
   if (idle.control.checked) {

@@ -36,6 +36,8 @@ def test_the_longest_name_of_a_client_leaves_room_for_the_rest(
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto("/transactions?q=state:open")
     assert page.locator(".scroll:has(.txns)").evaluate(beyond) <= 0
+    page.goto(f"/topics/{producer.topic}/partitions/0")
+    assert page.locator(".scroll:has([id^=blocker-])").evaluate(beyond) <= 0
     page.goto(f"/transactions/{txn_id}")
     page.get_by_role("button", name="Abort…").first.click()
     expect(page.locator("#dialog")).to_contain_text("ccc")
@@ -44,6 +46,20 @@ def test_the_longest_name_of_a_client_leaves_room_for_the_rest(
     page.goto(producer.log)
     expect(page.locator("#blocker")).to_contain_text("ccc")
     assert page.locator("#blocker .blocker").evaluate(beyond) <= 0
+
+
+def test_the_longest_name_of_a_topic_pushes_no_figure_out_of_sight(
+    watched: Watched, producer: Producer
+) -> None:
+    page, name = watched.page, f"public/default/{'longest-' * 16}"
+    with producer.server.client("admin") as client:
+        client.put(f"/topics/{name}", json={}).raise_for_status()
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto("/topics")
+        expect(page.get_by_role("link", name=name)).to_be_visible()
+        beyond = "(one) => one.scrollWidth - one.clientWidth"
+        assert page.locator("main .scroll").first.evaluate(beyond) <= 0
+        client.delete(f"/topics/{name}").raise_for_status()
 
 
 def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: Producer) -> None:
