@@ -102,6 +102,9 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     page.set_viewport_size({"width": 390, "height": 844})
     assert row.get_by_role("link", name=producer.topic).first.evaluate(_IS_WHOLE)
     keep(watched, "alerts-firing-narrow")
+    page.goto("/held-back")  # On a phone too, one sees on any page that something fires.
+    expect(page.locator(".nav").get_by_role("link", name="Alerts")).to_be_visible()
+    page.goto("/alerts")
     assert wide is not None
     page.set_viewport_size(wide)
     row.get_by_role("link", name="Acknowledge…").focus()
