@@ -30,6 +30,17 @@ def words(client: Client, address: str, status: int = 200) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
 
 
+def test_a_dead_letter_leads_to_the_message_that_it_was(engine: Engine, viewer: Client) -> None:
+    engine.topics.create(TOPIC, TopicSettings())
+    told = {"REAL_TOPIC": "a/b/paid:3", "REAL_SUBSCRIPTION": "pay", "ORIGIN_MESSAGE_ID": "8:1:3:0"}
+    engine.produce(PartitionName(TOPIC, 0), [NewMessage(payload=b"x", properties=told)])
+    text = viewer.get(f"{HERE}/log/entries/0").content.decode()
+    question = "partition=a%2Fb%2Fpaid%3A3&amp;message=8%3A1%3A3%3A0&amp;subscription=pay"
+    assert f'href="/explain?{question}">8:1:3:0</a>' in text
+    produce(engine, PartitionName(TOPIC, 0), "no letter")
+    assert "Dead letter" not in viewer.get(f"{HERE}/log/entries/1").content.decode()
+
+
 def test_the_stack_tells_what_each_end_would_free(
     orders: Orders, engine: Engine, viewer: Client
 ) -> None:
