@@ -23,6 +23,7 @@ function positionsFigure(figure, log) {
   trace.stable.x = trace.last.x = history.map(([now]) => shownTime(now));
   trace.stable.y = history.map(([, , stable]) => stable);
   trace.last.y = history.map(([, last]) => last);
+  trace.stable.mode = trace.last.mode = history.length > 1 ? "lines" : "markers";  // Of one point there is no line.
   trace.stable.line.color = colour("committed-fill");
   trace.last.line.color = colour("ink");
   trace.last.fillcolor = transparent(colour("open-fill"), 0.16);

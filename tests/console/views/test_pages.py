@@ -69,6 +69,8 @@ def test_an_overview_without_traffic_shows_how_to_produce(engine: Engine, viewer
     text = viewer.get("/").content.decode()
     assert "curl -X POST http://testserver/api/v1/topics/" in text
     assert "/partitions/0/messages" in text
+    # There is no topic yet, so that the second line alone would be told so.
+    assert text.index("curl -X PUT http://testserver/api/v1/topics/") < text.index("curl -X POST")
 
 
 def test_an_overview_with_traffic_needs_no_example(orders: Orders, viewer: Client) -> None:
