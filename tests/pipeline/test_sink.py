@@ -3,6 +3,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from threading import Thread
 
 import pyarrow as pa
@@ -146,6 +147,32 @@ def test_another_guard_is_refused_and_changes_nothing(
     assert _status(client, stranger) == "OPEN"
     abort(client, sink, other.number)
     assert _status(client, stranger) == "ABORTED"
+    assert committed(sink.topic) == [b"a"]
+
+
+def test_a_repetition_that_covers_something_else_is_refused_and_leaves_what_stands(
+    client: Client, sink: Sink, committed: Committed
+) -> None:
+    """A checkpoint restored from an older copy counts from below, and keeps its query's id."""
+    batch = replace(_BATCH, covers="offsets 0 to 2")
+    commit(client, sink, batch, [_attempt(client, sink, b"a", b"b", batch=batch)])
+    commit(client, sink, batch, [_attempt(client, sink, b"b", b"a", batch=batch)])
+    longer = replace(_BATCH, covers="offsets 0 to 3")
+    attempt = _attempt(client, sink, b"a", b"b", b"c", batch=longer)
+    with pytest.raises(ProducerFenced, match="restored from an older copy"):
+        commit(client, sink, longer, [attempt])
+    assert _status(client, attempt) == "OPEN"
+    assert sorted(committed(sink.topic)) == [b"a", b"b"]
+
+
+def test_a_batch_that_was_decided_before_batches_said_what_they_cover_can_be_repeated(
+    client: Client, sink: Sink, committed: Committed
+) -> None:
+    commit(client, sink, _BATCH, [_attempt(client, sink, b"a")])
+    batch = replace(_BATCH, covers="offsets 0 to 1")
+    again = _attempt(client, sink, b"a", batch=batch)
+    commit(client, sink, batch, [again])
+    assert _status(client, again) == "ABORTED"
     assert committed(sink.topic) == [b"a"]
 
 

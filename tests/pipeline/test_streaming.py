@@ -146,6 +146,25 @@ def test_a_deleted_checkpoint_is_refused_and_leaves_nothing_open(
     assert not list(client.transactions.list(client=f"spark:{copy.sink}", status="OPEN"))
 
 
+def test_a_checkpoint_restored_from_an_older_copy_is_refused(
+    client: Client, copy: Copy, produce: Produce, committed: Committed
+) -> None:
+    """Its next batch has the number of one that is decided, and would be taken for that."""
+    produce(copy.source, [b"a"])
+    copy.run()
+    older = copy.checkpoint.with_name("older")
+    shutil.copytree(copy.checkpoint, older)
+    produce(copy.source, [b"b"])
+    copy.run()
+    shutil.rmtree(copy.checkpoint)
+    older.rename(copy.checkpoint)
+    produce(copy.source, [b"c"])
+    with pytest.raises(StreamingQueryException, match="restored from an older copy"):
+        copy.run()
+    assert committed(copy.target) == [b"a", b"b"]
+    assert not list(client.transactions.list(client=f"spark:{copy.sink}", status="OPEN"))
+
+
 def test_a_topic_that_was_made_anew_is_not_gone_on_with(
     server: Served, client: Client, copy: Copy, produce: Produce, committed: Committed
 ) -> None:

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from txnconsole.client import Client, TransactionConflict, calls
+from txnconsole.pipeline.checkpoint import CheckpointUnknown, Planned
 from txnconsole.pipeline.offsets import Place
 from txnconsole.pipeline.sink import Attempt, Batch, Sink, abort, commit
 from txnconsole.pipeline.subscription import (
@@ -37,11 +38,10 @@ def test_claims_are_read_from_the_offsets_that_spark_has_written(tmp_path: Path)
     (tmp_path / "offsets" / "4").write_text("\n".join(lines))
     topic = "public/default/flights"
     claim = Claim(Subscription(topic, "delays/eu"), {Place(topic, 0): 12, Place(topic, 1): 3})
-    assert claims_of(str(tmp_path), "4") == [claim]
-    assert claims_of(tmp_path.as_uri(), "4") == [claim]
+    assert claims_of(Planned.read(str(tmp_path), "4")) == [claim]
     (tmp_path / "offsets" / "5").write_text("v2\n{}\n")
-    with pytest.raises(SubscriptionUnfit, match="version"):
-        claims_of(str(tmp_path), "5")
+    with pytest.raises(CheckpointUnknown, match="version"):
+        claims_of(Planned.read(str(tmp_path), "5"))
 
 
 def test_a_subscription_that_has_no_one_place_is_refused(

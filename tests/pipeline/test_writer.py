@@ -17,7 +17,7 @@ _OPTIONS = {"url": "http://127.0.0.1:9", "token": "t", "topic": "public/default/
         ({"batch": "1" * 51}, "batch is a name"),
         ({"sink": ""}, "sink is a name of 1 to 200 characters"),
         ({"sink": "s" * 201}, "sink is a name"),
-        ({"guard": ""}, "guard is a name of 1 to 256 characters"),
+        ({"guard": ""}, "guard is a name of 1 to 239 characters"),
     ],
 )
 def test_a_name_that_the_server_would_not_take_or_take_for_another_is_refused(

@@ -8,11 +8,13 @@ batch was decided before, that decision stays, and the new transactions are abor
 The guard distinguishes queries that write under one sink's name, one after the other. When a
 checkpoint is deleted, batches start at 0 again with other contents. Their keys then exist under
 another guard, and the write is refused (``ProducerFenced``) instead of being taken for a
-repetition.
+repetition. A checkpoint that is restored from an older copy keeps its guard, and counts from below
+again; therefore what a batch covers is part of its guard, where it is known.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -25,11 +27,13 @@ import structlog
 from txnconsole.client import (
     Client,
     InvalidTxnStatus,
+    ProducerFenced,
     Transaction,
     TransactionInfo,
     TxnConsoleError,
     calls,
 )
+from txnconsole.client.answers import EndedGroup
 from txnconsole.pipeline.delivery import Delivery
 from txnconsole.pipeline.outgoing import Collector, Outgoing
 from txnconsole.pipeline.subscription import Claim
@@ -66,12 +70,20 @@ class Batch:
     """What is decided once: the sink's batch of this ``number``, as ``guard`` counts them.
 
     ``run`` identifies the writer's run: transactions of another run were left open when its process
-    ended.
+    ended. ``covers`` tells what the batch has read, where that is known; a repetition covers the
+    same.
     """
 
     number: str
     guard: str
     run: str = field(default="", compare=False)
+    covers: str = ""
+
+    @property
+    def guards(self) -> list[str]:
+        """The guards under which it is decided, or was: before 2026-11-26 without what it
+        covers."""
+        return [f"{self.guard}/{self.covers}", self.guard] if self.covers else [self.guard]
 
 
 class Attempt:
@@ -182,25 +194,38 @@ def commit(
     aborted too.
 
     Raises:
-        ProducerFenced: another guard decided this batch. Nothing has been changed.
+        ProducerFenced: it was decided under another guard, or covers something else now. Nothing
+            has been changed.
         InvalidTxnStatus: a winner has timed out or was aborted. Nothing has been changed.
         TransactionConflict, ConsumerBusy: somebody else acknowledges on a subscription.
     """
     losers = _open_ids(client, sink) - set(winners)
     winners = {*winners, *_acknowledged(client, sink, batch, claims)}
-    ended = client.transactions.end_group(
-        f"{sink.name}/{batch.number}",
-        guard=batch.guard,
-        commit=sorted(winners),
-        abort=sorted(losers)[: max(_GROUP_TRANSACTIONS - len(winners), 0)],
-    )
-    if ended.duplicate:
+    if _decide(client, sink, batch, winners, losers).duplicate:
         # Transactions that are open were not part of that decision. (There are none when it was
         # this call's own, and only its answer was lost.)
         _log.info("batch_decided_before", sink=sink.name, batch=batch.number)
         _abort_all(
             client, _open_ids(client, sink), f"batch {batch.number} had been committed before"
         )
+
+
+def _decide(
+    client: Client, sink: Sink, batch: Batch, winners: Collection[str], losers: Collection[str]
+) -> EndedGroup:
+    for guard in batch.guards:  # A group that refuses the first is decided; the next only repeats.
+        with contextlib.suppress(ProducerFenced):
+            return client.transactions.end_group(
+                f"{sink.name}/{batch.number}",
+                guard=guard,
+                commit=sorted(winners),
+                abort=sorted(losers)[: max(_GROUP_TRANSACTIONS - len(winners), 0)],
+            )
+    raise ProducerFenced(
+        f"Batch {batch.number} of {sink.name} was decided before, by another query or from other"
+        " input: the checkpoint was deleted, or restored from an older copy. Nothing was changed."
+        " Begin where the output ends, with a new checkpoint and another sink."
+    )
 
 
 def await_visible(client: Client, sink: Sink, *, seconds: float) -> bool:

@@ -9,20 +9,15 @@ one begins where the subscription stands.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from pyarrow import fs
 
 from txnconsole.client import Client, InvalidTxnStatus, Transaction, TransactionNotFound, calls
 from txnconsole.client.answers import SubscriptionInfo
+from txnconsole.pipeline.checkpoint import Planned
 from txnconsole.pipeline.offsets import SUBSCRIPTION, Place, noted_offsets
 
 _ONE_CONSUMER = ("EXCLUSIVE", "FAILOVER")
-_OFFSETS_VERSION = "v1"
 #: How long to wait until a decision on a transaction has been carried out.
 _END_SECONDS = 20.0
 
@@ -141,35 +136,14 @@ def _settle(client: Client, txn_id: str, owner: str) -> None:
         return  # Somebody else's, or ended in the meantime.
 
 
-def claims_of(checkpoint: str, batch: str) -> list[Claim]:
-    """What a batch has read of subscriptions, from the offsets that Spark wrote before it ran.
-
-    Args:
-        checkpoint: a query's checkpoint location: a path, or a URI of a file system that PyArrow
-            knows.
+def claims_of(planned: Planned) -> list[Claim]:
+    """What a batch has read of subscriptions.
 
     Raises:
-        SubscriptionUnfit: the offsets are in a format that is not known here.
+        CheckpointUnknown: its offsets are in a format that is not known here.
     """
-    lines = _read(checkpoint, f"offsets/{batch}").decode().splitlines()
-    if lines[0] != _OFFSETS_VERSION:
-        raise SubscriptionUnfit(
-            f"The checkpoint's offsets are of version {lines[0][:20]!r}; set"
-            " spark.sql.streaming.offsetLog.formatVersion to 1."
-        )
-    return list(_claims(json.loads(line) for line in lines[2:] if line.startswith("{")))
-
-
-def _claims(sources: Iterable[Any]) -> Iterable[Claim]:
-    for offsets in sources:
-        if isinstance(offsets, dict) and isinstance(tag := offsets.get(SUBSCRIPTION), str):
-            subscription = Subscription.of_tag(tag)
-            yield Claim(subscription, noted_offsets(offsets, subscription.topic))
-
-
-def _read(checkpoint: str, name: str) -> bytes:
-    location = checkpoint if ":" in checkpoint else str(Path(checkpoint).absolute())
-    system, root = fs.FileSystem.from_uri(location)
-    with system.open_input_stream(f"{root.rstrip('/')}/{name}") as file:
-        content: bytes = file.read()
-    return content
+    return [
+        Claim(subscription := Subscription.of_tag(tag), noted_offsets(offsets, subscription.topic))
+        for offsets in planned.sources()
+        if isinstance(tag := offsets.get(SUBSCRIPTION), str)
+    ]

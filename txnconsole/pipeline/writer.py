@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 )
 
 from txnconsole.pipeline import sink as exactly_once
+from txnconsole.pipeline.checkpoint import Planned
 from txnconsole.pipeline.options import Connection, name, positive
 from txnconsole.pipeline.sink import Attempt, Batch, Sink
 from txnconsole.pipeline.subscription import claims_of
@@ -30,8 +31,8 @@ from txnconsole.pipeline.subscription import claims_of
 _DEFAULT_TIMEOUT_MS = 300_000
 #: How many seconds a batch write waits after its decision for all of it to be visible.
 _VISIBLE_WITHIN = 10.0
-#: A group's key, ``sink/batch``, has 256 characters at most.
-_SINK_LENGTH, _BATCH_LENGTH, _GUARD_LENGTH = 200, 50, 256
+#: A group's key, ``sink/batch``, has 256 characters at most, and so has ``guard/covers``.
+_SINK_LENGTH, _BATCH_LENGTH, _GUARD_LENGTH = 200, 50, 239
 #: Spark has no public way to tell a task these; they are local properties of its thread. A test
 #: checks that they still are.
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -52,8 +53,9 @@ class TopicWrite:
     """What a write's options say.
 
     ``batch`` is None in a stream, whose tasks ask Spark for it. ``checkpoint`` is the query's
-    checkpoint, which has the offsets of its batches: what a batch has read of a subscription is
-    acknowledged together with it.
+    checkpoint, which has the offsets of its batches: they tell a batch that is repeated from
+    another of its number, and what a batch has read of a subscription, which is acknowledged
+    together with it.
     """
 
     connection: Connection
@@ -108,8 +110,10 @@ class TopicWrite:
         batches = {message.batch for message in written}
         if len(batches) != 1:
             raise ValueError(f"The attempts of one commit name {len(batches)} batches.")
-        batch = batches.pop()
-        claims = [] if self.checkpoint is None else claims_of(self.checkpoint, batch.number)
+        batch, claims = batches.pop(), []
+        if self.checkpoint is not None:
+            planned = Planned.read(self.checkpoint, batch.number)
+            batch, claims = replace(batch, covers=planned.digest), claims_of(planned)
         exactly_once.commit(self.connection.client(), self.sink, batch, winners, claims)
 
     def await_visible(self) -> None:

@@ -167,6 +167,7 @@ class CarrierDelays:
             .write.format("txnconsole")
             .options(**self._server, topic=CARRIER_DELAYS, sink=SINK, batch=str(batch))
             .option("guard", context.getLocalProperty("sql.streaming.queryId"))
+            .option("checkpointLocation", str(self._options.checkpoint))
             .mode("append")
             .save()
         )
