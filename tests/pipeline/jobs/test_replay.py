@@ -164,6 +164,41 @@ def test_a_replay_does_not_go_on_in_a_source_that_was_made_anew(
     assert committed(target) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize(("last", "written"), [(1, 50), (2, 99)])
+def test_a_source_that_is_made_anew_during_a_run_is_not_read_on(
+    server: Served,
+    command: Callable[..., int],
+    client: Client,
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+    *,
+    committed: Callable[[str], list[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    last: int,
+    written: int,
+) -> None:
+    """It was compared with the plan at the start only; the last batch may have read it too."""
+    source, target = new_topic(1), new_topic(1)
+    sent = [b"%d" % n for n in range(99)]  # A marker follows.
+    produce(source, sent)
+    note = Progress.note
+
+    def make_anew(self: Progress, batches: int) -> None:
+        note(self, batches)
+        if batches == last:
+            with server.client("admin") as admin:
+                admin.delete(f"/topics/{source}").raise_for_status()
+            client.create_topic(source, partitions=1)
+            produce(source, [b"other"] * 150)
+
+    monkeypatch.setattr(Progress, "note", make_anew)
+    with capture_logs() as lines:
+        options = (f"--name=meanwhile-{last}", f"--source={source}", f"--target={target}")
+        assert command(*options) == WRONG_OPTIONS
+    assert "made anew" in lines[-1]["error"]
+    assert committed(target) == sent[:written]
+
+
 @pytest.mark.parametrize(
     ("option", "named"),
     [

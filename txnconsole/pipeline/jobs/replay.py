@@ -182,13 +182,18 @@ class Replay:
 
     def __init__(self, connection: Connection, name: str, plan: Plan, progress: Progress) -> None:
         self._server = {"url": connection.url, "token": connection.token}
+        self._source = TopicRead.of(self._server | {"topic": plan.source}, fails=True)
         self._client = connection.client()
         self._name = f"replay-{name}"
         self._plan = plan
         self._progress = progress
 
     def run(self, spark: SparkSession, run: Run) -> int:
-        """Do all batches that are not done yet; returns how many offsets this run has read."""
+        """Do all batches that are not done yet; returns how many offsets this run has read.
+
+        Raises:
+            WrongOptions: the source was created again, or cut, meanwhile.
+        """
         sink = Sink(self._name, self._plan.target, _TIMEOUT_SECONDS)
         abort_leftovers(self._client, sink)
         batches = list(self._plan.batches())
@@ -197,12 +202,17 @@ class Replay:
             run.stage("replay", number, len(batches))
             if number < self._progress.done:
                 continue
+            self._check_source()
             self._batch(spark, number, start, end)
             read += sum(end.values()) - sum(start.values())
             self._progress.note(number + 1)
             run.figures(rows_in=read)
+        self._check_source()
         run.stage("replay", len(batches), len(batches))
         return read
+
+    def _check_source(self) -> None:
+        _check_same(self._source, self._plan, self._source.access.positions())
 
     def _batch(self, spark: SparkSession, number: int, start: Offsets, end: Offsets) -> None:
         messages = (
