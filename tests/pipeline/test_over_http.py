@@ -10,15 +10,17 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
+from tests.server import Served
 from txnconsole.client import BatchLimits, Client
 from txnconsole.pipeline.access import COMMITTED, READ_COMMITTED
 from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, arrow_schema
-from txnconsole.pipeline.offsets import OffsetRange, Place
+from txnconsole.pipeline.offsets import OffsetRange, Place, PositionLost, between
 from txnconsole.pipeline.options import Connection
 from txnconsole.pipeline.over_http import HttpAccess
 
+_ALL = arrow_schema(MESSAGE_SCHEMA)
 _PLACE = Place("public/default/flights", 0)
 
 
@@ -84,6 +86,28 @@ def _rows(source: HttpAccess, place: Place, lower: int, upper: int) -> list[tupl
         for batch in source.read(task, Bounds(), arrow_schema(MESSAGE_SCHEMA))
         for row in batch.to_pylist()
     ]
+
+
+def test_a_topic_that_is_made_anew_between_planning_and_reading_is_not_taken_for_the_old_one(
+    server: Served, client: Client, credentials: dict[str, str], new_topic: Callable[[int], str]
+) -> None:
+    topic = new_topic(1)
+    place = Place(topic, 0)
+    with client.producer(topic) as producer:
+        producer.send(b"old")
+    source = HttpAccess(Connection.of(credentials), topic, READ_COMMITTED)
+    position = source.positions()[place]
+    [task] = source.tasks(
+        between({place: 0}, {place: position.end}, {place: position.ledger}), Bounds()
+    )
+    assert [each.num_rows for each in source.read(task, Bounds(), _ALL)] == [1]
+    with server.client("admin") as admin:
+        admin.delete(f"/topics/{topic}").raise_for_status()
+    client.create_topic(topic, partitions=1)
+    with client.producer(topic) as producer:
+        producer.send(b"new")
+    with pytest.raises(PositionLost, match="made anew, since this read was planned"):
+        list(source.read(task, Bounds(), _ALL))
 
 
 def test_a_task_whose_messages_went_while_it_read_fails_or_tells_so() -> None:

@@ -101,7 +101,7 @@ class Bounds:
         """
         lower, upper = (self.lower, self.upper) if offsets else (0, MAX_OFFSET)
         clipped = [
-            OffsetRange(each.place, max(each.lower, lower), min(each.upper, upper))
+            replace(each, lower=max(each.lower, lower), upper=min(each.upper, upper))
             for each in ranges
             if (self.topics is None or each.place.topic in self.topics)
             and (self.partitions is None or each.place.partition in self.partitions)

@@ -56,11 +56,31 @@ class Position:
 
 @dataclass
 class OffsetRange(InputPartition):
-    """A half-open range of one partition's offsets."""
+    """A half-open range of one partition's offsets.
+
+    ``ledger`` was the newest of the log when the range was planned, if that is known. A ledger that
+    was opened since begins above the range, unless the log was cut.
+    """
 
     place: Place
     lower: int
     upper: int
+    ledger: int | None = None
+
+    def require_uncut(self, opened_at: int | None) -> None:
+        """Refuse what is not what was planned.
+
+        Args:
+            opened_at: where the first ledger begins that was opened since; None: there is none.
+
+        Raises:
+            PositionLost: below the range's end.
+        """
+        if opened_at is not None and opened_at < self.upper:
+            raise PositionLost(
+                f"{self.place}: cut at {opened_at}, or made anew, since this read was planned;"
+                " other messages may stand there now."
+            )
 
 
 class PositionLost(Exception):
@@ -173,10 +193,13 @@ def to_json_text(offsets: Offsets, places: list[Place]) -> str:
     return ", ".join(f"{place}: {offsets[place]}" for place in places[:5])
 
 
-def between(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """What lies between two positions, one range for each partition that has something."""
+def between(
+    start: Offsets, end: Offsets, ledgers: Mapping[Place, int | None] | None = None
+) -> list[OffsetRange]:
+    """What lies between two positions, one range for each partition that has something; ``ledgers``
+    are the newest where they are known."""
     return [
-        OffsetRange(place, start.get(place, 0), upper)
+        OffsetRange(place, start.get(place, 0), upper, (ledgers or {}).get(place))
         for place, upper in sorted(end.items())
         if start.get(place, 0) < upper
     ]

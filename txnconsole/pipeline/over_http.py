@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
@@ -77,7 +77,7 @@ class HttpAccess:
 
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
         return [
-            OffsetRange(each.place, lower, min(lower + _OFFSETS_PER_TASK, each.upper))
+            replace(each, lower=lower, upper=min(lower + _OFFSETS_PER_TASK, each.upper))
             for each in bounds.clip(ranges, offsets=self.order != COMMITTED)
             for lower in range(each.lower, each.upper, _OFFSETS_PER_TASK)
         ]
@@ -93,6 +93,9 @@ class HttpAccess:
             yield to_arrow(messages, task.place.topic, columns)
         # After reading: the log's start only moves forward, so what is above it now was there.
         status = client.partition(task.place.topic, task.place.partition)
+        if task.ledger is not None:
+            opened = [at.first_offset for at in status.segments if at.ledger_id > task.ledger]
+            task.require_uncut(min(opened, default=None))
         starts = {task.place: status.log_start_offset}
         tell(dropped([task], starts), fails=self.fail_on_data_loss)
 

@@ -177,7 +177,8 @@ class BatchReader(DataSourceReader):
         starts = {place: position.start for place, position in positions.items()}
         tell(dropped(between(start, stop), starts), fails=self._read.fail_on_data_loss)
         begin = {place: max(offset, starts[place]) for place, offset in start.items()}
-        return self._read.access.tasks(between(begin, stop), self._bounds)
+        ledgers = {place: position.ledger for place, position in positions.items()}
+        return self._read.access.tasks(between(begin, stop, ledgers), self._bounds)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._read.read(partition, self._bounds, self._schema)
@@ -249,7 +250,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._known:  # After a restart Spark replays a batch without asking for its end.
             self._read.require_same(end, self._read.access.positions())
             self._known = True
-        ranges = between(self._read.offsets(start), self._read.offsets(end))
+        ledgers = same_log.ledgers(end, self._read.topic)
+        ranges = between(self._read.offsets(start), self._read.offsets(end), ledgers)
         return self._read.access.tasks(ranges, Bounds())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -20,6 +20,7 @@ from txnconsole.pipeline.offsets import (
     Place,
     Position,
     PositionLost,
+    from_json,
     key_of,
     noted_offsets,
     to_json,
@@ -44,10 +45,10 @@ def note(
     away = {key_of(place, topic) for place in offsets.keys() - positions.keys()}
     said = before.get(MADE, {})
     made = {place: at.made for place, at in positions.items() if at.made is not None}
-    ledgers = {place: at.ledger for place, at in positions.items() if at.ledger is not None}
+    open_now = {place: at.ledger for place, at in positions.items() if at.ledger is not None}
     same_clock = said.get(_BY) == access.made_by
     at = _kept(said.get(_AT, {}) if same_clock else {}, away) | to_json(made, topic)
-    newest = _kept(said.get(_LEDGERS, {}), away) | to_json(ledgers, topic)
+    newest = _kept(said.get(_LEDGERS, {}), away) | to_json(open_now, topic)
     logs = {_BY: access.made_by, _AT: at} if at else {}
     if newest:
         logs[_LEDGERS] = newest
@@ -97,6 +98,11 @@ def require_same(
         )
 
 
+def ledgers(noted: Mapping[str, Any], topic: str) -> dict[Place, int]:
+    """The newest ledger of each partition, of those that a checkpoint knows."""
+    return from_json(noted.get(MADE, {}).get(_LEDGERS, {}), topic)
+
+
 def _gone(topic: str, noted: Mapping[str, Any], positions: Mapping[Place, Position]) -> list[Place]:
     """The partitions that were read and are missing now, of topics that exist."""
     topics = {place.topic for place in positions}
@@ -108,11 +114,11 @@ def _cut(
     access: Access, topic: str, noted: Mapping[str, Any], positions: Mapping[Place, Position]
 ) -> list[tuple[Place, int]]:
     """The partitions that lost messages that had been read, each with the offset of the cut."""
-    ledgers = noted.get(MADE, {}).get(_LEDGERS, {})
+    before = ledgers(noted, topic)
     read = noted_offsets(noted, topic)
     grown: dict[Place, int] = {}
     for place, position in sorted(positions.items()):
-        known = ledgers.get(key_of(place, topic))
+        known = before.get(place)
         if place in read and known is not None and position.ledger not in (known, None):
             grown[place] = known
     if not grown:

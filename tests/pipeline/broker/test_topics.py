@@ -37,7 +37,7 @@ from txnconsole.pipeline.broker.topics import BrokerAccess, BrokerTask, Partitio
 from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, arrow_schema, message_schema
-from txnconsole.pipeline.offsets import OffsetRange, Place, between
+from txnconsole.pipeline.offsets import OffsetRange, Place, PositionLost, between
 
 _NAME = "public/default/flights"
 _ALL = arrow_schema(MESSAGE_SCHEMA)
@@ -67,17 +67,21 @@ def rows(
 ) -> list[dict[str, Any]]:
     """Everything, by the tasks one after the other."""
     bounds = bounds or Bounds()
-    if ranges is None:
-        positions = source.positions()
-        ranges = between(
-            {place: each.start for place, each in positions.items()},
-            {place: each.end for place, each in positions.items()},
-        )
+    ranges = _whole(source) if ranges is None else ranges
     found: list[dict[str, Any]] = []
     for task in source.tasks(ranges, bounds):
         for each in source.read(task, bounds, columns):
             found += each.to_pylist(maps_as_pydicts="strict")
     return found
+
+
+def _whole(source: BrokerAccess) -> list[OffsetRange]:
+    positions = source.positions()
+    return between(
+        {place: each.start for place, each in positions.items()},
+        {place: each.end for place, each in positions.items()},
+        {place: each.ledger for place, each in positions.items()},
+    )
 
 
 def texts(found: list[dict[str, Any]]) -> list[str]:
@@ -264,6 +268,39 @@ def test_what_retention_drops_between_planning_and_reading_is_noticed(
         then = access(found, snapshot=before.ids, fail_on_data_loss=True)
         assert sum(each.num_rows for each in then.read(task, Bounds(), _ALL)) == 8
     with pytest.raises(DataLost, match="flights:0 from 0 to"):
+        list(source.read(task, Bounds(), _ALL))
+
+
+@pytest.mark.parametrize("grown", ["", "0123456789"])
+def test_what_is_cut_between_planning_and_reading_is_noticed(
+    engine: Engine, found: Databases, grown: str
+) -> None:
+    """Less was read than was planned, or what stands at the same offsets now."""
+    make_topic(engine)
+    engine.produce(P0, batch("a", "b"))
+    engine.produce(P0, batch("c", "d"))
+    source = access(found)
+    [task] = source.tasks(_whole(source), Bounds())
+    engine.produce(P0, batch("e"))
+    assert sum(each.num_rows for each in source.read(task, Bounds(), _ALL)) == 4
+    engine.partitions.take_offline(P0, reason="test")
+    engine.partitions.truncate(P0, 2)
+    engine.partitions.bring_online(P0)
+    for text in grown:
+        engine.produce(P0, batch(text))
+    with pytest.raises(PositionLost, match="flights:0: cut at 2"):
+        list(source.read(task, Bounds(), _ALL))
+
+
+def test_a_topic_that_is_deleted_between_planning_and_reading_is_told(
+    engine: Engine, found: Databases
+) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a", "b"))
+    source = access(found)
+    [task] = source.tasks(_whole(source), Bounds())
+    engine.topics.delete(P0.topic)
+    with pytest.raises(PositionLost, match="flights:0: deleted since"):
         list(source.read(task, Bounds(), _ALL))
 
 

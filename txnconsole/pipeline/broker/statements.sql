@@ -33,8 +33,13 @@ WHERE partition_id = %(log_id)s AND ledger_id > %(after)s
 SELECT coalesce(max(last_offset), -1) + 1 AS next_offset FROM broker.entry
 WHERE partition_id = %(log_id)s
 
--- log_start --
-SELECT coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset
+-- log_there --
+-- Where a log begins, and where the first of the ledgers does that were opened after one. No row: it
+-- was deleted.
+SELECT
+    coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset,
+    (SELECT min(s.first_offset) FROM broker.segment s
+        WHERE s.partition_id = p.partition_id AND s.ledger_id > %(ledger)s) AS opened_at
 FROM broker.partition p LEFT JOIN broker.partition_live l USING (partition_id)
 WHERE p.partition_id = %(log_id)s
 

@@ -26,9 +26,9 @@ from txnconsole.pipeline.broker.logs import (
 )
 from txnconsole.pipeline.broker.splitting import Stretch, alternate, cut, pack
 from txnconsole.pipeline.data_loss import dropped, tell
-from txnconsole.pipeline.filters import Bounds
+from txnconsole.pipeline.filters import MAX_OFFSET, Bounds
 from txnconsole.pipeline.offload.files import OffloadedFiles
-from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
+from txnconsole.pipeline.offsets import OffsetRange, Place, Position, PositionLost, is_pattern
 
 _SIDECAR_BUFFER = "sidecar"
 _NO_LOG = -1
@@ -49,6 +49,7 @@ class Share:
     lower: int
     upper: int
     weight: int
+    ledger: int | None
 
 
 @dataclass
@@ -143,6 +144,7 @@ class BrokerAccess:
                 piece.lower,
                 piece.upper,
                 piece.weight,
+                each.ledger,
             )
             for found, each in pairs
             for piece in cut(_within(weights[found.log], each), self.bytes_per_task)
@@ -158,7 +160,7 @@ class BrokerAccess:
         files = OffloadedFiles(self.databases.offload_directory)
         with self.databases.reading(task.broker, snapshot) as reading:
             for share in task.shares:
-                self._tell_of_loss(share, reading)
+                self._check_there(share, reading)
                 ordered = self.order == COMMITTED
                 opener = Opener(share.place, share.lower, share.upper, ordered, columns)
                 statement = self._statement(share, bounds, columns=columns)
@@ -166,12 +168,24 @@ class BrokerAccess:
                     for filled in files.filled(entries):
                         yield from opener.batches(filled)
 
-    def _tell_of_loss(self, share: Share, reading: Reading) -> None:
-        """Check, in the same view that the share is read from, whether all of it is still there."""
-        found = reading.batches(statements.complete("log_start", {"log_id": share.log.log_id}))
-        [start] = found.read_all()["log_start_offset"].to_pylist()
-        wanted = OffsetRange(share.place, share.lower, share.upper)
-        tell(dropped([wanted], {share.place: start}), fails=self.fail_on_data_loss)
+    def _check_there(self, share: Share, reading: Reading) -> None:
+        """Check, in the same view that the share is read from, whether all of it is still there.
+
+        Raises:
+            PositionLost: the topic was deleted, or cut, since the share was planned.
+            DataLost: retention has dropped some of it, and the read is to fail.
+        """
+        wanted = OffsetRange(share.place, share.lower, share.upper, share.ledger)
+        numbers = {
+            "log_id": share.log.log_id,
+            "ledger": MAX_OFFSET if share.ledger is None else share.ledger,
+        }
+        found = reading.batches(statements.complete("log_there", numbers)).read_all().to_pylist()
+        if not found:
+            raise PositionLost(f"{share.place}: deleted since this read was planned.")
+        wanted.require_uncut(found[0]["opened_at"])
+        starts = {share.place: found[0]["log_start_offset"]}
+        tell(dropped([wanted], starts), fails=self.fail_on_data_loss)
 
     def _statement(self, share: Share, bounds: Bounds, *, columns: pa.Schema) -> str:
         numbers = {
