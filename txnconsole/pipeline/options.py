@@ -45,14 +45,16 @@ def _client(url: str, token: str) -> Client:
     return Client(url, token)
 
 
-def positive(name: str, text: str) -> int:
-    """Read a whole number above 0.
+def positive(name: str, text: str, *, most: int = 2**63 - 1) -> int:
+    """Read a whole number above 0; what is larger than Spark's long would fail far from here.
 
     Raises:
-        ValueError: the text is something else.
+        ValueError: the text is something else, or the number is above ``most``.
     """
     if not text.isascii() or not text.isdecimal() or int(text) == 0:
         raise ValueError(f"{name} is a whole number above 0, not {text[:40]!r}.")
+    if int(text) > most:
+        raise ValueError(f"{name} is {most} at most, not {text[:40]!r}.")
     return int(text)
 
 

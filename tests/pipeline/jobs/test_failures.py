@@ -45,6 +45,7 @@ def test_why_spark_failed_is_told_although_its_jvm_has_ended(
     [
         (demo._parse, ["--interval", "-1"], "--interval is a whole number above 0, not '-1'"),
         (metrics._parse, ["--hours", "0"], "--hours is a whole number above 0, not '0'"),
+        (metrics._parse, ["--hours", "87600000"], "--hours is 9999 at most, not '87600000'"),
         (
             replay._parse,
             ["--name", "x", "--source", "a", "--target", "b", "--batch-messages", "many"],

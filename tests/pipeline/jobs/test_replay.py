@@ -59,6 +59,13 @@ def test_a_plan_is_kept_with_its_end_and_another_under_its_name_is_refused(tmp_p
     assert _plan().guard != moved.guard
 
 
+@pytest.mark.parametrize("name", [".", "..", "", "a/b", "é", "n" * 101])
+def test_a_name_that_is_no_directory_of_its_own_is_refused(name: str) -> None:
+    options = replay._parse([f"--name={name}", "--source=a/b/c", "--target=a/b/d"])
+    with pytest.raises(WrongOptions, match="--name is of letters"):
+        replay._work(options, Run("replay", supervised=False))
+
+
 def test_another_range_under_a_known_name_is_refused_and_the_same_one_goes_on(
     tmp_path: Path,
 ) -> None:

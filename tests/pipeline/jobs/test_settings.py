@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -25,6 +26,14 @@ def _told(work: Callable[[Run], int]) -> tuple[int, str]:
     with capture_logs() as lines:
         status = outcome(Run("x", supervised=False), work)
     return status, lines[-1]["error"]
+
+
+def test_an_audit_whose_report_cannot_be_written_is_not_begun(tmp_path: Path) -> None:
+    options = audit._parse(["--report", str(tmp_path / "nowhere" / "report.json")])
+    assert _told(lambda run: audit._work(options, run)) == (
+        WRONG_OPTIONS,
+        f"--report: there is no directory {tmp_path / 'nowhere'}.",
+    )
 
 
 @pytest.mark.parametrize("job", _JOBS)

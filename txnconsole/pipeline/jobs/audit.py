@@ -28,6 +28,7 @@ from txnconsole.pipeline.jobs.run import (
     DONE,
     FOUND,
     Run,
+    WrongOptions,
     run_job,
     spark_for,
 )
@@ -58,6 +59,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:
+    if options.report is not None and not options.report.parent.is_dir():
+        raise WrongOptions(f"--report: there is no directory {options.report.parent}.")
     databases = None if options.of_copy else environment.databases()
     # A machine for long work takes twice the time to start.
     short = options.topics != "*"

@@ -29,6 +29,8 @@ _RELATIONS = ("entries", "headers", "participants")
 _PARTS = 2
 #: How many hours a run computes by default.
 _LEAST, _MOST = 2, 7 * 24
+#: More than a year; as the console has it.
+_MOST_ASKED_FOR = 9999
 
 
 def compute(
@@ -91,7 +93,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--hours",
-        type=whole_number("--hours"),
+        type=whole_number("--hours", most=_MOST_ASKED_FOR),
         help="how many hours back, the present one included; default: since the newest hour that is"
         f" known, {_LEAST} at least, {_MOST} at most",
     )

@@ -58,7 +58,7 @@ from txnconsole.pipeline.sink import Sink, abort_leftovers
 
 JOB = "replay"
 _BATCH_MESSAGES = 50_000
-_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+_NAME = re.compile(r"(?!\.{1,2}$)[\w.-]{1,100}", re.ASCII)  # It is a directory's name too.
 _TIMEOUT_SECONDS = 300.0
 #: Fields of a plan that do not change what is written.
 _ABOUT = ("asked", "logs")

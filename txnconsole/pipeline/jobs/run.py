@@ -154,13 +154,13 @@ def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
         stop_session(spark)
 
 
-def whole_number(option: str) -> Callable[[str], int]:
+def whole_number(option: str, *, most: int = 2**63 - 1) -> Callable[[str], int]:
     """The type of an option whose value is a whole number above 0. Of a ``ValueError``, argparse
     would show the name of the function and not the text."""
 
     def read(text: str) -> int:
         try:
-            return positive(option, text)
+            return positive(option, text, most=most)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
