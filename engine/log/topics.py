@@ -248,15 +248,20 @@ class Topics:
         if name.is_system:
             raise InvalidRequest(f"{name} is the engine's own.", field="topic")
         topic = self.get(name, fresh=True)
-        rows: list[Row] = []
-        with self._catalog.transaction() as session:
+
+        def work(session: Session) -> list[Row]:
             session.run("hold_for_deletion", topic_id=topic.topic_id)
             session.run("let_joins_end")
             if not force:
                 require_no_holders(name, session.all("topic_in_use", topic_id=topic.topic_id))
+            rows: list[Row] = []
             for part in ("abandon_partitions", "abandon_subscriptions") if force else ():
                 rows += session.all(part, topic_id=topic.topic_id, error=_ABANDONED)
             session.run("delete_topic", topic_id=topic.topic_id)
+            return rows
+
+        # Ends lock the rows of participants in an order of their own: there may be a deadlock.
+        rows = self._catalog.retrying(work)
         with self._lock:
             self._known.pop(name, None)
         self._deletions.begin(topic)

@@ -1003,3 +1003,20 @@ def test_who_locks_cursors_of_several_subscriptions_takes_the_order_of_an_end(
         # It waits less than PostgreSQL lets a deadlock stand, so it would be the one that fails.
         end.execute(cursor_of, ["b"])
     other.result()
+
+
+def test_a_forced_deletion_that_meets_an_end_in_a_deadlock_is_done_once_more(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    joined = [open_txn(engine) for _ in range(2)]
+    for txn in joined:
+        engine.coordinator.add_partitions(txn, [P0])
+    row_of = "SELECT FROM coordinator.txn_partition WHERE sequence = %s FOR UPDATE"
+    with psycopg.connect(str(engine.database._pool.conninfo)) as end:
+        end.execute("SET deadlock_timeout = '1min'")  # the other one is to fail
+        end.execute(row_of, [joined[1].sequence])
+        deletion = Background(engine.database, lambda: engine.topics.delete(TOPIC, force=True))
+        deletion.waits()
+        end.execute(row_of, [joined[0].sequence])
+    assert sorted(part.txn_id for part in deletion.result()) == joined
