@@ -79,6 +79,8 @@ class MarkerPartition:
     marks: dict[int, int] = field(default_factory=dict)
     index: list[IndexRow] = field(default_factory=list)
     dropped: dict[str, Message] = field(default_factory=dict)
+    #: Messages of aborted transactions whose marker has been cut: readers may have passed them.
+    reopened: set[int] = field(default_factory=set)
 
     # Positions
 
@@ -232,6 +234,11 @@ class MarkerPartition:
         """Cut the log at a batch's beginning; answers how many entries went (§4.2)."""
         if offset >= self.end:
             return 0
+        self.reopened = {
+            o
+            for o in self.log
+            if o < offset and (o in self.reopened or self.visibility(o) is Visibility.ABORTED)
+        }
         gone = [self.log.pop(o) for o in range(offset, self.end)]
         self.end = offset
         self.index = [row for row in self.index if row.last < offset]
