@@ -36,7 +36,8 @@ def test_the_five_minutes_of_the_readme_run(
     [tour] = re.findall(r"^```\n(api=.*?)^```$", page, re.DOTALL | re.MULTILINE)
     [example] = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     token = server.token("admin")
-    monkeypatch.setenv("TOKEN", token)
+    for name in ("TOKEN", "TXNCONSOLE_TOKEN"):
+        monkeypatch.setenv(name, token)
     told = subprocess.run(
         ["bash", "-euc", tour.replace("\n\n", "\necho\n")],
         capture_output=True,
@@ -50,7 +51,7 @@ def test_the_five_minutes_of_the_readme_run(
         True,
     )
     assert ("in a transaction" in read, "behind it" in read) == (True, True)
-    exec(compile(example, "README.md", "exec"), {"token": token})  # noqa: S102 - our own page
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own page
     with Client(server.url, token) as client:
         assert b"from Python" in [m.payload for m in client.reader("public/default/tour", 0)]
 

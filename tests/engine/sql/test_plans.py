@@ -102,12 +102,13 @@ _LARGE_MARKER = 5 + 50_000
 _STATUS = "CASE n / 4 %% 4 WHEN 0 THEN 'OPEN' WHEN 1 THEN 'ABORTING' ELSE 'COMMITTED' END"
 _FILL_COORDINATOR = """
 INSERT INTO coordinator.transaction (tc_id, sequence, status, owner, client, properties, opened_at,
-    timeout_ms, deadline, decided_at, ended_at, next_attempt_at)
+    timeout_ms, deadline, decided_at, ended_at, next_attempt_at, attempts)
 SELECT n %% 4, 1000 + n, s.status, 'o' || n %% 7, '', '{}', clock_timestamp(), 60000,
     clock_timestamp() + interval '1 hour',
     CASE WHEN s.status <> 'OPEN' THEN clock_timestamp() END,
     CASE WHEN s.status = 'COMMITTED' THEN clock_timestamp() END,
-    CASE WHEN s.status = 'ABORTING' THEN clock_timestamp() + interval '1 hour' END
+    CASE WHEN s.status = 'ABORTING' THEN clock_timestamp() + interval '9 seconds' END,
+    CASE WHEN s.status = 'ABORTING' THEN 7 ELSE 0 END
 FROM generate_series(1, 20000) n, LATERAL (
     SELECT CASE n / 4 %% 4 WHEN 0 THEN 'OPEN' WHEN 1 THEN 'ABORTING' ELSE 'COMMITTED' END
         ::coordinator.txn_status AS status) s
@@ -554,8 +555,30 @@ def unvacuumed(engine: Engine) -> Iterator[Database]:
         "SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited)"
         " FROM pg_stats WHERE schemaname = 'coordinator' AND tablename = 'transaction'",
     )
+    for statement in _STILL_CLOCK:
+        sql(database, statement)
     yield database
+    sql(database, "DROP SCHEMA still CASCADE")
     sql(database, "ALTER TABLE coordinator.transaction RESET (autovacuum_enabled)")
+
+
+#: A clock of statements that stands still once ``still.at`` is set, so that pauses of seconds last
+#: however long a test takes.
+_STILL_CLOCK = (
+    "CREATE SCHEMA still",
+    """
+    CREATE FUNCTION still.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS $$
+        SELECT coalesce(
+            nullif(current_setting('still.at', true), '')::timestamptz,
+            pg_catalog.statement_timestamp())
+    $$
+    """,
+)
+
+
+def stop_clock(session: Session, at: str = "") -> None:
+    session.script("SET search_path = still, pg_catalog")
+    session.script(f"SET still.at = '{at}'")
 
 
 @pytest.mark.parametrize("known", _STATISTICS)
@@ -569,15 +592,21 @@ def test_the_coordinators_hot_statements_read_few_rows(
     engine.coordinator.end(decided, TxnAction.COMMIT)
     statements = on_coordinator()
     with connected(unvacuumed) as session:
+        stop_clock(session)
         warm(session, statements)
         for statement in _STATISTICS[known]:
             sql(unvacuumed, statement)
         sql(unvacuumed, "DELETE FROM coordinator.transaction WHERE sequence >= 1000")
         sql(unvacuumed, _FILL_COORDINATOR)
+        [filled] = sql(
+            unvacuumed, "SELECT max(decided_at)::text AS at FROM coordinator.transaction"
+        )
+        stop_clock(session, filled.at)
         check(session, statements)
         session.script("DISCARD PLANS")  # As any change of a table's statistics does, at any time.
         check(session, statements)
         with connected(unvacuumed) as fresh:
+            stop_clock(fresh, filled.at)
             check(fresh, statements)
 
 
