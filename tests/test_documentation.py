@@ -27,7 +27,9 @@ FOREIGN = {
 
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
-_FILE = re.compile(r"(?<![\w/.$<{*-])(?:[\w-]+/)*[\w-]+\.(?:py|sql|jso?n?|yml|md|html|toml|lock)\b(?!\.\w)")
+_FILE = re.compile(
+    r"(?<![\w/.$<{*-])(?:[\w-]+/)*[\w-]+\.(?:py|sql|jso?n?|yml|md|html|toml|lock)\b(?!\.\w)"
+)
 _NAME = re.compile(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)…?")
 _SETTING = re.compile(r"\benv\.\w+\(\s*\"(\w+)\"")
 
