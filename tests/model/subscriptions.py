@@ -332,7 +332,10 @@ class Subscription:
     def _refusal(
         self, wanted: Mapping[int, Sequence[int]], txn_id: TxnID, cumulative: bool
     ) -> TransactionConflict | InvalidTxnStatus | None:
-        """Why a transaction may not claim this on one broker."""
+        """Why a transaction may not claim this on one broker: that it has ended there, rather than
+        that what it acknowledged itself is gone."""
+        if any(self.has_ended(self.brokers[number], txn_id) for number in wanted):
+            return InvalidTxnStatus()
         conflicts = self.conflicts(wanted, txn_id)
         if cumulative:  # it may only go forward
             conflicts |= {
@@ -340,11 +343,7 @@ class Subscription:
                 for number, offsets in wanted.items()
                 if offsets and offsets[-1] < self.cursors[number].until.get(txn_id, -1)
             }
-        if conflicts:
-            return TransactionConflict(conflicts=conflicts)
-        if any(self.has_ended(self.brokers[number], txn_id) for number in wanted):
-            return InvalidTxnStatus()
-        return None
+        return TransactionConflict(conflicts=conflicts) if conflicts else None
 
     def conflicts(
         self, offsets: Mapping[int, Sequence[int]], txn_id: TxnID
