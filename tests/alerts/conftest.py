@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import F
 
 from engine import Engine
+from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Notice, Rule, Silence
@@ -37,6 +38,26 @@ def rule_of(kind: Kind, **fields: Any) -> Rule:
     return Rule.objects.create(
         **({"name": terms.title, "kind": kind.value, "clear_ms": 0} | given | fields)
     )
+
+
+def alert(number: int = 1, **fields: object) -> Alert:
+    """One that fires."""
+    now = database_now()
+    given: dict[str, object] = {
+        "rule_name": "Partition held back",
+        "kind": "held_back",
+        "severity": "warning",
+        "threshold": 60_000,
+        "object": f"partition:public/default/flights:{number}",
+        "detail": "7 offsets behind 3:42",
+        "state": "firing",
+        "value": 61_000,
+        "peak": 61_000,
+        "pending_since": now,
+        "fired_at": now,
+        "measured_at": now,
+    }
+    return Alert.objects.create(**(given | fields))
 
 
 def webhook(**fields: Any) -> Channel:

@@ -20,7 +20,7 @@ from django.core.mail import EmailMessage
 from django.db import connection
 from django.db.models.functions import Now
 
-from tests.alerts.conftest import pass_time, webhook
+from tests.alerts.conftest import alert, pass_time, webhook
 from tests.alerts.receiver import Receiver
 from txnconsole.alerts import delivering
 from txnconsole.alerts.bundling import MAX_NOTICES, bundle
@@ -43,25 +43,6 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     monkeypatch.setattr(delivering, "_SLICE_SECONDS", 3600.0)
     with Receiver().running() as running:
         yield running
-
-
-def alert(number: int = 1, **fields: object) -> Alert:
-    now = database_now()
-    given: dict[str, object] = {
-        "rule_name": "Partition held back",
-        "kind": "held_back",
-        "severity": "warning",
-        "threshold": 60_000,
-        "object": f"partition:public/default/flights:{number}",
-        "detail": "7 offsets behind 3:42",
-        "state": "firing",
-        "value": 61_000,
-        "peak": 61_000,
-        "pending_since": now,
-        "fired_at": now,
-        "measured_at": now,
-    }
-    return Alert.objects.create(**(given | fields))
 
 
 def notice(channel: Channel, about: Alert, kind: str = "firing") -> Notice:

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from engine.model.errors import EngineError
-from tests.alerts.conftest import rule_of, webhook
+from tests.alerts.conftest import alert, rule_of, webhook
 from tests.support.together import meet
 from txnconsole.alerts import channels, handling, rules
 from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.errors import AlertChannelNotFound
 from txnconsole.alerts.kinds import Kind, Severity
-from txnconsole.alerts.models import Alert, Channel, Message, Notice, Rule, Silence
+from txnconsole.alerts.models import Channel, Message, Notice, Rule, Silence
 from txnconsole.alerts.rules import RuleSettings
-from txnconsole.alerts.states import AlertState, ChannelKind
+from txnconsole.alerts.states import ChannelKind
 from txnconsole.audit.chain import Actor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,20 +57,8 @@ def test_a_channel_is_not_deleted_beneath_what_it_is_to_be_told(
 ) -> None:
     rule, channel = rule_of(Kind.HELD_BACK), webhook()
     now = database_now()
-    alert = Alert.objects.create(
-        rule=rule,
-        kind=rule.kind,
-        severity=rule.severity,
-        threshold=0,
-        object="partition:public/default/flights:0",
-        state=AlertState.FIRING,
-        value=1,
-        peak=1,
-        pending_since=now,
-        measured_at=now,
-        notified_at=now,
-    )
-    Notice.objects.create(channel=channel, alert=alert, kind="firing", value=1, at=now)
+    told = alert(rule=rule, notified_at=now)
+    Notice.objects.create(channel=channel, alert=told, kind="firing", value=1, at=now)
     beside = meet(
         monkeypatch,
         Notice.objects,

@@ -122,9 +122,8 @@ class Reference:
     def unsubscribe(self, name: SubscriptionName) -> None:
         """Refused while acknowledgements are pending (§6), also those that no coordinator knows."""
         topic, subscription = self.topic(name.topic), self.subscription(name)
-        if any(self.coordinators.holders((subscription, broker)) for broker in topic.brokers):
-            raise TopicInUse
-        if any(cursor.held for cursor in subscription.cursors.values()):
+        known = any(self.coordinators.holders((subscription, broker)) for broker in topic.brokers)
+        if known or any(cursor.held for cursor in subscription.cursors.values()):
             raise TopicInUse
         del topic.subscriptions[name.name]
 

@@ -112,7 +112,7 @@ ORDER BY number
 -- Which of the subscriptions that somebody waits for may have something to deliver (as deliverable
 -- says), and who the active consumer is.
 SELECT s.subscription_id, s.consumer,
-    coalesce(s.consumer_until NOT BETWEEN statement_timestamp()  -- as take_lease says
+    coalesce(s.consumer_until NOT BETWEEN statement_timestamp()  -- as hold_lease says
         AND statement_timestamp() + 2 * s.consumer_lease_ms * interval '1 millisecond', false) AS lapsed,
     EXISTS (
         SELECT FROM broker.partition p
