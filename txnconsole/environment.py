@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 class Process:
     """What this process is; said before the settings are read."""
 
-    #: Whether it answers requests, and so keeps their time limit (asgi.py, wsgi.py).
+    #: Whether it answers requests, and so keeps their time limit (asgi.py).
     answers_requests = False
 
 

@@ -118,14 +118,11 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
-    "django.contrib.messages",
     "django.contrib.staticfiles",
-    "django_htmx",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "txnconsole.enginedb",
-    "txnconsole.workers",
     "txnconsole.audit",
     "txnconsole.idempotency",
     "txnconsole.access",
@@ -144,8 +141,8 @@ TRACES = env.boolean("TXNCONSOLE_TRACES", default=False)
 MIDDLEWARE = [
     *(["txnconsole.tracing.TraceMiddleware"] if TRACES else []),
     "txnconsole.request_log.RequestLogMiddleware",
-    "txnconsole.console.csp.ContentSecurityPolicyMiddleware",
-    "txnconsole.api.middleware.MetricsMiddleware",
+    "txnconsole.console.csp.content_security_policy",
+    "txnconsole.api.middleware.count_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -157,8 +154,6 @@ MIDDLEWARE = [
 #: No page has a slash at its end, and /api/v1 without one is not there, as a problem document says.
 APPEND_SLASH = False
 ROOT_URLCONF = "txnconsole.urls"
-WSGI_APPLICATION = "txnconsole.wsgi.application"
-ASGI_APPLICATION = "txnconsole.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -167,8 +162,6 @@ TEMPLATES = [
         "OPTIONS": {
             "context_processors": [
                 "django.template.context_processors.request",
-                "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
                 "txnconsole.console.shell.shell",
             ],
         },
@@ -264,7 +257,6 @@ STORAGES = {
 # --- Language and time ---------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
 USE_I18N = False
-USE_TZ = True
 TIME_ZONE = "UTC"
 
 # --- Celery --------------------------------------------------------------------------------------
@@ -274,7 +266,6 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1, "socket_timeout": 5}
 CELERY_BEAT_SCHEDULE = SCHEDULE
 CELERY_BEAT_SCHEDULER = "txnconsole.workers.scheduler:IntervalScheduler"
-CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
 # A worker takes tasks of both queues; `--queues` leaves it one, so that jobs have a machine of
 # their own.
@@ -286,8 +277,6 @@ CELERY_TASK_TIME_LIMIT = 60
 CELERY_TASK_SOFT_TIME_LIMIT = 50
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_SEND_TASK_EVENTS = False
-CELERY_TIMEZONE = "UTC"
 
 # --- Logs and traces ------------------------------------------------------------------------------
 LOGGING_CONFIG = None

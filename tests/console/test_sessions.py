@@ -12,7 +12,7 @@ from django.test import RequestFactory
 
 from txnconsole.console.sessions import SessionsMiddleware
 
-_MADE_FOR_PEOPLE = ("session", "user", "htmx", "_messages")
+_MADE_FOR_PEOPLE = ("session", "user")
 
 
 class _View:

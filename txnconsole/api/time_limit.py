@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from engine.postgres import deadlines
-from txnconsole.api.middleware import Answer
 
-_Answering = Callable[[HttpRequest], Answer]
+_Answer = HttpResponseBase | Awaitable[HttpResponseBase]
+_Answering = Callable[[HttpRequest], _Answer]
 
 
 @sync_and_async_middleware
@@ -25,7 +26,7 @@ def time_limit(get_response: _Answering) -> _Answering:
     if iscoroutinefunction(get_response):
         return get_response
 
-    def limited(request: HttpRequest) -> Answer:
+    def limited(request: HttpRequest) -> _Answer:
         seconds = settings.REQUEST_TIMEOUT_MS / 3000
         with deadlines.within(seconds), connection.execute_wrapper(_in_time):
             return get_response(request)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -24,31 +23,16 @@ POLICY = "; ".join(
         "object-src 'none'",
     )
 )
-_HEADER = "Content-Security-Policy"
+
+_Answering = Callable[[HttpRequest], HttpResponseBase]
 
 
-class ContentSecurityPolicyMiddleware:
+def content_security_policy(get_response: _Answering) -> _Answering:
     """Set the policy on every response that does not have one of its own."""
 
-    async_capable = True
-    sync_capable = True
+    def protected(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
 
-    def __init__(
-        self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
-    ) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        answer = self.get_response(request)
-        return _protect(answer) if isinstance(answer, HttpResponseBase) else _later(answer)
-
-
-async def _later(answer: Awaitable[HttpResponseBase]) -> HttpResponseBase:
-    return _protect(await answer)
-
-
-def _protect(response: HttpResponseBase) -> HttpResponseBase:
-    response.headers.setdefault(_HEADER, POLICY)
-    return response
+    return protected

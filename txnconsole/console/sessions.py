@@ -1,7 +1,7 @@
 """The middleware of sessions, which requests of programs skip.
 
-A program identifies itself in each request, so it needs no session, no messages and no user of a
-page. Setting these up took a tenth of the time of a call (docs/decisions/0046).
+A program identifies itself in each request, so it needs no session and no user of a page. Setting
+these up took a tenth of the time of a call (docs/decisions/0046).
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 _MIDDLEWARE = (
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
 )
 
 
 class SessionsMiddleware:
-    """Adds ``session``, ``user``, messages and ``htmx`` to the requests that may need them."""
+    """Adds ``session`` and ``user`` to the requests that may need them."""
 
     async_capable = True
     sync_capable = True
