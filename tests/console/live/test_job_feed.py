@@ -10,6 +10,7 @@ from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission, Role
 from txnconsole.audit.chain import Actor
 from txnconsole.console.live.channels import channel_named
+from txnconsole.console.live.hub import look
 from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.jobs import starting
 from txnconsole.jobs.errors import JobNotFound
@@ -20,7 +21,7 @@ VIEWER = Principal("ann", frozenset({Role.VIEWER}))
 
 @pytest.fixture
 def kept_connections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The feed gives its connections back; the test's own, in one transaction, must stay."""
+    """A feed's connections are given back; the test's own, in one transaction, must stay."""
     closed: list[str] = []
     monkeypatch.setattr(type(connections), "close_all", lambda _: closed.append("closed"))
     return closed
@@ -31,11 +32,11 @@ def test_a_change_is_told_once_and_no_connection_is_kept(
 ) -> None:
     job = starting.start("bulk_abort", Actor("ann"), "x", parameters={}, objects=["a", "b"])
     feed = JobFeed(job.pk)
-    first, second = feed.read(), feed.read()
+    first, second = look(feed), look(feed)
     assert first.change == {"changed": True}
     assert (second.change, second.position) == (None, first.position)
     starting.cancel(job.pk, "ann")
-    assert feed.read().change == {"changed": True}
+    assert look(feed).change == {"changed": True}
     assert len(kept_connections) == 3
 
 
@@ -43,7 +44,7 @@ def test_a_job_that_is_not_there_fails_and_keeps_no_connection(
     db: None, kept_connections: list[str]
 ) -> None:
     with pytest.raises(JobNotFound):
-        JobFeed(99).read()
+        look(JobFeed(99))
     assert kept_connections == ["closed"]
 
 
@@ -63,5 +64,5 @@ def test_an_absent_database_is_said_to_be_one(
 
     monkeypatch.setattr(starting, "find", away)
     with pytest.raises(CoordinatorUnavailable):
-        JobFeed(1).read()
+        look(JobFeed(1))
     assert kept_connections == ["closed"]

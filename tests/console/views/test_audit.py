@@ -20,6 +20,7 @@ from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.live.audit_feed import AuditFeed
 from txnconsole.console.live.channels import channel_named
+from txnconsole.console.live.hub import look
 
 pytestmark = pytest.mark.django_db
 
@@ -157,10 +158,10 @@ def test_the_channel_says_that_entries_were_added_and_keeps_no_connection(
     closed: list[str] = []
     monkeypatch.setattr(type(connections), "close_all", lambda _: closed.append("closed"))
     feed = AuditFeed()
-    first, second = feed.read(), feed.read()
+    first, second = look(feed), look(feed)
     assert (first.change, second.change) == ({}, None)
     assert first.position == second.position == str(entries[-1].sequence)
     record(Change(Actor("ann"), ABORTED, "transaction:3:3"))
-    assert feed.read().change == {}
+    assert look(feed).change == {}
     assert len(closed) == 3
     assert channel_named("audit", Principal("ann", frozenset())).permission is Permission.AUDIT_READ

@@ -5,10 +5,10 @@ from __future__ import annotations
 from txnconsole.alerts import reading
 from txnconsole.alerts.models import Alert
 from txnconsole.alerts.states import AlertState
-from txnconsole.console.live.feed import Reading, TableFeed, digest
+from txnconsole.console.live.feed import ChangeFeed, Reading, digest
 
 
-class AlertsFeed(TableFeed):
+class AlertsFeed(ChangeFeed):
     """Sends how many alerts fire; the page reads its lists again when they have changed."""
 
     def look(self) -> Reading:

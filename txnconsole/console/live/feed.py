@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from django.db import InterfaceError, OperationalError, connections
-
-from engine.model.errors import CoordinatorUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +35,21 @@ class Feed(Protocol):
         """
 
 
-class TableFeed(ABC):
-    """A feed that reads Django's tables: it keeps no connection, and tells each change once."""
+class ChangeFeed(ABC):
+    """A feed that tells each change once."""
 
-    def __init__(self) -> None:
-        self._position = ""
+    _position = ""
 
     @abstractmethod
     def look(self) -> Reading:
         """The position, and what to tell the listeners when it differs from the last one."""
 
     def read(self) -> Reading:
-        """Look once.
-
-        Raises:
-            CoordinatorUnavailable: the database cannot be read.
-            Whatever :meth:`look` raises.
-        """
-        try:
-            found = self.look()
-        except (OperationalError, InterfaceError) as error:
-            raise CoordinatorUnavailable from error
-        finally:
-            connections.close_all()  # No request ends on this thread to close them.
-        changed = found.position != self._position
+        found = self.look()
+        if found.position == self._position:
+            return Reading(found.position, None)
         self._position = found.position
-        return found if changed else Reading(found.position, None)
+        return found
 
 
 def digest(*values: object) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from txnconsole.console.live.feed import Reading, TableFeed, digest
+from txnconsole.console.live.feed import ChangeFeed, Reading, digest
 from txnconsole.jobs import starting
 from txnconsole.jobs.models import Job
 
 
-class JobFeed(TableFeed):
+class JobFeed(ChangeFeed):
     """Tells when a background job has got on."""
 
     def __init__(self, job_id: int) -> None:
-        super().__init__()
         self._job_id = job_id
 
     def look(self) -> Reading:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from txnconsole.console.live.feed import Reading, TableFeed
+from txnconsole.console.live.feed import ChangeFeed, Reading
 from txnconsole.console.pipeline_page import read_position
 
 
-class PipelineFeed(TableFeed):
+class PipelineFeed(ChangeFeed):
     """Tells that a run has changed; the pages then read their regions again."""
 
     def look(self) -> Reading:

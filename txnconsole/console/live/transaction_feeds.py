@@ -9,7 +9,7 @@ from typing import Any
 from engine.inspect.holdings import Holding
 from engine.model.transaction import Transaction, TransactionFilter
 from engine.model.txn_id import TxnID
-from txnconsole.console.live.feed import Reading, digest
+from txnconsole.console.live.feed import ChangeFeed, Reading, digest
 from txnconsole.console.summary import issued
 from txnconsole.enginedb.wiring import engine
 
@@ -19,47 +19,38 @@ MOST_OPEN = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TransactionsFeed:
+class TransactionsFeed(ChangeFeed):
     """Sends how many transactions are live and how many were ever opened.
 
     The page does not move its rows. It asks for those that were not final, and shows how many
     transactions were opened since.
     """
 
-    def __init__(self) -> None:
-        self._position = ""
-
-    def read(self) -> Reading:
-        """Look once.
+    def look(self) -> Reading:
+        """Their figures.
 
         Raises:
             CoordinatorUnavailable: the coordinators' database cannot be read.
         """
         figures = live_figures()
-        position = digest(figures)
-        changed = position != self._position
-        self._position = position
-        return Reading(position, {"figures": figures} if changed else None)
+        return Reading(digest(figures), {"figures": figures})
 
 
-class OwnTransactionsFeed:
+class OwnTransactionsFeed(ChangeFeed):
     """Sends how many of an owner's transactions are open, and when the newest were opened. It knows
     nothing of others' transactions."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._position = ""
 
-    def read(self) -> Reading:
-        """Look once.
+    def look(self) -> Reading:
+        """The owner's standing.
 
         Raises:
             CoordinatorUnavailable: the coordinators' database cannot be read.
         """
         standing = own_standing(self._owner)
-        changed = standing.position != self._position
-        self._position = standing.position
-        return Reading(standing.position, standing.told if changed else None)
+        return Reading(standing.position, standing.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +83,16 @@ def own_standing(owner: str) -> OwnStanding:
     return OwnStanding(digest(figures, statuses), figures, opened)
 
 
-class TransactionFeed:
+class TransactionFeed(ChangeFeed):
     """Tells when a transaction or one of its participants has changed its state, or has written or
     acknowledged more. With an ``owner``, transactions of others do not exist."""
 
     def __init__(self, txn_id: TxnID, owner: str | None = None) -> None:
         self._txn_id = txn_id
         self._owner = owner
-        self._position = ""
 
-    def read(self) -> Reading:
-        """Look once.
+    def look(self) -> Reading:
+        """The transaction as it is now.
 
         Raises:
             TransactionNotFound: its records are gone, or it is another owner's.
@@ -111,9 +101,7 @@ class TransactionFeed:
         transaction = engine().coordinator.get(self._txn_id, owner=self._owner)
         holding = None if transaction.ended_at else _holding_of(self._txn_id)
         position = transaction_position(transaction, holding)
-        changed = position != self._position
-        self._position = position
-        return Reading(position, {"status": str(transaction.status)} if changed else None)
+        return Reading(position, {"status": str(transaction.status)})
 
 
 def live_figures() -> dict[str, int]:
