@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from tests.api.conftest import Caller
 from txnconsole.audit.models import AuditEntry
-from txnconsole.runs.models import PipelineRun, RunState
+from txnconsole.jobs.models import JobState
+from txnconsole.runs.models import PipelineRun
 
 RUNS = "/pipeline/runs"
 
@@ -33,7 +34,7 @@ def test_a_run_goes_from_its_start_to_its_repetition(as_role: Callable[..., Call
     assert operator.post(f"{RUNS}/{run['id']}/repeat", {}).is_problem(409, "InvalidRunState")
 
     PipelineRun.objects.filter(pk=run["id"]).update(
-        state=RunState.DONE, found=True, result={"holds": False}, stage="compared"
+        state=JobState.DONE, found=True, result={"holds": False}, stage="compared"
     )
     shown = operator.get(f"{RUNS}/{run['id']}").json
     assert (shown["state"], shown["found"], shown["result"]) == ("done", True, {"holds": False})

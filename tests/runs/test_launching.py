@@ -8,8 +8,9 @@ from django.db.models.functions import Now
 from structlog.testing import capture_logs
 
 from tests.runs.conftest import started
+from txnconsole.jobs.models import JobState
 from txnconsole.runs import launching, starting
-from txnconsole.runs.models import PipelineRun, RunState
+from txnconsole.runs.models import PipelineRun
 
 pytestmark = pytest.mark.django_db
 
@@ -18,9 +19,9 @@ def test_runs_are_claimed_in_their_order_and_no_more_than_may_run() -> None:
     first, second = started("finish"), started("finish")
     claimed = launching.claim()
     assert claimed is not None
-    assert (claimed.pk, starting.find(first.pk).state) == (first.pk, RunState.RUNNING)
+    assert (claimed.pk, starting.find(first.pk).state) == (first.pk, JobState.RUNNING)
     assert launching.claim() is None
-    PipelineRun.objects.filter(pk=first.pk).update(state=RunState.DONE)
+    PipelineRun.objects.filter(pk=first.pk).update(state=JobState.DONE)
     claimed = launching.claim()
     assert claimed is not None
     assert claimed.pk == second.pk
@@ -31,12 +32,12 @@ def test_a_run_whose_supervisor_is_silent_is_given_up() -> None:
     silent = Now() - launching.SILENCE - timedelta(seconds=1)
     for run, heartbeat in zip(runs, (silent, silent, Now()), strict=True):
         PipelineRun.objects.filter(pk=run.pk).update(
-            state=RunState.RUNNING, heartbeat_at=heartbeat, stage="reading", place="here:1"
+            state=JobState.RUNNING, heartbeat_at=heartbeat, stage="reading", place="here:1"
         )
     starting.cancel(runs[1].pk, "bob")
     assert launching.fail_lost() == 2
     states = [starting.find(run.pk).state for run in runs]
-    assert states == [RunState.FAILED, RunState.CANCELLED, RunState.RUNNING]
+    assert states == [JobState.FAILED, JobState.CANCELLED, JobState.RUNNING]
     lost = starting.find(runs[0].pk)
     assert lost.stage == "reading"
     assert "Run it again" in lost.error
@@ -46,9 +47,9 @@ def test_a_supervisor_that_takes_its_time_to_start_is_waited_for() -> None:
     runs = [started("finish") for _ in range(2)]
     for run, silent_for in zip(runs, (launching.SILENCE, launching.STARTING), strict=True):
         heartbeat = Now() - silent_for - timedelta(seconds=1)
-        PipelineRun.objects.filter(pk=run.pk).update(state=RunState.RUNNING, heartbeat_at=heartbeat)
+        PipelineRun.objects.filter(pk=run.pk).update(state=JobState.RUNNING, heartbeat_at=heartbeat)
     assert launching.fail_lost() == 1
-    assert [starting.find(run.pk).state for run in runs] == [RunState.RUNNING, RunState.FAILED]
+    assert [starting.find(run.pk).state for run in runs] == [JobState.RUNNING, JobState.FAILED]
 
 
 def test_a_program_that_cannot_be_started_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ def test_a_scheduled_run_is_made_once_in_its_time_and_not_while_one_is_unfinishe
     runs = PipelineRun.objects.filter(pk=made.pk)
     runs.update(created_at=Now() - timedelta(hours=2))
     assert launching.schedule_due() == 0
-    runs.update(state=RunState.DONE)
+    runs.update(state=JobState.DONE)
     assert launching.schedule_due() == 1
 
 
@@ -93,6 +94,6 @@ def test_a_scheduled_kind_that_cannot_be_started_tells_why_and_holds_up_no_other
 
 def test_a_queued_run_is_cancelled_at_once_and_again_without_change() -> None:
     run = started("finish")
-    assert starting.cancel(run.pk, "bob").state == RunState.CANCELLED
+    assert starting.cancel(run.pk, "bob").state == JobState.CANCELLED
     assert starting.cancel(run.pk, "eve").cancel_requested_by == "bob"
     assert launching.claim() is None

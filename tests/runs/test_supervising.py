@@ -16,8 +16,9 @@ from tests.runs.conftest import started
 from tests.server import eventually
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
+from txnconsole.jobs.models import JobState
 from txnconsole.runs import kinds, launching, starting, supervising
-from txnconsole.runs.models import PipelineRun, RunState
+from txnconsole.runs.models import PipelineRun
 from txnconsole.runs.supervising import Supervisor
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +37,7 @@ def test_a_run_keeps_what_its_job_has_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("SECRET_KEY", "not for jobs")
     monkeypatch.setenv("DATABASE_URL", "not for this job")
     run = supervised("finish", topic="public/default/orders")
-    assert (run.state, run.exit_code, run.error, run.found) == (RunState.DONE, 0, "", False)
+    assert (run.state, run.exit_code, run.error, run.found) == (JobState.DONE, 0, "", False)
     assert (run.stage, run.stage_done, run.stage_total) == ("reading", 1, 3)
     assert run.figures == {"rows_in": 10, "rows_out": 4}
     assert run.result == {"token": True, "secrets": []}
@@ -72,7 +73,7 @@ def test_a_job_has_the_servers_rights_only_where_it_writes(
 
 def test_events_that_are_none_are_left_alone_and_those_after_them_are_kept() -> None:
     run = supervised("babble")
-    assert (run.state, run.error, run.result) == (RunState.DONE, "", None)
+    assert (run.state, run.error, run.result) == (JobState.DONE, "", None)
     assert run.figures == {"rows_in": 10, "rows_out": 5, "nul": "ab?"}
     assert (run.stage, run.stage_done, run.stage_total) == ("reading", 1, 3)
 
@@ -123,19 +124,19 @@ def test_a_token_is_not_renewed_once_it_was_revoked() -> None:
 
 def test_a_job_that_found_something_is_done_and_says_so() -> None:
     run = supervised("find")
-    assert (run.state, run.found, run.result) == (RunState.DONE, True, {"holds": False})
+    assert (run.state, run.found, run.result) == (JobState.DONE, True, {"holds": False})
 
 
 def test_a_job_that_fails_tells_why_and_how_far_it_was() -> None:
     run = supervised("fail")
-    assert (run.state, run.error, run.exit_code) == (RunState.FAILED, "the disk is full", 1)
+    assert (run.state, run.error, run.exit_code) == (JobState.FAILED, "the disk is full", 1)
     assert run.figures == {"rows_in": 10, "rows_out": 4}
     assert run.stage == "reading"
 
 
 def test_a_job_that_is_killed_says_by_what() -> None:
     run = supervised("die")
-    assert (run.state, run.error) == (RunState.FAILED, "The job was ended by SIGKILL.")
+    assert (run.state, run.error) == (JobState.FAILED, "The job was ended by SIGKILL.")
 
 
 def test_a_failed_run_is_simply_run_again() -> None:
@@ -172,17 +173,17 @@ def test_a_supervisor_whose_run_was_given_up_ends_its_job(monkeypatch: pytest.Mo
     run = started("hang")
     claimed = launching.claim()
     assert claimed is not None
-    PipelineRun.objects.filter(pk=run.pk).update(state=RunState.FAILED, error="silent")
+    PipelineRun.objects.filter(pk=run.pk).update(state=JobState.FAILED, error="silent")
     supervisor = Supervisor(claimed.pk, claimed.lease)
     supervisor.run()  # Not its own any more: nothing is started.
     assert starting.find(run.pk).place == ""
 
-    PipelineRun.objects.filter(pk=run.pk).update(state=RunState.RUNNING)
+    PipelineRun.objects.filter(pk=run.pk).update(state=JobState.RUNNING)
     beat, beats = supervisor._beat, []
 
     def given_up() -> bool:
         beats.append(time.monotonic())
-        PipelineRun.objects.filter(pk=run.pk).update(state=RunState.FAILED, error="silent")
+        PipelineRun.objects.filter(pk=run.pk).update(state=JobState.FAILED, error="silent")
         return beat()
 
     monkeypatch.setattr(supervisor, "_beat", given_up)
@@ -224,7 +225,7 @@ def test_a_supervisor_outlives_a_restart_of_the_database(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(supervisor, "_beat", cut_off)
     supervisor.run()
-    assert starting.find(run.pk).state == RunState.CANCELLED
+    assert starting.find(run.pk).state == JobState.CANCELLED
 
 
 @pytest.mark.django_db(transaction=True)
@@ -240,7 +241,7 @@ def test_the_end_of_a_job_is_told_although_the_database_is_away_just_then(
 
     monkeypatch.setattr(supervising, "_tail", cut_off)
     run = supervised("finish")
-    assert (run.state, run.exit_code) == (RunState.DONE, 0)
+    assert (run.state, run.exit_code) == (JobState.DONE, 0)
 
 
 def test_a_job_ends_itself_when_its_supervisor_dies() -> None:

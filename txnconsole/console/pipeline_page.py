@@ -19,9 +19,10 @@ from txnconsole.console.newer import MOST
 from txnconsole.console.reads import Region, region
 from txnconsole.console.transaction_views import COUNTED
 from txnconsole.enginedb.wiring import engine
+from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.queue import connection, heartbeat
 from txnconsole.runs.kinds import KINDS, Kind, schedule_faults
-from txnconsole.runs.models import UNFINISHED, PipelineRun, RunState
+from txnconsole.runs.models import PipelineRun
 
 PAGE_ROWS = 30
 #: A run is fresh enough to change a page that shows it for so many of the newest.
@@ -91,13 +92,13 @@ def read_overview() -> Overview:
         .values_list("state")
         .annotate(Count("id"))
     )
-    failed = PipelineRun.objects.filter(state=RunState.FAILED, ended_at__gt=Now() - _DAY)
-    audits = _listed().filter(kind="audit", state=RunState.DONE)
+    failed = PipelineRun.objects.filter(state=JobState.FAILED, ended_at__gt=Now() - _DAY)
+    audits = _listed().filter(kind="audit", state=JobState.DONE)
     newest = _newest()
     return Overview(
         jobs=[Job(kind, newest.get(name), _every(name)) for name, kind in KINDS.items()],
-        running=counts.get(RunState.RUNNING, 0),
-        queued=counts.get(RunState.QUEUED, 0),
+        running=counts.get(JobState.RUNNING, 0),
+        queued=counts.get(JobState.QUEUED, 0),
         failed_today=failed.count(),
         audit=audits.first(),
         tasks_waiting=connection.queued(),

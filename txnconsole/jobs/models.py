@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import F, Q
@@ -21,30 +21,19 @@ class JobState(models.TextChoices):
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
 
 
-class ItemState(models.TextChoices):
-    PENDING = "pending"
-    DONE = "done"
-    FAILED = "failed"
-
-
-class Job(models.Model):
-    """Who asked for what, and how far it is. All times are the database's."""
+class Work(models.Model):
+    """What somebody asked for and is done in the background: a job, or a pipeline run. All times
+    are the database's."""
 
     kind = models.CharField(max_length=32)
-    who = models.TextField()
-    token_id = models.BigIntegerField(null=True)
-    request_id = models.TextField()
-    reason = models.TextField()
     #: As they were asked for; nothing changes them.
     parameters = models.JSONField()
+    who = models.TextField()
+    token_id = models.BigIntegerField(null=True)
+
     state = models.CharField(max_length=16, choices=JobState, default=JobState.QUEUED)
     error = models.TextField(default="")
-
-    total = models.IntegerField()
-    begun = models.IntegerField(default=0)
-    position = models.IntegerField(default=0)
-    done = models.IntegerField(default=0)
-    failed = models.IntegerField(default=0)
+    lease = models.BigIntegerField(default=0)
 
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
@@ -52,8 +41,40 @@ class Job(models.Model):
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_requested_by = models.TextField(default="")
 
+    class Meta:
+        abstract = True
+
+    def ask_to_end(self, who: str, *, at_once: bool) -> None:
+        """Have it cancelled by whoever is at it, or ``at_once`` because nobody is. Its row is
+        locked; asked again, it changes nothing."""
+        changes: dict[str, Any] = {}
+        if self.cancel_requested_at is None:
+            changes = {"cancel_requested_at": Now(), "cancel_requested_by": who}
+        if at_once:
+            changes |= {"state": JobState.CANCELLED, "ended_at": Now()}
+        if changes:
+            type(self)._default_manager.filter(pk=self.pk).update(**changes)  # noqa: SLF001
+
+
+class ItemState(models.TextChoices):
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Job(Work):
+    """Who asked for what, and how far it is."""
+
+    request_id = models.TextField()
+    reason = models.TextField()
+
+    total = models.IntegerField()
+    begun = models.IntegerField(default=0)
+    position = models.IntegerField(default=0)
+    done = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+
     worker = models.TextField(default="")
-    lease = models.BigIntegerField(default=0)
     leased_until = models.DateTimeField(null=True)
     #: Claims since the last step that came to its end.
     attempts = models.IntegerField(default=0)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models.functions import Now
 
 from txnconsole.audit.chain import Actor
 from txnconsole.jobs.errors import InvalidJobState, JobNotFound
@@ -38,13 +37,14 @@ def start(
     return find(job.pk)
 
 
-def find(job_id: int) -> Job:
-    """A job as it stands.
+def find(job_id: int, *, lock: bool = False) -> Job:
+    """A job as it stands; with ``lock`` it stays so until the SQL transaction ends.
 
     Raises:
         JobNotFound: there is none.
     """
-    job = Job.objects.filter(pk=job_id).first()
+    jobs = Job.objects.select_for_update() if lock else Job.objects
+    job = jobs.filter(pk=job_id).first()
     if job is None:
         raise JobNotFound(f"There is no job {job_id}.")
     return job
@@ -60,9 +60,7 @@ def cancel(job_id: int, who: str) -> Job:
         InvalidJobState: it is done or failed.
     """
     with transaction.atomic():
-        job = Job.objects.select_for_update().filter(pk=job_id).first()
-        if job is None:
-            raise JobNotFound(f"There is no job {job_id}.")
+        job = find(job_id, lock=True)
         if job.state not in UNFINISHED:
             if job.state == JobState.CANCELLED:
                 return job
@@ -70,11 +68,6 @@ def cancel(job_id: int, who: str) -> Job:
                 f"Job {job_id} is {job.state}; there is nothing left to cancel.",
                 current_state=str(job.state),
             )
-        changes: dict[str, Any] = {}
-        if job.cancel_requested_at is None:
-            changes = {"cancel_requested_at": Now(), "cancel_requested_by": who}
-        if job.begun == job.position:  # Nothing is under way; else who finishes the step ends it.
-            changes |= {"state": JobState.CANCELLED, "ended_at": Now()}
-        if changes:
-            Job.objects.filter(pk=job_id).update(**changes)
+        # When a step is under way, who finishes it ends the job.
+        job.ask_to_end(who, at_once=job.begun == job.position)
     return find(job_id)

@@ -14,9 +14,10 @@ from django.db.models.functions import Now
 
 from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.turns import wait_for_turn
+from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import starting
 from txnconsole.runs.kinds import schedule_faults
-from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
+from txnconsole.runs.models import PipelineRun, RunOrigin
 
 #: A run whose supervisor has said nothing for so long is given up.
 SILENCE = timedelta(seconds=30)
@@ -49,11 +50,11 @@ def claim() -> PipelineRun | None:
     """Take the run that waits longest, if there is room for one more; it is running from now on."""
     with transaction.atomic():
         wait_for_turn(_LAUNCHING)
-        if PipelineRun.objects.filter(state=RunState.RUNNING).count() >= settings.PIPELINE_RUNS:
+        if PipelineRun.objects.filter(state=JobState.RUNNING).count() >= settings.PIPELINE_RUNS:
             return None
         run = (
             PipelineRun.objects.select_for_update()
-            .filter(state=RunState.QUEUED)
+            .filter(state=JobState.QUEUED)
             .order_by("id")
             .first()
         )
@@ -61,7 +62,7 @@ def claim() -> PipelineRun | None:
             return None
         run.lease += 1
         PipelineRun.objects.filter(pk=run.pk).update(
-            state=RunState.RUNNING,
+            state=JobState.RUNNING,
             lease=run.lease,
             started_at=Now(),
             heartbeat_at=Now(),
@@ -74,13 +75,13 @@ def fail_lost() -> int:
     """Declare runs failed whose supervisor has been silent; how many."""
     begun = Q(heartbeat_at__lt=Now() - SILENCE) & ~Q(place="")
     silent = PipelineRun.objects.filter(
-        begun | Q(heartbeat_at__lt=Now() - STARTING), state=RunState.RUNNING
+        begun | Q(heartbeat_at__lt=Now() - STARTING), state=JobState.RUNNING
     )
     cancelled = silent.filter(cancel_requested_at__isnull=False).update(
-        state=RunState.CANCELLED, ended_at=Now()
+        state=JobState.CANCELLED, ended_at=Now()
     )
     lost = silent.update(
-        state=RunState.FAILED,
+        state=JobState.FAILED,
         ended_at=Now(),
         error="Its process has ended without a word: the machine or its memory may have gone."
         " Run it again.",
@@ -126,6 +127,6 @@ def _spawn(run: PipelineRun) -> None:
 
 
 def _end(run: PipelineRun, error: str) -> None:
-    PipelineRun.objects.filter(pk=run.pk, lease=run.lease, state=RunState.RUNNING).update(
-        state=RunState.FAILED, ended_at=Now(), error=error
+    PipelineRun.objects.filter(pk=run.pk, lease=run.lease, state=JobState.RUNNING).update(
+        state=JobState.FAILED, ended_at=Now(), error=error
     )

@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 
-
-class RunState(models.TextChoices):
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
+from txnconsole.jobs.models import Work
 
 
 class RunOrigin(models.TextChoices):
@@ -28,21 +18,15 @@ class RunOrigin(models.TextChoices):
     SCHEDULE = "schedule"
 
 
-class PipelineRun(models.Model):
-    """One run of a Spark job. All times are the database's."""
+class PipelineRun(Work):
+    """One run of a Spark job."""
 
-    kind = models.CharField(max_length=32)
-    #: As they were asked for; nothing changes them.
-    parameters = models.JSONField()
     origin = models.CharField(max_length=16, choices=RunOrigin)
-    who = models.TextField()
-    token_id = models.BigIntegerField(null=True)
     request_id = models.TextField(default="")
     reason = models.TextField(default="")
     #: The run that this one repeats.
     repeats = models.BigIntegerField(null=True)
 
-    state = models.CharField(max_length=16, choices=RunState, default=RunState.QUEUED)
     stage = models.TextField(default="")
     stage_done = models.IntegerField(default=0)
     stage_total = models.IntegerField(default=0)
@@ -52,17 +36,10 @@ class PipelineRun(models.Model):
     #: Whether a run that is done found something (of an audit: contradictions).
     found = models.BooleanField(default=False)
     exit_code = models.IntegerField(null=True)
-    error = models.TextField(default="")
     #: The end of what the job wrote to its log.
     log_tail = models.TextField(default="")
 
-    created_at = models.DateTimeField(db_default=Now())
-    started_at = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
-    cancel_requested_at = models.DateTimeField(null=True)
-    cancel_requested_by = models.TextField(default="")
-    lease = models.BigIntegerField(default=0)
     #: Where it runs or ran: host and process id of the supervisor.
     place = models.TextField(default="")
 

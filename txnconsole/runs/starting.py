@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from django.db import transaction
-from django.db.models.functions import Now
 
 from txnconsole.audit.chain import Actor
+from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs.errors import InvalidRunState, RunNotFound
 from txnconsole.runs.kinds import kind_named
-from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
+from txnconsole.runs.models import PipelineRun, RunOrigin
 
 
 def start(
@@ -60,13 +59,14 @@ def repeat(run_id: int, *, actor: Actor, origin: RunOrigin, reason: str = "") ->
     )
 
 
-def find(run_id: int) -> PipelineRun:
-    """A run as it stands.
+def find(run_id: int, *, lock: bool = False) -> PipelineRun:
+    """A run as it stands; with ``lock`` it stays so until the SQL transaction ends.
 
     Raises:
         RunNotFound: there is none.
     """
-    run = PipelineRun.objects.filter(pk=run_id).first()
+    runs = PipelineRun.objects.select_for_update() if lock else PipelineRun.objects
+    run = runs.filter(pk=run_id).first()
     if run is None:
         raise RunNotFound(f"There is no pipeline run {run_id}.")
     return run
@@ -81,21 +81,13 @@ def cancel(run_id: int, who: str) -> PipelineRun:
         InvalidRunState: it is done or failed.
     """
     with transaction.atomic():
-        run = PipelineRun.objects.select_for_update().filter(pk=run_id).first()
-        if run is None:
-            raise RunNotFound(f"There is no pipeline run {run_id}.")
+        run = find(run_id, lock=True)
         if run.state not in UNFINISHED:
-            if run.state == RunState.CANCELLED:
+            if run.state == JobState.CANCELLED:
                 return run
             raise InvalidRunState(
                 f"Run {run_id} is {run.state}; there is nothing left to cancel.",
                 current_state=str(run.state),
             )
-        changes: dict[str, Any] = {}
-        if run.cancel_requested_at is None:
-            changes = {"cancel_requested_at": Now(), "cancel_requested_by": who}
-        if run.state == RunState.QUEUED:
-            changes |= {"state": RunState.CANCELLED, "ended_at": Now()}
-        if changes:
-            PipelineRun.objects.filter(pk=run_id).update(**changes)
+        run.ask_to_end(who, at_once=run.state == JobState.QUEUED)
     return find(run_id)

@@ -31,9 +31,10 @@ from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
 from txnconsole.environment import SERVER_ONLY
+from txnconsole.jobs.models import JobState
 from txnconsole.runs.kinds import Kind, kind_named
 from txnconsole.runs.launching import SILENCE
-from txnconsole.runs.models import PipelineRun, RunState
+from txnconsole.runs.models import PipelineRun
 
 _BEAT_SECONDS = 1.0
 #: After SIGTERM; what still lives then is killed.
@@ -84,7 +85,7 @@ class Supervisor:
     """Supervises the run of a number while it holds the lease."""
 
     def __init__(self, run_id: int, lease: int) -> None:
-        self._row = PipelineRun.objects.filter(pk=run_id, lease=lease, state=RunState.RUNNING)
+        self._row = PipelineRun.objects.filter(pk=run_id, lease=lease, state=JobState.RUNNING)
         self._log = settings.DATA_DIR / "log" / "runs" / f"{run_id}.log"
         self._told = Told()
         self._cancelled = False
@@ -152,11 +153,11 @@ class Supervisor:
         }
 
     def _record(self, exit_code: int) -> None:
-        state, error = RunState.DONE, ""
+        state, error = JobState.DONE, ""
         if exit_code not in (_DONE, _FOUND):
-            state, error = RunState.FAILED, self._told.error or _how(exit_code)
+            state, error = JobState.FAILED, self._told.error or _how(exit_code)
             if self._cancelled:  # Whatever it has said of its end, that was wished.
-                state, error = RunState.CANCELLED, ""
+                state, error = JobState.CANCELLED, ""
         self._store(
             **self._progress(),
             state=state,

@@ -14,9 +14,10 @@ from django.test import Client
 from engine import Engine
 from engine.model.txn_status import TxnAction
 from txnconsole.audit.models import AuditEntry
+from txnconsole.jobs.models import JobState
 from txnconsole.preferences.models import Preferences
 from txnconsole.queue import heartbeat
-from txnconsole.runs.models import Figure, PipelineRun, RunState
+from txnconsole.runs.models import Figure, PipelineRun
 
 pytestmark = pytest.mark.usefixtures("valkey_url")
 
@@ -51,7 +52,7 @@ def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Clien
 
     operator.post(f"/pipeline/{run.pk}/cancel")
     run.refresh_from_db()
-    assert run.state == RunState.CANCELLED
+    assert run.state == JobState.CANCELLED
     operator.post(f"/pipeline/{run.pk}/repeat")
     assert PipelineRun.objects.order_by("-id")[0].repeats == run.pk
     actions = [entry.action for entry in AuditEntry.objects.order_by("sequence")]
@@ -104,7 +105,7 @@ def test_what_cannot_be_kept_is_refused_with_what_was_filled_in(
 
 
 def test_a_viewer_sees_runs_and_starts_none(engine: Engine, viewer: Client) -> None:
-    run = _run(state=RunState.DONE, ended_at=Now())
+    run = _run(state=JobState.DONE, ended_at=Now())
     page = viewer.get("/pipeline").content.decode()
     assert "/pipeline/start/" not in page
     assert "job.start" in page
@@ -129,7 +130,7 @@ def test_an_audit_with_findings_is_shown_with_its_evidence(engine: Engine, viewe
     }
     result = {"holds": False, "found": {"gap": 1}, "rules": {"gap": "An entry that <b>"}}
     run = _run(
-        state=RunState.DONE,
+        state=JobState.DONE,
         found=True,
         ended_at=Now(),
         figures={
@@ -157,7 +158,7 @@ def test_a_run_s_partitions_and_findings_are_told_a_page_at_a_time(
     findings = [place | {"offset": n, "txn_id": None, "evidence": {"is": n}} for n in range(70)]
     read = {"from": 0, "to": 1, "stable": 1}
     run = _run(
-        state=RunState.DONE,
+        state=JobState.DONE,
         ended_at=Now(),
         figures={"offsets": {f"public/default/orders:{n}": read for n in range(40)}},
         result={"found": {"gap": 70}, "findings": findings},
@@ -180,7 +181,7 @@ def test_a_run_s_partitions_and_findings_are_told_a_page_at_a_time(
 
 def test_runs_are_filtered_and_paged(engine: Engine, viewer: Client) -> None:
     runs = [_run() for _ in range(32)]
-    _run(state=RunState.FAILED, error="the disk is full", ended_at=Now())
+    _run(state=JobState.FAILED, error="the disk is full", ended_at=Now())
     page = viewer.get("/pipeline?state=queued").content.decode()
     assert page.count('id="run-') == 30
     assert f"before={runs[2].pk}" in page

@@ -8,28 +8,29 @@ from django import template
 from django.utils.safestring import SafeString
 
 from txnconsole.console.templatetags.console import duration, state
-from txnconsole.runs.models import PipelineRun, RunState
+from txnconsole.jobs.models import JobState
+from txnconsole.runs.models import PipelineRun
 
 register = template.Library()
 
 #: The transaction state whose icon and colour a run's state has, and its own word.
 _BADGES = {
-    RunState.QUEUED: ("NONE", "Waiting"),
-    RunState.RUNNING: ("OPEN", "Running"),
-    RunState.DONE: ("COMMITTED", "Done"),
-    RunState.FAILED: ("ABORTED", "Failed"),
-    RunState.CANCELLED: ("ABORTING", "Cancelled"),
+    JobState.QUEUED: ("NONE", "Waiting"),
+    JobState.RUNNING: ("OPEN", "Running"),
+    JobState.DONE: ("COMMITTED", "Done"),
+    JobState.FAILED: ("ABORTED", "Failed"),
+    JobState.CANCELLED: ("ABORTING", "Cancelled"),
 }
 
 
 @register.simple_tag
 def run_state(run: PipelineRun) -> SafeString:
     """A run's state as a badge; a run that is done and has findings gets a warning."""
-    if run.state == RunState.DONE and run.found:
+    if run.state == JobState.DONE and run.found:
         return state("ABORTED", "Findings")
-    if run.state == RunState.RUNNING and run.cancel_requested_at is not None:
+    if run.state == JobState.RUNNING and run.cancel_requested_at is not None:
         return state("ABORTING", "Cancelling")
-    return state(*_BADGES[RunState(run.state)])
+    return state(*_BADGES[JobState(run.state)])
 
 
 @register.filter

@@ -24,9 +24,10 @@ from txnconsole.console.pipeline_page import (
 )
 from txnconsole.console.slices import slice_of
 from txnconsole.console.transaction_views import COUNTED
+from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import operating, starting
 from txnconsole.runs.kinds import KINDS, Kind, kind_named
-from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
+from txnconsole.runs.models import PipelineRun, RunOrigin
 
 #: How many of a run's partitions, and of its findings, a page lists.
 _ROWS = 30
@@ -67,7 +68,7 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
         "kind": kind,
         "state": state,
         "kinds": list(KINDS),
-        "states": RunState.values,
+        "states": JobState.values,
         "first": below is None,
         "query": listed,
         "may_start": request.principal.may(Permission.JOB_START),

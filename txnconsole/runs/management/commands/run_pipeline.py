@@ -13,9 +13,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from engine.model.errors import EngineError
 from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import starting
 from txnconsole.runs.kinds import KINDS
-from txnconsole.runs.models import UNFINISHED, PipelineRun, RunOrigin, RunState
+from txnconsole.runs.models import PipelineRun, RunOrigin
 
 _POLL_SECONDS = 0.5
 
@@ -55,7 +56,7 @@ class Command(BaseCommand):
                 self.stderr.write(f"{now.state}: {shown} ({now.stage_done}/{now.stage_total})")
             time.sleep(_POLL_SECONDS)
         self.stdout.write(json.dumps(now.result, indent=2))
-        if now.state != RunState.DONE:
+        if now.state != JobState.DONE:
             raise CommandError(f"run {run.pk} is {now.state}: {now.error}")
         if now.found:
             sys.exit(3)
