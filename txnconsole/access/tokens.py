@@ -113,14 +113,10 @@ def find_token(token_id: int) -> Token:
     return token
 
 
-def list_tokens(*, user: str | None, below: int | None, limit: int) -> list[Token]:
+def list_tokens(user: str | None) -> QuerySet[Token]:
     """Tokens of one user or of all, newest first, including revoked and expired ones."""
     found = _known().order_by("-pk")
-    if user is not None:
-        found = found.filter(user__username=user)
-    if below is not None:
-        found = found.filter(pk__lt=below)
-    return list(found[:limit])
+    return found if user is None else found.filter(user__username=user)
 
 
 def renew(token: Token, lifetime: timedelta, *, below: timedelta) -> None:

@@ -65,11 +65,9 @@ def find_user(name: str) -> User:
     return user
 
 
-def list_users(*, above: str | None, limit: int) -> list[User]:
+def list_users(*, above: str, limit: int) -> list[User]:
     """Users by name, including disabled ones and owners of programs' tokens."""
-    users = User.objects.prefetch_related("groups").order_by("username")
-    if above is not None:
-        users = users.filter(username__gt=above)
+    users = User.objects.prefetch_related("groups").filter(username__gt=above).order_by("username")
     return list(users[:limit])
 
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
+from django.db.models import Model, QuerySet
 
-from engine.model.page import encode_cursor, foreign_cursor
+from engine.model.page import decode_cursor, decode_number, encode_cursor, foreign_cursor
+from txnconsole.api.structs.fields import PageQuery
 
+M = TypeVar("M", bound=Model)
 T = TypeVar("T")
 _SEAL_BYTES = 5
 
@@ -61,3 +65,36 @@ def page_of(
     found = list(rows)
     page = found[:limit]
     return page, encode_cursor(place(page[-1])) if len(found) > limit else None
+
+
+def page_by_number(
+    rows: QuerySet[M], query: PageQuery, *, by: str = "-id"
+) -> tuple[list[M], str | None]:
+    """The page that a query asks for, and the cursor for the next one.
+
+    Args:
+        by: the field of the rows' numbers, with a minus sign for the newest first.
+
+    Raises:
+        InvalidRequest: the cursor is another list's.
+    """
+    field = by.removeprefix("-")
+    rows = rows.order_by(by)
+    if query.cursor is not None:
+        beyond = f"{field}__gt" if by == field else f"{field}__lt"
+        rows = rows.filter(**{beyond: decode_number(query.cursor, least=1)})
+    return page_of(rows[: query.limit + 1], query.limit, attrgetter(field))
+
+
+def name_in(cursor: str | None) -> str:
+    """The name after which a page of names begins; empty for the first page.
+
+    Raises:
+        InvalidRequest: the cursor is another list's.
+    """
+    if cursor is None:
+        return ""
+    [name] = decode_cursor(cursor, 1)
+    if not isinstance(name, str):
+        raise foreign_cursor()
+    return name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rest_framework.exceptions import NotAcceptable
-from rest_framework.request import Request
 
 from engine.model.errors import InvalidRequest
 from engine.model.transaction import CoordinatorStats
@@ -59,12 +58,6 @@ class Stats(PulsarEndpoint):
 
 
 class InternalStats(PulsarEndpoint):
-    tc_id: int
-
-    def initial(self, request: Request, *args: object, **path: int) -> None:
-        super().initial(request, *args, **path)
-        self.tc_id = path["coordinator_id"]
-
     @operation(
         "pulsarCoordinatorInternalStats",
         Permission.COORDINATOR_READ,
@@ -73,11 +66,12 @@ class InternalStats(PulsarEndpoint):
     )
     def get(self, call: Call[None, WithMetadata]) -> TransactionCoordinatorInternalStats:
         """Where the coordinator's newest transaction stands in the transaction log."""
-        stats = engine().coordinator.stats_of(self.tc_id)
-        newest = f"{self.tc_id}:{_newest_record(stats)}"
+        tc_id = self.kwargs["coordinator_id"]
+        stats = engine().coordinator.stats_of(tc_id)
+        newest = f"{tc_id}:{_newest_record(stats)}"
         return TransactionCoordinatorInternalStats(
             transaction_log_stats=ManagedLedger(
-                managed_ledger_name=f"pulsar/system/persistent/__transaction_log_{self.tc_id}",
+                managed_ledger_name=f"pulsar/system/persistent/__transaction_log_{tc_id}",
                 managed_ledger_internal_stats=ManagedLedgerStats(
                     state="LedgerOpened", last_confirmed_entry=newest
                 ),

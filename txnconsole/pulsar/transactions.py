@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from msgspec import UNSET
-from rest_framework.request import Request
 
 from engine.inspect.places import Place, Places
 from engine.model.topic import MAX_RETENTION_MS
@@ -55,12 +54,6 @@ class Metadata(PulsarTxnEndpoint):
 
 
 class SlowTransactions(PulsarEndpoint):
-    older_than_ms: int
-
-    def initial(self, request: Request, *args: object, **path: int) -> None:
-        super().initial(request, *args, **path)
-        self.older_than_ms = min(path["timeout"], MAX_RETENTION_MS)  # None is a century old.
-
     @operation(
         "pulsarSlowTransactions",
         Permission.TRANSACTION_READ_ANY,
@@ -73,7 +66,7 @@ class SlowTransactions(PulsarEndpoint):
             TransactionFilter(
                 statuses=_UNFINISHED,
                 tc_id=call.query.coordinator_id,
-                min_age_ms=self.older_than_ms,
+                min_age_ms=min(self.kwargs["timeout"], MAX_RETENTION_MS),  # None is a century old.
             ),
             order=TransactionOrder.OLDEST,
             limit=MOST_SLOW,

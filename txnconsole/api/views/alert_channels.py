@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_number
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import channels
 from txnconsole.alerts.models import Channel as StoredChannel
 from txnconsole.alerts.models import Message as StoredMessage
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
+from txnconsole.api.paging import page_by_number
 from txnconsole.api.structs.alert_channels import (
     AlertChannel,
     AlertChannelPage,
@@ -31,10 +30,7 @@ class AlertChannels(AlertEndpoint):
     )
     def get(self, call: Call[None, PageQuery]) -> AlertChannelPage:
         """In the order in which they were created; secrets are never shown."""
-        query = call.query
-        after = decode_number(query.cursor, least=1) if query.cursor else 0
-        stored = StoredChannel.objects.filter(id__gt=after).order_by("id")
-        page, next_cursor = page_of(stored[: query.limit + 1], query.limit, lambda each: each.pk)
+        page, next_cursor = page_by_number(StoredChannel.objects.all(), call.query, by="id")
         return AlertChannelPage(
             items=[AlertChannel.of(channel) for channel in page],
             next_cursor=next_cursor,
@@ -72,7 +68,7 @@ class OneAlertChannel(AlertEndpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> AlertChannel:
         """Where it leads, without its secrets."""
-        return AlertChannel.of(channels.find_channel(self.ids["channel_id"]))
+        return AlertChannel.of(channels.find_channel(self.kwargs["channel_id"]))
 
     @operation(
         "putAlertChannel",
@@ -85,7 +81,7 @@ class OneAlertChannel(AlertEndpoint):
         Messages of a channel that is off wait until it is on again."""
         settings = call.body.settings()
         return AlertChannel.of(
-            channels.change_channel(self.actor(), self.ids["channel_id"], settings)
+            channels.change_channel(self.actor(), self.kwargs["channel_id"], settings)
         )
 
     @operation(
@@ -96,7 +92,7 @@ class OneAlertChannel(AlertEndpoint):
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
         """Deletes its messages too; those that are still queued are not sent."""
-        channels.delete_channel(self.actor(), self.ids["channel_id"])
+        channels.delete_channel(self.actor(), self.kwargs["channel_id"])
 
 
 class SecretOfAlertChannel(AlertEndpoint):
@@ -108,7 +104,7 @@ class SecretOfAlertChannel(AlertEndpoint):
     )
     def post(self, call: Call[NoBody, NoQuery]) -> MadeAlertChannel:
         """Messages are signed with the new secret from now on. It is shown only in this answer."""
-        return MadeAlertChannel.of(channels.renew_secret(self.actor(), self.ids["channel_id"]))
+        return MadeAlertChannel.of(channels.renew_secret(self.actor(), self.kwargs["channel_id"]))
 
 
 class TestOfAlertChannel(AlertEndpoint):
@@ -121,7 +117,7 @@ class TestOfAlertChannel(AlertEndpoint):
     def post(self, call: Call[NoBody, NoQuery]) -> AlertMessage:
         """Sends it now, in one attempt of at most ten seconds. `state` is `sent` when it has
         arrived, otherwise `dead`, with the cause."""
-        return AlertMessage.of(channels.send_test(self.actor(), self.ids["channel_id"]))
+        return AlertMessage.of(channels.send_test(self.actor(), self.kwargs["channel_id"]))
 
 
 class MessagesOfAlertChannel(AlertEndpoint):
@@ -135,13 +131,11 @@ class MessagesOfAlertChannel(AlertEndpoint):
         """Newest first: those that wait, have arrived, or were given up, and why. They are kept for
         30 days, and as long as the alerts that they told of."""
         query = call.query
-        channel = channels.find_channel(self.ids["channel_id"])
-        messages = StoredMessage.objects.filter(channel=channel).order_by("-id")
+        channel = channels.find_channel(self.kwargs["channel_id"])
+        messages = StoredMessage.objects.filter(channel=channel)
         if query.state is not None:
             messages = messages.filter(state=query.state)
-        if query.cursor is not None:
-            messages = messages.filter(id__lt=decode_number(query.cursor, least=1))
-        page, next_cursor = page_of(messages[: query.limit + 1], query.limit, lambda each: each.pk)
+        page, next_cursor = page_by_number(messages, query)
         return AlertMessagePage(
             items=[AlertMessage.of(message) for message in page],
             next_cursor=next_cursor,
@@ -159,5 +153,5 @@ class RepetitionOfAlertMessage(AlertEndpoint):
         """It gets as many attempts as a new message. A message that is not dead answers 409
         `AlertConflict`."""
         return AlertMessage.of(
-            channels.resend(self.actor(), self.ids["channel_id"], self.ids["message_id"])
+            channels.resend(self.actor(), self.kwargs["channel_id"], self.kwargs["message_id"])
         )

@@ -17,7 +17,7 @@ from txnconsole.alerts.models import Silence as StoredSilence
 from txnconsole.alerts.states import AlertState
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
+from txnconsole.api.paging import page_by_number, page_of
 from txnconsole.api.structs.alerts import (
     AcknowledgeAlert,
     Alert,
@@ -31,7 +31,7 @@ from txnconsole.api.structs.alerts import (
     ListAlertSilences,
     PutAlertRule,
 )
-from txnconsole.api.structs.fields import INT64_MAX, PageQuery, optional_time
+from txnconsole.api.structs.fields import PageQuery, optional_time
 
 
 class AlertEndpoint(Endpoint):
@@ -42,7 +42,6 @@ class AlertEndpoint(Endpoint):
         super().initial(request, *args, **path)
         if principal_of_request(request).topics != ALL_TOPICS:
             self.refuse("Alerts are of all topics; the token is limited to some.")
-        self.ids = {name: min(value, INT64_MAX) for name, value in path.items()}
 
 
 class Alerts(AlertEndpoint):
@@ -100,7 +99,7 @@ class OneAlert(AlertEndpoint):
     @operation("getAlert", Permission.ALERT_READ, Shape(answer=Alert), summary="Show an alert")
     def get(self, call: Call[None, NoQuery]) -> Alert:
         """Its latest values, and who takes care of it."""
-        return Alert.of(handling.find_alert(self.ids["alert_id"]))
+        return Alert.of(handling.find_alert(self.kwargs["alert_id"]))
 
 
 class AcknowledgementOfAlert(AlertEndpoint):
@@ -114,7 +113,7 @@ class AcknowledgementOfAlert(AlertEndpoint):
         """Somebody takes care of it, so nobody is reminded of it any more. Only the first
         acknowledgement is kept. An alert that does not fire answers 409 `AlertConflict`."""
         note = call.body.note.strip()
-        return Alert.of(handling.acknowledge(self.actor(), self.ids["alert_id"], note))
+        return Alert.of(handling.acknowledge(self.actor(), self.kwargs["alert_id"], note))
 
 
 class AlertRules(AlertEndpoint):
@@ -126,10 +125,7 @@ class AlertRules(AlertEndpoint):
     )
     def get(self, call: Call[None, PageQuery]) -> AlertRulePage:
         """In the order in which they were created, each with the number of its alerts that fire."""
-        query = call.query
-        after = decode_number(query.cursor, least=1) if query.cursor else 0
-        stored = _rules().filter(id__gt=after)[: query.limit + 1]
-        page, next_cursor = page_of(stored, query.limit, lambda each: each.pk)
+        page, next_cursor = page_by_number(_rules(), call.query, by="id")
         return AlertRulePage(
             items=[_shown(rule) for rule in page],
             next_cursor=next_cursor,
@@ -168,7 +164,7 @@ class OneAlertRule(AlertEndpoint):
     def put(self, call: Call[PutAlertRule, NoQuery]) -> AlertRule:
         """Replaces everything but its kind. The next evaluation applies the new settings to its
         alerts. Alerts of a rule that is switched off are resolved."""
-        rules.change_rule(self.actor(), self.ids["rule_id"], call.body.settings())
+        rules.change_rule(self.actor(), self.kwargs["rule_id"], call.body.settings())
         return self._rule()
 
     @operation(
@@ -179,10 +175,10 @@ class OneAlertRule(AlertEndpoint):
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
         """Deletes its silences too. Its alerts are resolved, and stay in the history."""
-        rules.delete_rule(self.actor(), self.ids["rule_id"])
+        rules.delete_rule(self.actor(), self.kwargs["rule_id"])
 
     def _rule(self) -> AlertRule:
-        return _shown(_rules().get(pk=rules.find_rule(self.ids["rule_id"]).pk))
+        return _shown(_rules().get(pk=rules.find_rule(self.kwargs["rule_id"]).pk))
 
 
 class AlertSilences(AlertEndpoint):
@@ -195,12 +191,10 @@ class AlertSilences(AlertEndpoint):
     def get(self, call: Call[None, ListAlertSilences]) -> AlertSilencePage:
         """Newest first, including those that are over."""
         query = call.query
-        silences = StoredSilence.objects.order_by("-id")
+        silences = StoredSilence.objects.all()
         if query.open:
             silences = silences.filter(ended_at=None, until__gt=Now())
-        if query.cursor is not None:
-            silences = silences.filter(id__lt=decode_number(query.cursor, least=1))
-        page, next_cursor = page_of(silences[: query.limit + 1], query.limit, lambda each: each.pk)
+        page, next_cursor = page_by_number(silences, query)
         return AlertSilencePage(
             items=[AlertSilence.of(silence) for silence in page],
             next_cursor=next_cursor,
@@ -235,12 +229,12 @@ class OneAlertSilence(AlertEndpoint):
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> AlertSilence:
         """Ends it now; its record is kept. Ending it again changes nothing."""
-        return AlertSilence.of(handling.end_silence(self.actor(), self.ids["silence_id"]))
+        return AlertSilence.of(handling.end_silence(self.actor(), self.kwargs["silence_id"]))
 
 
 def _rules() -> QuerySet[StoredRule]:
     firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
-    return StoredRule.objects.order_by("id").annotate(firing=firing)
+    return StoredRule.objects.annotate(firing=firing)
 
 
 def _shown(rule: StoredRule) -> AlertRule:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rest_framework.request import Request
-
 from engine.model.page import decode_cursor, foreign_cursor
 from engine.model.txn_id import MAX_TC_ID
 from txnconsole.access.roles import Permission
@@ -52,12 +50,6 @@ class NumberOfCoordinators(Endpoint):
 
 
 class OneCoordinator(Endpoint):
-    tc_id: int
-
-    def initial(self, request: Request, *args: object, **path: int) -> None:
-        super().initial(request, *args, **path)
-        self.tc_id = path["coordinator_id"]
-
     @operation(
         "getCoordinator",
         Permission.COORDINATOR_READ,
@@ -66,7 +58,7 @@ class OneCoordinator(Endpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> Coordinator:
         """Its counters, low water mark and recovery."""
-        return Coordinator.of(engine().coordinator.stats_of(self.tc_id))
+        return Coordinator.of(engine().coordinator.stats_of(self.kwargs["coordinator_id"]))
 
 
 def _position(cursor: str | None) -> int:

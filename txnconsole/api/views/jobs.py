@@ -9,12 +9,11 @@ from collections.abc import Iterable
 import msgspec
 from rest_framework.request import Request
 
-from engine.model.page import decode_cursor, decode_number, encode_cursor
+from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
+from txnconsole.api.paging import page_by_number
 from txnconsole.api.structs.fields import INT64_MAX
 from txnconsole.api.structs.jobs import (
     RUN,
@@ -198,12 +197,10 @@ class CancellationOfJob(JobEndpoint):
 
 
 def _items(job_id: int, query: ListJobItems) -> JobItemPage:
-    items = StoredItem.objects.filter(job_id=job_id).order_by("number")
+    items = StoredItem.objects.filter(job_id=job_id)
     if query.state is not None:
         items = items.filter(state=query.state)
-    if query.cursor is not None:
-        items = items.filter(number__gt=decode_number(query.cursor, least=1))
-    page, next_cursor = page_of(items[: query.limit + 1], query.limit, lambda each: each.number)
+    page, next_cursor = page_by_number(items, query, by="number")
     return JobItemPage(
         items=[JobItem.of(item) for item in page],
         next_cursor=next_cursor,
@@ -215,10 +212,6 @@ def _before(cursor: str | None) -> tuple[int, int]:
     if cursor is None:
         return INT64_MAX, INT64_MAX
     job_id, run_id = decode_cursor(cursor, 2)
-    return _given(job_id), _given(run_id)
-
-
-def _given(number: object) -> int:
-    if not isinstance(number, int) or not 0 < number <= INT64_MAX:
-        raise invalid("cursor", "is not one that this list has given")
-    return number
+    if not (isinstance(job_id, int) and isinstance(run_id, int) and min(job_id, run_id) > 0):
+        raise foreign_cursor()
+    return job_id, run_id

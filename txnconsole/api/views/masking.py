@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from engine.model.page import decode_number
 from txnconsole.access.administration import add_masking_rule, delete_masking_rule
 from txnconsole.access.models import MaskingRule as StoredRule
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import AccessEndpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
-from txnconsole.api.structs.fields import INT64_MAX, PageQuery
+from txnconsole.api.paging import page_by_number
+from txnconsole.api.structs.fields import PageQuery
 from txnconsole.api.structs.masking import CreateMaskingRule, MaskingRule, MaskingRulePage
 
 
@@ -22,11 +21,7 @@ class MaskingRules(AccessEndpoint):
     )
     def get(self, call: Call[None, PageQuery]) -> MaskingRulePage:
         """Oldest first. All rules that match a topic apply to its messages, in this order."""
-        query = call.query
-        rules = StoredRule.objects.order_by("id")
-        if query.cursor is not None:
-            rules = rules.filter(id__gt=decode_number(query.cursor, least=1))
-        page, next_cursor = page_of(rules[: query.limit + 1], query.limit, lambda each: each.pk)
+        page, next_cursor = page_by_number(StoredRule.objects.all(), call.query, by="id")
         return MaskingRulePage(
             items=[MaskingRule.of(each) for each in page],
             next_cursor=next_cursor,
@@ -58,4 +53,4 @@ class OneMaskingRule(AccessEndpoint):
     )
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
         """Viewers can see again what it has hidden."""
-        delete_masking_rule(self.actor(), min(self.kwargs["rule_id"], INT64_MAX))
+        delete_masking_rule(self.actor(), self.kwargs["rule_id"])

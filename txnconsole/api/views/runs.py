@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from rest_framework.request import Request
-
-from engine.model.page import decode_number
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
-from txnconsole.api.structs.fields import INT64_MAX
+from txnconsole.api.paging import page_by_number
 from txnconsole.api.structs.runs import (
     CancelRun,
     ListRuns,
@@ -61,13 +57,11 @@ class Runs(Endpoint):
     def get(self, call: Call[None, ListRuns]) -> RunPage:
         """Newest first."""
         query = call.query
-        runs = PipelineRun.objects.order_by("-id").defer("result", "log_tail")
+        runs = PipelineRun.objects.defer("result", "log_tail")
         for name in ("kind", "state", "who"):
             if getattr(query, name) is not None:
                 runs = runs.filter(**{name: getattr(query, name)})
-        if query.cursor is not None:
-            runs = runs.filter(id__lt=decode_number(query.cursor, least=1))
-        page, next_cursor = page_of(runs[: query.limit + 1], query.limit, lambda each: each.pk)
+        page, next_cursor = page_by_number(runs, query)
         return RunPage(
             items=[Run.of(run) for run in page],
             next_cursor=next_cursor,
@@ -93,17 +87,7 @@ class Runs(Endpoint):
         return Reply(Run.of(run), 202)
 
 
-class RunEndpoint(Endpoint):
-    """An address with a run in its path."""
-
-    run_id: int
-
-    def initial(self, request: Request, *args: object, **path: int) -> None:
-        super().initial(request, *args, **path)
-        self.run_id = min(path["run_id"], INT64_MAX)
-
-
-class OneRun(RunEndpoint):
+class OneRun(Endpoint):
     @operation(
         "getPipelineRun",
         Permission.JOB_READ,
@@ -112,10 +96,10 @@ class OneRun(RunEndpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> RunWithResult:
         """Its progress and, when it has ended, its result and the end of its log."""
-        return RunWithResult.whole(starting.find(self.run_id))
+        return RunWithResult.whole(starting.find(self.kwargs["run_id"]))
 
 
-class RepetitionOfRun(RunEndpoint):
+class RepetitionOfRun(Endpoint):
     @operation(
         "repeatPipelineRun",
         Permission.JOB_START,
@@ -126,7 +110,7 @@ class RepetitionOfRun(RunEndpoint):
         """Starts another run with the same parameters; 409 `InvalidRunState` while it has not
         ended."""
         run = operating.repeat(
-            self.run_id,
+            self.kwargs["run_id"],
             principal=call.principal,
             actor=self.actor(),
             origin=RunOrigin.API,
@@ -135,7 +119,7 @@ class RepetitionOfRun(RunEndpoint):
         return Reply(Run.of(run), 202)
 
 
-class CancellationOfRun(RunEndpoint):
+class CancellationOfRun(Endpoint):
     @operation(
         "cancelPipelineRun",
         Permission.JOB_CANCEL,
@@ -145,5 +129,7 @@ class CancellationOfRun(RunEndpoint):
     def post(self, call: Call[CancelRun, NoQuery]) -> Run:
         """A queued run ends at once, the processes of a running one within seconds. Cancelling
         again is success; a run that is done or failed answers 409 `InvalidRunState`."""
-        run = operating.cancel(self.run_id, actor=self.actor(), reason=call.body.reason.strip())
+        run = operating.cancel(
+            self.kwargs["run_id"], actor=self.actor(), reason=call.body.reason.strip()
+        )
         return Run.of(run)

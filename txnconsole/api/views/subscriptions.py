@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from engine.model.errors import TransactionConflict
 from engine.model.message import MessageID
-from engine.model.page import decode_cursor
 from engine.model.subscription import SubscriptionSettings
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import all_named, invalid, named
+from txnconsole.api.decoding import all_named, named
 from txnconsole.api.endpoint import PackingEndpoint, SubscriptionEndpoint, TopicEndpoint
 from txnconsole.api.long_poll import still_wanted, wait_until
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
+from txnconsole.api.paging import name_in, page_of
 from txnconsole.api.structs.fields import Answer, PageQuery, UnavailableBroker
 from txnconsole.api.structs.messages import PackedReceivedMessages, ReceivedMessages, received
 from txnconsole.api.structs.subscriptions import (
@@ -53,7 +52,7 @@ class Subscriptions(TopicEndpoint):
         """
         cursor, limit = call.query.cursor, call.query.limit
         found, failures = engine().subscriptions.page(
-            self.topic, after=_position(cursor), limit=limit + 1
+            self.topic, after=name_in(cursor), limit=limit + 1
         )
         page, next_cursor = page_of(found, limit, lambda each: each.name.name)
         return SubscriptionSummaries(
@@ -266,12 +265,3 @@ class Departures(SubscriptionEndpoint):
     def post(self, call: Call[Leave, NoQuery]) -> None:
         """What the consumer has is given back, and another one may take its place at once."""
         engine().leave(self.subscription, call.body.consumer)
-
-
-def _position(cursor: str | None) -> str:
-    if cursor is None:
-        return ""
-    (name,) = decode_cursor(cursor, 1)
-    if not isinstance(name, str) or "\0" in name:
-        raise invalid("cursor", "is not one that this list has given")
-    return name

@@ -7,14 +7,13 @@ from datetime import timedelta
 
 from rest_framework.request import Request
 
-from engine.model.page import decode_number
 from txnconsole.access.administration import create_token, revoke_token
 from txnconsole.access.roles import Permission
 from txnconsole.access.tokens import find_token, list_tokens
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import AccessEndpoint, Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
+from txnconsole.api.paging import page_by_number
 from txnconsole.api.structs.access import (
     CreatedToken,
     CreateToken,
@@ -49,13 +48,7 @@ class Tokens(AccessEndpoint):
     )
     def get(self, call: Call[None, ListTokens]) -> TokenPage:
         """Newest first, including revoked and expired ones; of one `user` or of all."""
-        query = call.query
-        below = None if query.cursor is None else decode_number(query.cursor, least=1)
-        page, next_cursor = page_of(
-            list_tokens(user=query.user, below=below, limit=query.limit + 1),
-            query.limit,
-            lambda each: each.pk,
-        )
+        page, next_cursor = page_by_number(list_tokens(call.query.user), call.query)
         return TokenPage(
             items=[Token.of(token) for token in page],
             next_cursor=next_cursor,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from engine.model.page import decode_cursor
 from txnconsole.access.administration import change_user
 from txnconsole.access.roles import GRANTS, Permission, Role
 from txnconsole.access.users import find_user, list_users, members, user_name
-from txnconsole.api.decoding import invalid, named
+from txnconsole.api.decoding import named
 from txnconsole.api.endpoint import AccessEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
-from txnconsole.api.paging import page_of
+from txnconsole.api.paging import name_in, page_of
 from txnconsole.api.structs.access import Group, Groups, PutUser, User, UserPage
 from txnconsole.api.structs.fields import PageQuery
 
@@ -25,8 +24,7 @@ class Users(AccessEndpoint):
     )
     def get(self, call: Call[None, PageQuery]) -> UserPage:
         """By name: people and owners of programs' tokens, including disabled ones."""
-        above = None if call.query.cursor is None else _position(call.query.cursor)
-        found = list_users(above=above, limit=call.query.limit + 1)
+        found = list_users(above=name_in(call.query.cursor), limit=call.query.limit + 1)
         page, next_cursor = page_of(found, call.query.limit, lambda each: each.get_username())
         return UserPage(
             items=[User.of(user) for user in page],
@@ -73,10 +71,3 @@ class AllGroups(AccessEndpoint):
                 for role in Role
             ]
         )
-
-
-def _position(cursor: str) -> str:
-    (name,) = decode_cursor(cursor, 1)
-    if not isinstance(name, str) or "\0" in name:
-        raise invalid("cursor", "is not one that this list has given")
-    return name

@@ -41,7 +41,10 @@ def tokens(request: ConsoleRequest) -> HttpResponse:
                 form.add_error(None, error.message)
     user = request.GET.get("user", "").strip() if manages else request.principal.name
     below = number_of(request.GET.get("before", ""))
-    found = list_tokens(user=user or None, below=below, limit=PAGE_ROWS + 1)
+    tokens = list_tokens(user or None)
+    if below is not None:
+        tokens = tokens.filter(pk__lt=below)
+    found = list(tokens[: PAGE_ROWS + 1])
     context |= {
         "tokens": found[:PAGE_ROWS],
         "before": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,

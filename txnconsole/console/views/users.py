@@ -50,7 +50,7 @@ def users(request: ConsoleRequest) -> HttpResponse:
         if "created" in context:
             status = 201
             context["form"] = NewUserForm()
-    found = list_users(above=request.GET.get("after") or None, limit=PAGE_ROWS + 1)
+    found = list_users(above=request.GET.get("after", ""), limit=PAGE_ROWS + 1)
     shown = found[:PAGE_ROWS]
     counts = members()
     context |= {
@@ -74,7 +74,7 @@ def user(request: ConsoleRequest, name: str) -> HttpResponse:
     context = {
         "user_shown": found,
         "roles": sorted(roles_of(found)),
-        "tokens": list_tokens(user=name, below=None, limit=_TOKENS),
+        "tokens": list_tokens(name)[:_TOKENS],
         "is_self": name == request.principal.name,
     }
     return settings_page(request, "console/settings/user.html", "settings-users", context)
@@ -85,7 +85,7 @@ def user(request: ConsoleRequest, name: str) -> HttpResponse:
 def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     """Give and take roles."""
     found = find_user(user_name(name))
-    tokens = sum(token.state == "valid" for token in list_tokens(user=name, below=None, limit=100))
+    tokens = sum(token.state == "valid" for token in list_tokens(name)[:100])
     effects = ["It holds at once; a page that is open is told nothing new after a minute."]
     if tokens:
         effects.append(
