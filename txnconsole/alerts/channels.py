@@ -20,6 +20,7 @@ from txnconsole.alerts.errors import (
     AlertConflict,
     AlertMessageNotFound,
     invalid,
+    stored_name,
     unique_name,
 )
 from txnconsole.alerts.kinds import Severity
@@ -53,13 +54,15 @@ class ChannelSettings:
     enabled: bool = True
 
 
-def find_channel(channel_id: int) -> Channel:
-    """The channel of a number.
+def find_channel(channel_id: int, *, lock: bool = False) -> Channel:
+    """The channel of a number; with ``lock`` nobody else changes it until the surrounding SQL
+    transaction ends.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
     """
-    channel = Channel.objects.filter(pk=channel_id).first()
+    known = Channel.objects.select_for_update() if lock else Channel.objects
+    channel = known.filter(pk=channel_id).first()
     if channel is None:
         raise AlertChannelNotFound(f"There is no alert channel {channel_id}.")
     return channel
@@ -98,7 +101,7 @@ def change_channel(actor: Actor, channel_id: int, settings: ChannelSettings) -> 
     """
     change = Change(actor, "alert_channel.change", f"alert_channel:{channel_id}")
     with recorded_atomically(change) as recording:
-        channel = _locked(channel_id)
+        channel = find_channel(channel_id, lock=True)
         recording.before = _facts(channel)
         fields = _checked(settings)
         if settings.kind != channel.kind:
@@ -121,7 +124,7 @@ def renew_secret(actor: Actor, channel_id: int) -> Channel:
     """
     change = Change(actor, "alert_channel.renew_secret", f"alert_channel:{channel_id}")
     with recorded_atomically(change):
-        channel = _locked(channel_id)
+        channel = find_channel(channel_id, lock=True)
         if channel.kind != ChannelKind.WEBHOOK:
             raise AlertConflict("An e-mail channel has no secret.")
         channel.secret = new_secret()
@@ -137,7 +140,7 @@ def delete_channel(actor: Actor, channel_id: int) -> None:
     """
     change = Change(actor, "alert_channel.delete", f"alert_channel:{channel_id}")
     with recorded_atomically(change) as recording:
-        channel = _locked(channel_id)
+        channel = find_channel(channel_id, lock=True)
         recording.before = _facts(channel)
         channel.delete()
 
@@ -152,7 +155,7 @@ def send_test(actor: Actor, channel_id: int) -> Message:
     change = Change(actor, "alert_channel.test", f"alert_channel:{channel_id}")
     with recorded(change) as recording:
         with transaction.atomic():
-            channel = _locked(channel_id)
+            channel = find_channel(channel_id, lock=True)
             made = Message.objects.create(
                 channel=channel,
                 content=compose_test(channel.name, actor.name, django_settings.PUBLIC_URL),
@@ -194,17 +197,10 @@ def shown_target(channel: Channel) -> str:
     return Target.parse(channel.url).shown
 
 
-def _locked(channel_id: int) -> Channel:
-    found = Channel.objects.select_for_update().filter(pk=channel_id).first()
-    return found or find_channel(channel_id)
-
-
 def _checked(settings: ChannelSettings) -> dict[str, object]:
     """The columns of a channel with these settings; raises InvalidRequest for a bad value."""
-    if not settings.name.strip() or not settings.name.isprintable() or len(settings.name) > 120:
-        raise invalid("name", "must have 1 to 120 printable characters")
     fields: dict[str, object] = {
-        "name": settings.name.strip(),
+        "name": stored_name(settings.name),
         "kind": settings.kind.value,
         "min_severity": settings.min_severity.value,
         "enabled": settings.enabled,

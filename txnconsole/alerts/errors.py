@@ -55,6 +55,17 @@ def invalid(field: str, problem: str) -> InvalidRequest:
     return InvalidRequest(f"{field}: {problem}.", field={field: problem})
 
 
+def stored_name(name: str) -> str:
+    """A name of a rule or channel as it is stored.
+
+    Raises:
+        InvalidRequest: it cannot be one.
+    """
+    if not name.strip() or not name.isprintable() or len(name) > 120:
+        raise invalid("name", "must have 1 to 120 printable characters")
+    return name.strip()
+
+
 @contextmanager
 def unique_name(name: str) -> Generator[None]:
     """Give a row its name within the block, in a savepoint: the surrounding SQL transaction goes on

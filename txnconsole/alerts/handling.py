@@ -14,7 +14,7 @@ from txnconsole.alerts.errors import (
     invalid,
 )
 from txnconsole.alerts.models import Alert, Silence
-from txnconsole.alerts.rules import lock_rule
+from txnconsole.alerts.rules import find_rule
 from txnconsole.alerts.silencing import open_silences, silenced_until
 from txnconsole.alerts.states import ACTIVE, AlertState
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
@@ -94,7 +94,7 @@ def silence(
         if not reason.strip():
             raise invalid("reason", "must say why")
         wait_for_turn("alert_silences")
-        rule = None if rule_id is None else lock_rule(rule_id)
+        rule = None if rule_id is None else find_rule(rule_id, lock=True)
         if len(open_silences()) >= MAX_SILENCES:
             raise AlertConflict(f"{MAX_SILENCES} silences are open; end one first.")
         made = Silence.objects.create(

@@ -9,7 +9,13 @@ from django.db.models.functions import Now
 
 from txnconsole.alerts import telling
 from txnconsole.alerts.clock import database_now
-from txnconsole.alerts.errors import AlertConflict, AlertRuleNotFound, invalid, unique_name
+from txnconsole.alerts.errors import (
+    AlertConflict,
+    AlertRuleNotFound,
+    invalid,
+    stored_name,
+    unique_name,
+)
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
@@ -40,23 +46,18 @@ class RuleSettings:
     enabled: bool = True
 
 
-def find_rule(rule_id: int) -> Rule:
-    """The rule of a number.
+def find_rule(rule_id: int, *, lock: bool = False) -> Rule:
+    """The rule of a number; with ``lock`` it is neither changed nor deleted until the surrounding
+    SQL transaction ends.
 
     Raises:
         AlertRuleNotFound: there is none of that number.
     """
-    rule = Rule.objects.filter(pk=rule_id).first()
+    known = Rule.objects.select_for_update() if lock else Rule.objects
+    rule = known.filter(pk=rule_id).first()
     if rule is None:
         raise AlertRuleNotFound(f"There is no alert rule {rule_id}.")
     return rule
-
-
-def lock_rule(rule_id: int) -> Rule:
-    """As :func:`find_rule`; the rule is neither changed nor deleted until the surrounding SQL
-    transaction ends."""
-    found = Rule.objects.select_for_update().filter(pk=rule_id).first()
-    return found or find_rule(rule_id)
 
 
 def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
@@ -87,7 +88,7 @@ def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
     """
     change = Change(actor, "alert_rule.change", f"alert_rule:{rule_id}")
     with recorded_atomically(change) as recording:
-        rule = lock_rule(rule_id)
+        rule = find_rule(rule_id, lock=True)
         recording.before = _facts(rule)
         fields = _checked(settings)
         if settings.kind != rule.kind:
@@ -109,7 +110,7 @@ def delete_rule(actor: Actor, rule_id: int) -> None:
     """
     change = Change(actor, "alert_rule.delete", f"alert_rule:{rule_id}")
     with recorded_atomically(change) as recording:
-        rule = lock_rule(rule_id)
+        rule = find_rule(rule_id, lock=True)
         recording.before = _facts(rule)
         now = database_now()
         active = Alert.objects.select_for_update().filter(rule=rule, state__in=ACTIVE)
@@ -130,8 +131,7 @@ def delete_rule(actor: Actor, rule_id: int) -> None:
 def _checked(settings: RuleSettings) -> dict[str, object]:
     """The columns of a rule with these settings; raises InvalidRequest for a bad value."""
     terms = KINDS[settings.kind]
-    if not settings.name.strip() or not settings.name.isprintable() or len(settings.name) > 120:
-        raise invalid("name", "must have 1 to 120 printable characters")
+    name = stored_name(settings.name)
     if not math.isfinite(settings.threshold) or not 0 <= settings.threshold <= MAX_THRESHOLD:
         raise invalid("threshold", "must be a number from 0 on")
     if terms.unit is Unit.PERCENT and settings.threshold >= 100 and not _may_pass(settings.kind):
@@ -140,13 +140,13 @@ def _checked(settings: RuleSettings) -> dict[str, object]:
         raise invalid("topics", f"must be *: {terms.title} is not about a topic")
     if not 0 < len(settings.topics) <= 400 or not settings.topics.isprintable():
         raise invalid("topics", "must be a pattern such as public/default/*")
-    for name in ("for_ms", "clear_ms", "remind_ms"):
-        if not 0 <= getattr(settings, name) <= MAX_SPAN_MS:
-            raise invalid(name, "must be from 0 to seven days")
+    for span in ("for_ms", "clear_ms", "remind_ms"):
+        if not 0 <= getattr(settings, span) <= MAX_SPAN_MS:
+            raise invalid(span, "must be from 0 to seven days")
     if 0 < settings.remind_ms < MIN_REMIND_MS:
         raise invalid("remind_ms", "must be 0 (never) or a minute at least")
     return asdict(settings) | {
-        "name": settings.name.strip(),
+        "name": name,
         "kind": settings.kind.value,
         "severity": settings.severity.value,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from django import forms
@@ -12,8 +14,8 @@ from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
+from txnconsole.console.confirmation import MIN_REASON, TOO_SHORT
 
-MIN_REASON = 8
 _SEVERITIES = [(one.value, one.value.capitalize()) for one in Severity]
 _HOUR_MS = 3_600_000
 _SPANS = [
@@ -87,10 +89,7 @@ class SilenceForm(forms.Form):
         label="Reason",
         min_length=MIN_REASON,
         max_length=1000,
-        error_messages={
-            "required": f"Give a reason of at least {MIN_REASON} characters.",
-            "min_length": f"Give a reason of at least {MIN_REASON} characters.",
-        },
+        error_messages={"required": TOO_SHORT, "min_length": TOO_SHORT},
         widget=forms.Textarea(
             attrs=_field(rows=3, placeholder="Kept in the audit log with your name")
         ),
@@ -228,13 +227,17 @@ class ChannelForm(forms.Form):
 _NAMES = {"for_ms": "hold", "clear_ms": "clear", "remind_ms": "remind"}
 
 
-def add_refusal(form: forms.Form, error: EngineError) -> None:
-    """Show why something was refused, beside the fields that it is about."""
-    told = False
-    for each in error.data.get("errors") or []:  # type: ignore[attr-defined]
-        name = _NAMES.get(each["field"], each["field"])
-        if name in form.fields:
-            form.add_error(name, f"It {each['message']}.")
-            told = True
-    if not told:
-        form.add_error(None, error.message)
+@contextmanager
+def refusal_shown_in(form: forms.Form) -> Generator[None]:
+    """Show why something was refused within the block, beside the fields that it is about."""
+    try:
+        yield
+    except EngineError as error:
+        told = False
+        for each in error.data.get("errors") or []:  # type: ignore[attr-defined]
+            name = _NAMES.get(each["field"], each["field"])
+            if name in form.fields:
+                form.add_error(name, f"It {each['message']}.")
+                told = True
+        if not told:
+            form.add_error(None, error.message)

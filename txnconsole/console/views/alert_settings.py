@@ -7,14 +7,13 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from engine.model.errors import EngineError
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import channels as stored_channels
 from txnconsole.alerts import rules as stored_rules
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.states import AlertState, ChannelKind, MessageState
-from txnconsole.console.alert_forms import ChannelForm, RuleForm, add_refusal
+from txnconsole.console.alert_forms import ChannelForm, RuleForm, refusal_shown_in
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.views.alerts import rights
 
@@ -42,11 +41,9 @@ def new_rule(request: ConsoleRequest) -> HttpResponse:
         return show(request, "console/alerts/kinds.html", {"kinds": kinds})
     form = RuleForm(Kind(chosen), request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refusal_shown_in(form):
             stored_rules.create_rule(actor_of(request), form.settings())
             return HttpResponseRedirect(reverse("console:alert-rules"))
-        except EngineError as error:
-            add_refusal(form, error)
     return _form(request, "console/alerts/rule.html", form)
 
 
@@ -54,14 +51,12 @@ def new_rule(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.ALERT_MANAGE)
 def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     """Change a rule."""
-    found = stored_rules.find_rule(min(rule_id, 2**63 - 1))
+    found = stored_rules.find_rule(rule_id)
     form = RuleForm(Kind(found.kind), request.POST or None, rule=found)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refusal_shown_in(form):
             stored_rules.change_rule(actor_of(request), found.pk, form.settings())
             return HttpResponseRedirect(reverse("console:alert-rules"))
-        except EngineError as error:
-            add_refusal(form, error)
     return _form(request, "console/alerts/rule.html", form, rule=found)
 
 
@@ -69,7 +64,7 @@ def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
 @page(Permission.ALERT_MANAGE)
 def delete_rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     """Delete a rule; its alerts stay in the history."""
-    stored_rules.delete_rule(actor_of(request), min(rule_id, 2**63 - 1))
+    stored_rules.delete_rule(actor_of(request), rule_id)
     return HttpResponseRedirect(reverse("console:alert-rules"))
 
 
@@ -96,11 +91,8 @@ def new_channel(request: ConsoleRequest) -> HttpResponse:
         raise Http404
     form = ChannelForm(ChannelKind(chosen), request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refusal_shown_in(form):
             made = stored_channels.create_channel(actor_of(request), form.settings())
-        except EngineError as error:
-            add_refusal(form, error)
-        else:
             if made.secret:
                 return _secret(request, made)
             return HttpResponseRedirect(reverse("console:alert-channel", args=[made.pk]))
@@ -111,14 +103,12 @@ def new_channel(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.ALERT_MANAGE)
 def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
     """Change a channel, and see what was sent to it."""
-    found = stored_channels.find_channel(min(channel_id, 2**63 - 1))
+    found = stored_channels.find_channel(channel_id)
     form = ChannelForm(ChannelKind(found.kind), request.POST or None, channel=found)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refusal_shown_in(form):
             stored_channels.change_channel(actor_of(request), found.pk, form.settings())
             return HttpResponseRedirect(reverse("console:alert-channel", args=[found.pk]))
-        except EngineError as error:
-            add_refusal(form, error)
     return _form(
         request,
         "console/alerts/channel.html",
@@ -134,7 +124,6 @@ def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
 @page(Permission.ALERT_MANAGE)
 def change_channel(request: ConsoleRequest, channel_id: int, action: str) -> HttpResponse:
     """Test a channel, renew its secret, or delete it."""
-    channel_id = min(channel_id, 2**63 - 1)
     address = reverse("console:alert-channel", args=[channel_id])
     match action:
         case "test":
@@ -153,7 +142,6 @@ def change_channel(request: ConsoleRequest, channel_id: int, action: str) -> Htt
 @page(Permission.ALERT_MANAGE)
 def resend(request: ConsoleRequest, channel_id: int, message_id: int) -> HttpResponse:
     """Send a message again that was given up."""
-    channel_id, message_id = min(channel_id, 2**63 - 1), min(message_id, 2**63 - 1)
     stored_channels.resend(actor_of(request), channel_id, message_id)
     return HttpResponseRedirect(reverse("console:alert-channel", args=[channel_id]))
 

@@ -14,14 +14,14 @@ from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import handling, reading
 from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.models import Alert, Silence
 from txnconsole.alerts.silencing import open_silences
 from txnconsole.alerts.states import AlertState
-from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, add_refusal
+from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, refusal_shown_in
 from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
@@ -147,7 +147,7 @@ def _resolved(request: ConsoleRequest) -> tuple[QuerySet[Alert], str, str]:
 @page(Permission.ALERT_READ)
 def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     """One alert: its values, who takes care of it, and who was told."""
-    found = handling.find_alert(min(alert_id, 2**63 - 1))
+    found = handling.find_alert(alert_id)
     notices = found.notices.select_related("channel", "message").order_by("id")
     context = rights(request) | {
         "channel": "alerts",
@@ -164,14 +164,12 @@ def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
 @page(Permission.ALERT_HANDLE)
 def acknowledge(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     """Say that somebody takes care of a firing alert."""
-    found = handling.find_alert(min(alert_id, 2**63 - 1))
+    found = handling.find_alert(alert_id)
     form = AcknowledgeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refusal_shown_in(form):
             handling.acknowledge(actor_of(request), found.pk, form.cleaned_data["note"].strip())
             return done(request, reverse("console:alert", args=[found.pk]))
-        except EngineError as error:
-            add_refusal(form, error)
     return _dialog(
         request,
         form,
@@ -197,7 +195,7 @@ def silence(request: ConsoleRequest) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        try:
+        with refusal_shown_in(form):
             handling.silence(
                 actor_of(request),
                 rule_id=None if given["rule"] is None else given["rule"].pk,
@@ -206,8 +204,6 @@ def silence(request: ConsoleRequest) -> HttpResponse:
                 reason=given["reason"],
             )
             return done(request, reverse("console:alert-silences"))
-        except EngineError as error:
-            add_refusal(form, error)
     return _dialog(
         request,
         form,
@@ -238,7 +234,7 @@ def silences(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.ALERT_HANDLE)
 def end_silence(request: ConsoleRequest, silence_id: int) -> HttpResponse:
     """End a silence now."""
-    handling.end_silence(actor_of(request), min(silence_id, 2**63 - 1))
+    handling.end_silence(actor_of(request), silence_id)
     return HttpResponseRedirect(reverse("console:alert-silences"))
 
 
