@@ -10,6 +10,7 @@ from django import forms
 from engine.model.errors import InvalidRequest
 from txnconsole.audit.models import AuditEntry
 from txnconsole.audit.reading import AuditFilter, EntryPage, in_order, newest, numbers_of
+from txnconsole.console.inputs import TEXT
 from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.console.txn_id_forms import parse_txn_id
 
@@ -17,19 +18,18 @@ _COLUMNS = (
     *("sequence", "at", "who", "token_id", "action", "object", "reason", "before", "after"),
     *("result", "request_id", "source", "hash"),
 )
-_TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
-_MOMENT = _TEXT | {"placeholder": "2026-11-22 14:03"}
+_MOMENT = TEXT | {"placeholder": "2026-11-22 14:03"}
 
 
 class AuditForm(forms.Form):
     """A filter of entries; every field may be left out. Times are in the reader's zone."""
 
     object = forms.CharField(
-        required=False, widget=forms.TextInput(attrs=_TEXT | {"placeholder": "3:1042"})
+        required=False, widget=forms.TextInput(attrs=TEXT | {"placeholder": "3:1042"})
     )
-    who = forms.CharField(required=False, widget=forms.TextInput(attrs=_TEXT))
+    who = forms.CharField(required=False, widget=forms.TextInput(attrs=TEXT))
     action = forms.CharField(
-        required=False, widget=forms.TextInput(attrs=_TEXT | {"placeholder": "transaction.abort"})
+        required=False, widget=forms.TextInput(attrs=TEXT | {"placeholder": "transaction.abort"})
     )
     since = forms.DateTimeField(required=False, widget=forms.TextInput(attrs=_MOMENT))
     until = forms.DateTimeField(required=False, widget=forms.TextInput(attrs=_MOMENT))

@@ -17,7 +17,7 @@ from engine.model.errors import EngineError
 from txnconsole.console.page import ConsoleRequest, show
 
 MIN_REASON = 8
-_SHORT = f"Give a reason of at least {MIN_REASON} characters."
+TOO_SHORT = f"Give a reason of at least {MIN_REASON} characters."
 
 
 class ReasonForm(forms.Form):
@@ -26,12 +26,11 @@ class ReasonForm(forms.Form):
     reason = forms.CharField(
         min_length=MIN_REASON,
         max_length=500,
-        error_messages={"required": _SHORT, "min_length": _SHORT},
+        error_messages={"required": TOO_SHORT, "min_length": TOO_SHORT},
         widget=forms.Textarea(
             attrs={
                 "class": "field",
                 "rows": 3,
-                "minlength": MIN_REASON,
                 "placeholder": "Kept in the audit log with your name",
             }
         ),
@@ -90,7 +89,7 @@ def ask(
         form.add_error(None, error.message)
         return _show(request, confirmation, form, status=503 if error.retryable else 409)
     if outcome.goes_to is not None:
-        return _go(request, outcome.goes_to)
+        return go(request, outcome.goes_to)
     response = show(
         request,
         "console/done.html",
@@ -101,8 +100,8 @@ def ask(
     return response
 
 
-def _go(request: ConsoleRequest, address: str) -> HttpResponse:
-    """Send the browser to another page: the one below the dialog does not exist any more."""
+def go(request: ConsoleRequest, address: str) -> HttpResponse:
+    """Send the browser from the dialog to another page."""
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)

@@ -12,9 +12,9 @@ from txnconsole.access.masking import Effect, Part
 from txnconsole.access.roles import Role
 from txnconsole.access.users import USER_NAME
 from txnconsole.console.confirmation import ReasonForm
+from txnconsole.console.inputs import TEXT
 from txnconsole.preferences.models import Density, Pace, Theme
 
-_TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
 _MAX_TOPICS, _MAX_PATTERN = 64, 400
 #: How many days a token is valid, for each choice of the field.
 LIFETIMES = (
@@ -30,7 +30,7 @@ class PreferencesForm(forms.Form):
     """How the user wants the console to look."""
 
     zone = forms.CharField(
-        max_length=64, label="Time zone", widget=forms.TextInput(attrs=_TEXT | {"list": "zones"})
+        max_length=64, label="Time zone", widget=forms.TextInput(attrs=TEXT | {"list": "zones"})
     )
     theme = forms.ChoiceField(choices=Theme, widget=forms.RadioSelect)
     density = forms.ChoiceField(choices=Density, widget=forms.RadioSelect)
@@ -53,7 +53,7 @@ class TokenForm(forms.Form):
         initial="*",
         max_length=4000,
         label="Topics",
-        widget=forms.TextInput(attrs=_TEXT),
+        widget=forms.TextInput(attrs=TEXT),
         help_text="Patterns over tenant/namespace/topic with * ? and […], separated by commas.",
     )
     days = forms.ChoiceField(
@@ -67,7 +67,7 @@ class TokenForm(forms.Form):
         required=False,
         max_length=150,
         label="Owner",
-        widget=forms.TextInput(attrs=_TEXT),
+        widget=forms.TextInput(attrs=TEXT),
         help_text="The user whose programs use it; empty is yourself.",
     )
 
@@ -104,7 +104,7 @@ class NewUserForm(forms.Form):
 
     name = forms.RegexField(
         USER_NAME,
-        widget=forms.TextInput(attrs=_TEXT | {"autocapitalize": "none"}),
+        widget=forms.TextInput(attrs=TEXT | {"autocapitalize": "none"}),
         error_messages={"invalid": "1 to 150 letters, digits and any of @ . + - _."},
     )
     roles = forms.MultipleChoiceField(
@@ -136,7 +136,7 @@ class MaskingForm(forms.Form):
     topics = forms.CharField(
         max_length=_MAX_PATTERN,
         label="Topics",
-        widget=forms.TextInput(attrs=_TEXT | {"placeholder": "public/default/*"}),
+        widget=forms.TextInput(attrs=TEXT | {"placeholder": "public/default/*"}),
         help_text="A pattern over tenant/namespace/topic with * ? and […].",
     )
     part = forms.ChoiceField(
@@ -153,7 +153,7 @@ class MaskingForm(forms.Form):
         required=False,
         max_length=200,
         label="Which field or property",
-        widget=forms.TextInput(attrs=_TEXT | {"placeholder": "card.number, items.*.iban, **.iban"}),
+        widget=forms.TextInput(attrs=TEXT | {"placeholder": "card.number, items.*.iban, **.iban"}),
         help_text="* in a name is anything, ** any number of levels; lists are gone through.",
     )
     effect = forms.ChoiceField(

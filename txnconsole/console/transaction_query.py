@@ -11,8 +11,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import TopicName
@@ -32,6 +33,7 @@ _AGE = re.compile(r"(\d{1,9})(ms|s|m|min|h|d)?", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _YES = frozenset({"yes", "true", "1"})
 _MAX_NAME = 400
+_STATES = tuple(str(status).lower() for status in TxnStatus)
 
 
 class QueryError(Exception):
@@ -95,112 +97,117 @@ class _Reading:
     now: Callable[[], datetime]
 
 
-_Read = Callable[[TransactionFilter, str, _Reading], TransactionFilter]
+#: Reads a value; the first argument is the qualifier's name.
+_Read = Callable[[str, str, _Reading], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """What values a qualifier takes, for completion and error texts."""
+    """What values a qualifier takes, for completion and error texts, and which field of the filter
+    it sets."""
 
     name: str
     takes: str
+    field: str
     read: _Read
     values: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
 
-def _state(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
-    statuses = list(filter.statuses)
-    for name in value.split(","):
+def _states(_name: str, value: str, _reading: _Reading) -> tuple[TxnStatus, ...]:
+    found = []
+    for text in value.split(","):
         try:
-            status = TxnStatus(name.upper())
+            found.append(TxnStatus(text.upper()))
         except ValueError:
-            names = ", ".join(str(each).lower() for each in TxnStatus)
-            raise QueryError(f"“{name}” is no state; there are {names}.") from None
-        if status not in statuses:
-            statuses.append(status)
-    return replace(filter, statuses=tuple(statuses))
+            raise QueryError(f"“{text}” is no state; there are {', '.join(_STATES)}.") from None
+    return tuple(found)
 
 
-def _coordinator(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
+def _coordinator(_name: str, value: str, _reading: _Reading) -> int:
     if not (value.isascii() and value.isdigit()) or int(value) > MAX_TC_ID:
         raise QueryError(f"tc: takes a coordinator's number, 0 to {MAX_TC_ID:,}; e.g. tc:3.")
-    return replace(filter, tc_id=int(value))
+    return int(value)
 
 
-def _owner(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    return replace(filter, owner=reading.me if value == ME else _name("owner", value))
+def _owner(name: str, value: str, reading: _Reading) -> str:
+    return reading.me if value == ME else _text(name, value, reading)
 
 
-def _client(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
-    return replace(filter, client=_name("client", value))
+def _text(name: str, value: str, _reading: _Reading) -> str:
+    if not value or len(value) > _MAX_NAME or "\0" in value:
+        raise QueryError(f"{name}: takes a name of 1 to {_MAX_NAME} characters.")
+    return value
 
 
-def _topic(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
+def _topic(_name: str, value: str, _reading: _Reading) -> str:
     try:
-        return replace(filter, topic=str(TopicName.parse(value)))
+        return str(TopicName.parse(value))
     except InvalidRequest:
         raise QueryError(
             "topic: takes a topic's whole name; e.g. topic:public/default/orders."
         ) from None
 
 
-def _subscription(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
-    return replace(filter, subscription=_name("sub", value))
-
-
-def _age(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
+def _age(_name: str, value: str, _reading: _Reading) -> int:
     milliseconds = _milliseconds(value.removeprefix(">").removeprefix("="))
     if milliseconds is None:
         raise QueryError("age: takes a shortest age; e.g. age:>90s, age:>5m, age:>2h or age:>1d.")
-    return replace(filter, min_age_ms=milliseconds)
+    return milliseconds
 
 
-def _overdue(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
-    return replace(filter, overdue=_yes("overdue", value))
+def _yes(name: str, value: str, _reading: _Reading) -> bool:
+    if value.lower() not in _YES:
+        raise QueryError(f"{name}: takes yes; leave it away for any.")
+    return True
 
 
-def _timed_out(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
-    return replace(filter, timed_out=_yes("timedout", value))
+def _moment(name: str, value: str, reading: _Reading) -> datetime:
+    now = reading.now()
+    ago = _milliseconds(value)
+    try:
+        if ago is not None:
+            return now - timedelta(milliseconds=ago)
+        moment = datetime.fromisoformat(value)
+    except (ValueError, OverflowError):
+        raise QueryError(
+            f"{name}: takes how long ago, as 1h, or a time in UTC, as 2026-03-01T14:00."
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _pending(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    del reading
-    return replace(filter, pending_acks=_yes("pending", value))
+def _milliseconds(text: str) -> int | None:
+    found = _AGE.fullmatch(text.lower())
+    return None if found is None else int(found[1]) * _UNIT_MS[found[2] or "s"]
 
 
-def _since(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    return replace(filter, opened_after=_moment("since", value, reading.now()))
-
-
-def _until(filter: TransactionFilter, value: str, reading: _Reading) -> TransactionFilter:
-    return replace(filter, opened_before=_moment("until", value, reading.now()))
-
-
-_STATES = tuple(str(status).lower() for status in TxnStatus)
+_AGO = ("15m", "1h", "1d")
 QUALIFIERS: Mapping[str, Qualifier] = {
     one.name: one
     for one in (
-        Qualifier("state", "one or more states", _state, _STATES, ("status",)),
-        Qualifier("age", "older than, as >5m", _age, (">30s", ">5m", ">1h", ">1d"), ("older",)),
-        Qualifier("owner", "who opened it; me is you", _owner, (ME,)),
-        Qualifier("client", "the program that opened it", _client),
-        Qualifier("topic", "a topic it writes to or acknowledges", _topic),
-        Qualifier("sub", "a subscription it acknowledges", _subscription, (), ("subscription",)),
-        Qualifier("tc", "its coordinator's number", _coordinator, (), ("coordinator",)),
-        Qualifier("overdue", "open past its deadline", _overdue, ("yes",)),
-        Qualifier("timedout", "aborted by its timeout", _timed_out, ("yes",)),
-        Qualifier("pending", "holds acknowledgements", _pending, ("yes",)),
-        Qualifier("since", "opened since: 1h, or a time in UTC", _since, ("15m", "1h", "1d")),
-        Qualifier("until", "opened before: 1h ago, or a time in UTC", _until, ("15m", "1h", "1d")),
+        Qualifier("state", "one or more states", "statuses", _states, _STATES, ("status",)),
+        Qualifier(
+            *("age", "older than, as >5m", "min_age_ms", _age),
+            (">30s", ">5m", ">1h", ">1d"),
+            ("older",),
+        ),
+        Qualifier("owner", "who opened it; me is you", "owner", _owner, (ME,)),
+        Qualifier("client", "the program that opened it", "client", _text),
+        Qualifier("topic", "a topic it writes to or acknowledges", "topic", _topic),
+        Qualifier(
+            *("sub", "a subscription it acknowledges", "subscription", _text),
+            aliases=("subscription",),
+        ),
+        Qualifier(
+            "tc", "its coordinator's number", "tc_id", _coordinator, aliases=("coordinator",)
+        ),
+        Qualifier("overdue", "open past its deadline", "overdue", _yes, ("yes",)),
+        Qualifier("timedout", "aborted by its timeout", "timed_out", _yes, ("yes",)),
+        Qualifier("pending", "holds acknowledgements", "pending_acks", _yes, ("yes",)),
+        Qualifier("since", "opened since: 1h, or a time in UTC", "opened_after", _moment, _AGO),
+        Qualifier(
+            "until", "opened before: 1h ago, or a time in UTC", "opened_before", _moment, _AGO
+        ),
     )
 }
 #: Qualifiers by their names, and by other names that people try.
@@ -232,14 +239,16 @@ def parse(
         raise QueryError(f"{ids[0]} is one transaction; take the other terms away to see it.")
     if ids:
         return _by_id(ids)
-    filter = TransactionFilter()
-    given: set[str] = set()
+    chosen: dict[str, Any] = {"statuses": ()}
     for term in terms:
-        if term.name in given and term.name != "state":
+        one = QUALIFIERS[term.name]
+        if term.name != "state" and one.field in chosen:
             raise QueryError(f"{term.name}: is there twice; it takes one value.")
-        given.add(term.name)
-        filter = QUALIFIERS[term.name].read(filter, term.value, reading)
-    return TransactionQuery(tuple(terms), filter)
+        value = one.read(term.name, term.value, reading)
+        if term.name == "state":
+            value = tuple(dict.fromkeys((*chosen["statuses"], *value)))
+        chosen[one.field] = value
+    return TransactionQuery(tuple(terms), TransactionFilter(**chosen))
 
 
 def _terms(text: str) -> list[Term]:
@@ -295,33 +304,3 @@ def _by_id(texts: Sequence[str]) -> TransactionQuery:
         raise QueryError(f"At most {MAX_IDS} transactions can be asked for by their ids.")
     ids = tuple(dict.fromkeys(parse_txn_id(text) for text in texts))
     return TransactionQuery(tuple(Term("txn", str(each)) for each in ids), txn_ids=ids)
-
-
-def _name(qualifier: str, value: str) -> str:
-    if not value or len(value) > _MAX_NAME or "\0" in value:
-        raise QueryError(f"{qualifier}: takes a name of 1 to {_MAX_NAME} characters.")
-    return value
-
-
-def _yes(qualifier: str, value: str) -> bool:
-    if value.lower() not in _YES:
-        raise QueryError(f"{qualifier}: takes yes; leave it away for any.")
-    return True
-
-
-def _milliseconds(text: str) -> int | None:
-    found = _AGE.fullmatch(text.lower())
-    return None if found is None else int(found[1]) * _UNIT_MS[found[2] or "s"]
-
-
-def _moment(qualifier: str, value: str, now: datetime) -> datetime:
-    ago = _milliseconds(value)
-    try:
-        if ago is not None:
-            return now - timedelta(milliseconds=ago)
-        moment = datetime.fromisoformat(value)
-    except (ValueError, OverflowError):
-        raise QueryError(
-            f"{qualifier}: takes how long ago, as 1h, or a time in UTC, as 2026-03-01T14:00."
-        ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

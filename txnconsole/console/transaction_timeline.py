@@ -65,44 +65,35 @@ def lanes(timeline: Timeline) -> list[Lane]:
     )
     return [
         coordinator,
-        *(_partition(timeline, one) for one in timeline.partitions),
-        *(_subscription(timeline, one) for one in timeline.subscriptions),
+        *(
+            _participant(timeline, one, one.partition, "write", ("marker", one.marker_at))
+            for one in timeline.partitions
+        ),
+        *(
+            _participant(timeline, one, one.subscription, "ack", ("acks applied", one.ended_at))
+            for one in timeline.subscriptions
+        ),
     ]
 
 
-def _partition(timeline: Timeline, one: PartitionTimes) -> Lane:
-    txn = timeline.transaction
-    since = one.first_at or one.joined_at
-    marks = [
-        Mark(what, at)
-        for what, at in (
-            ("registered", one.joined_at),
-            ("first write", one.first_at),
-            ("last write", one.last_at if one.last_at != one.first_at else None),
-            ("marker", one.marker_at),
-        )
-        if at is not None
-    ]
-    return Lane(
-        str(one.partition), _spans(timeline, since, one.marker_at or txn.ended_at), tuple(marks)
+def _participant(
+    timeline: Timeline,
+    one: PartitionTimes | SubscriptionTimes,
+    name: object,
+    does: str,
+    end: tuple[str, datetime | None],
+) -> Lane:
+    """The lane of a partition, which is written to, or of a subscription, which acknowledges."""
+    marks = (
+        ("registered", one.joined_at),
+        (f"first {does}", one.first_at),
+        (f"last {does}", one.last_at if one.last_at != one.first_at else None),
+        end,
     )
-
-
-def _subscription(timeline: Timeline, one: SubscriptionTimes) -> Lane:
-    txn = timeline.transaction
-    marks = [
-        Mark(what, at)
-        for what, at in (
-            ("registered", one.joined_at),
-            ("first ack", one.first_at),
-            ("last ack", one.last_at if one.last_at != one.first_at else None),
-            ("acks applied", one.ended_at),
-        )
-        if at is not None
-    ]
-    since = one.first_at or one.joined_at
     return Lane(
-        str(one.subscription), _spans(timeline, since, one.ended_at or txn.ended_at), tuple(marks)
+        str(name),
+        _spans(timeline, one.first_at or one.joined_at, end[1] or timeline.transaction.ended_at),
+        tuple(Mark(what, at) for what, at in marks if at is not None),
     )
 
 

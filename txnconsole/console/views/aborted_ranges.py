@@ -16,6 +16,7 @@ from engine.model.partition import IndexedTxn, PartitionStatus, Segment
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.fetch_simulation import MAX_OFFSETS, Simulation, simulate
+from txnconsole.console.inputs import OffsetsForm
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
@@ -38,18 +39,10 @@ _INDEX_CHECKS = {
 }
 
 
-class FetchForm(forms.Form):
+class FetchForm(OffsetsForm):
     """The offsets of a simulated fetch."""
 
-    start = forms.IntegerField(label="From offset", min_value=0, max_value=MAX_OFFSET)
     end = forms.IntegerField(label="To offset", min_value=0, max_value=MAX_OFFSET, required=False)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            field.widget = forms.TextInput(
-                attrs={"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
-            )
 
     def clean(self) -> dict[str, Any]:
         data = dict(self.cleaned_data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -14,7 +14,8 @@ from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.console import bulk_abort
 from txnconsole.console.bulk_limits import ADMINS_MOST, OPERATORS_MOST, most_at_once
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask, go
+from txnconsole.console.inputs import NUMBER
 from txnconsole.console.live.job_feed import job_position
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
@@ -44,9 +45,7 @@ class BulkAbortForm(ReasonForm):
     count = forms.CharField(
         required=False,
         max_length=12,
-        widget=forms.TextInput(
-            attrs={"class": "field num short", "inputmode": "numeric", "autocomplete": "off"}
-        ),
+        widget=forms.TextInput(attrs=NUMBER),
     )
 
     def clean_ids(self) -> list[TxnID]:
@@ -89,10 +88,7 @@ def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
         actor = actor_of(request)
         data = form.cleaned_data
         job = bulk_abort.start(actor, data["reason"], data["ids"], form.origin)
-        address = reverse("console:bulk-job", args=[job.pk])
-        if "HX-Request" in request.headers:
-            return HttpResponse(status=204, headers={"HX-Redirect": address})
-        return HttpResponseRedirect(address)
+        return go(request, reverse("console:bulk-job", args=[job.pk]))
     ids = form.cleaned_data.get("ids", [])
     return _dialog(request, bulk_abort.chosen(ids, most=most, origin={}), form, status=422)
 

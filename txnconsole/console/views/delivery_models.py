@@ -11,11 +11,12 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.model.delivery_models import HistoryEntry, Run, compare
-from engine.model.message import MAX_OFFSET, EntryKind, StoredMessage
+from engine.model.message import EntryKind, StoredMessage
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
+from txnconsole.console.inputs import OffsetsForm
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.reads import region
@@ -26,18 +27,8 @@ MAX_OFFSETS = 200
 _DEFAULT = 48
 
 
-class RangeForm(forms.Form):
+class RangeForm(OffsetsForm):
     """The offsets to compare."""
-
-    start = forms.IntegerField(label="From offset", min_value=0, max_value=MAX_OFFSET)
-    end = forms.IntegerField(label="To offset", min_value=0, max_value=MAX_OFFSET)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            field.widget = forms.TextInput(
-                attrs={"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
-            )
 
     def clean(self) -> dict[str, Any]:
         data = dict(self.cleaned_data)

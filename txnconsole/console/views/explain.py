@@ -14,11 +14,10 @@ from engine.model.message import MAX_OFFSET, Isolation, MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.explanation import in_words, verdict
+from txnconsole.console.inputs import TEXT
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
-
-_TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
 
 
 class ExplainForm(forms.Form):
@@ -27,18 +26,18 @@ class ExplainForm(forms.Form):
     partition = forms.CharField(
         label="Topic or partition",
         max_length=400,
-        widget=forms.TextInput(attrs={**_TEXT, "placeholder": "public/default/orders:0"}),
+        widget=forms.TextInput(attrs={**TEXT, "placeholder": "public/default/orders:0"}),
     )
     message = forms.CharField(
         label="Message id or offset",
         max_length=64,
-        widget=forms.TextInput(attrs={**_TEXT, "placeholder": "12:18546:0:0 or 18546"}),
+        widget=forms.TextInput(attrs={**TEXT, "placeholder": "12:18546:0:0 or 18546"}),
     )
     subscription = forms.CharField(
         label="Subscription (optional)",
         max_length=256,
         required=False,
-        widget=forms.TextInput(attrs=_TEXT),
+        widget=forms.TextInput(attrs=TEXT),
     )
     isolation = forms.ChoiceField(
         required=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
@@ -62,23 +63,21 @@ def profile(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.SELF_READ)
 def theme(request: ConsoleRequest) -> HttpResponse:
     """Store the theme that the button in the top bar has switched to."""
-    chosen = request.POST.get("theme", "")
-    if chosen not in Theme.values:
-        return HttpResponse("No such theme.", status=400)
-    Preferences.objects.update_or_create(user_id=request.preferences.pk, defaults={"theme": chosen})
-    return HttpResponse(status=204)
+    return _store(request, "theme", Theme.values)
 
 
 @require_POST
 @page(Permission.SELF_READ)
 def pace(request: ConsoleRequest) -> HttpResponse:
     """Store the refresh interval that was chosen in the top bar."""
-    chosen = request.POST.get("pace", "")
-    if chosen not in map(str, Pace.values):
-        return HttpResponse("No such pace.", status=400)
-    Preferences.objects.update_or_create(
-        user_id=request.preferences.pk, defaults={"pace": int(chosen)}
-    )
+    return _store(request, "pace", map(str, Pace.values))
+
+
+def _store(request: ConsoleRequest, name: str, values: Iterable[str]) -> HttpResponse:
+    chosen = request.POST.get(name, "")
+    if chosen not in values:
+        return HttpResponse(f"No such {name}.", status=400)
+    Preferences.objects.update_or_create(user_id=request.preferences.pk, defaults={name: chosen})
     return HttpResponse(status=204)
 
 

@@ -31,6 +31,7 @@ from txnconsole.console.ack_strip import (
     runs_of,
 )
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.inputs import NUMBER
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.readers import Verdict, of_brokers, of_cursor, of_subscription, worst
@@ -132,13 +133,13 @@ class SeekForm(ReasonForm):
         min_value=0,
         max_value=10_000,
         help_text="Needed for an offset. Empty: all partitions.",
-        widget=forms.TextInput(attrs={"class": "field short num", "inputmode": "numeric"}),
+        widget=forms.TextInput(attrs=NUMBER),
     )
     offset = forms.IntegerField(
         required=False,
         min_value=0,
         max_value=MAX_OFFSET,
-        widget=forms.TextInput(attrs={"class": "field short num", "inputmode": "numeric"}),
+        widget=forms.TextInput(attrs=NUMBER),
     )
     moment = forms.DateTimeField(
         label=format_lazy("Moment ({})", lazy(timezone.get_current_timezone_name, str)()),

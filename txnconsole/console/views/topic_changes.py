@@ -15,13 +15,13 @@ from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.inputs import NUMBER
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import topics as operations
 
 _HOUR_MS = 3_600_000
 _INITIAL: dict[str, object] = {"topic": "public/default/", "partitions": 1, "deduplication": True}
-_NUMBER = {"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
 
 
 class CreateForm(ReasonForm):
@@ -39,7 +39,7 @@ class CreateForm(ReasonForm):
         min_value=1,
         max_value=MAX_PARTITIONS,
         help_text="It can grow later, and never shrink.",
-        widget=forms.TextInput(attrs=_NUMBER),
+        widget=forms.TextInput(attrs=NUMBER),
     )
     buffer = forms.ChoiceField(
         choices=[
@@ -55,7 +55,7 @@ class CreateForm(ReasonForm):
         max_value=10 * 365 * 24,
         label="Keep messages for hours",
         help_text="Empty: for ever.",
-        widget=forms.TextInput(attrs=_NUMBER),
+        widget=forms.TextInput(attrs=NUMBER),
     )
     deduplication = forms.BooleanField(required=False, label="Drop what a producer sends twice")
 
