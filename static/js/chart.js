@@ -44,6 +44,38 @@ export function note(text, y, token, more = {}) {
   return { x: 1, xref: "paper", y, yref: "y", text, xanchor: "left", xshift: 6, showarrow: false, font: font(token), ...more };
 }
 
+/** The traces of a partition's positions by their names, in the page's colours. */
+export function positionTraces(figure) {
+  const trace = Object.fromEntries(figure.data.map((one) => [one.meta, one]));
+  trace.stable.line.color = colour("committed-fill");
+  trace.last.line.color = colour("ink");
+  trace.last.fillcolor = transparent(colour("open-fill"), 0.16);
+  return trace;
+}
+
+/** Bars in the colours of a transaction's state: of one that is open only their edge is strong. */
+export function inkBars(marker, state) {
+  const name = state.toLowerCase();
+  const open = name === "open";
+  marker.color = colour(`${name}-${open ? "soft" : "fill"}`);
+  marker.line = { color: colour(`${name}-${name.endsWith("ing") ? "ink" : "fill"}`), width: open ? 1.5 : 1 };
+  marker.pattern.fgcolor = colour("surface");
+}
+
+/** Says in a chart's place why there is none. */
+export function fail(chart, text) {
+  chart.classList.add("failed");
+  chart.removeAttribute("aria-busy");
+  chart.textContent = text;
+}
+
+/** Makes room for a chart that had failed. */
+export function mend(chart) {
+  if (!chart.classList.contains("failed")) return;
+  chart.classList.remove("failed");
+  chart.textContent = "";
+}
+
 /** On paper charts have the colours of the light theme. All are drawn at once: what comes later is not printed. */
 export const paper = matchMedia("print");
 
@@ -63,7 +95,8 @@ function fit(svg) {
   else svg.removeAttribute("viewBox");
 }
 
-const zone = document.documentElement.dataset.zone ?? "UTC";
+/** The reader's zone, in which times are shown. */
+export const zone = document.documentElement.dataset.zone ?? "UTC";
 const clock = new Intl.DateTimeFormat("en-CA", {
   timeZone: zone, hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
 });

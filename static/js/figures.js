@@ -1,7 +1,7 @@
 // The charts of what the job `metrics` has computed. They are read once: a run replaces figures
 // every few minutes at most, and a page that is read again shows them.
 
-import { colour, CONFIG, dressed, font, note, onTheme, paper, shownTime, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, fail, font, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { brief, count } from "./format.js";
 import "./shell.js";
@@ -94,11 +94,7 @@ async function read() {
     if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
     series = await answer.json();
   } catch (error) {
-    for (const chart of all(".chart", section)) {
-      chart.classList.add("failed");
-      chart.removeAttribute("aria-busy");
-      chart.textContent = `The chart could not be loaded. ${error.message}`;
-    }
+    for (const chart of all(".chart", section)) fail(chart, `The chart could not be loaded. ${error.message}`);
     return;
   }
   all("[data-values]", section).forEach((details) => details.addEventListener("toggle", () => describe(details.dataset.values)));

@@ -1,6 +1,6 @@
 // A partition's positions through time: the chart, the slider over its points, and the replay.
 
-import { colour, CONFIG, dressed, note, onTheme, shownTime, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, fail, mend, note, onTheme, positionTraces, shownTime } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { count } from "./format.js";
 import { failureOf } from "./freshness.js";
@@ -33,13 +33,10 @@ function shapes(point) {
 
 function draw() {
   if (!figure || !window.Plotly) return;
-  const trace = Object.fromEntries(figure.data.map((each) => [each.meta, each]));
+  const trace = positionTraces(figure);
   trace.stable.x = trace.last.x = points.map((point) => shownTime(point[AT]));
   trace.stable.y = points.map((point) => point[STABLE]);
   trace.last.y = points.map((point) => point[LAST]);
-  trace.stable.line.color = colour("committed-fill");
-  trace.last.line.color = colour("ink");
-  trace.last.fillcolor = transparent(colour("open-fill"), 0.16);
   const layout = dressed(figure.layout);
   const end = points.at(-1);
   layout.annotations = [note("Last position", end[LAST], "ink")];
@@ -128,15 +125,12 @@ async function load() {
     if (!answer.ok) throw new Error((await failureOf(answer)).message);
     ({ points, figure } = await answer.json());
   } catch (error) {
-    chart.classList.add("failed");
-    chart.removeAttribute("aria-busy");
-    setText(chart, `The history cannot be read now. ${error.message}`);
+    fail(chart, `The history cannot be read now. ${error.message}`);
     setText(one("#points-count"), "Not read");
     setTimeout(load, AGAIN_MS);
     return;
   }
-  if (chart.classList.contains("failed")) chart.replaceChildren();
-  chart.classList.remove("failed");
+  mend(chart);
   slider.max = points.length - 1;
   const wanted = new URLSearchParams(location.search).get("at");
   slider.value = wanted ? at(Number(wanted)) : points.length - 1;

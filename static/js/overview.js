@@ -1,7 +1,7 @@
 // The overview's charts: rates, unfinished transactions, durations, the oldest. The server samples
 // every few seconds, so the charts read again every ten; figures and tables come by the channel.
 
-import { colour, CONFIG, dressed, note, onTheme, paper, shownTime, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, fail, mend, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
 import { brief } from "./format.js";
 import { askJson, freshness } from "./freshness.js";
@@ -161,24 +161,13 @@ async function read({ now = false } = {}) {
     figures ??= await askJson(section, section.dataset.figures);
     series = await askJson(section, section.dataset.trends);
     one("#trends-empty").hidden = series.at.length > 0;
-    for (const chart of all(".chart.failed", section)) mended(chart);
+    all(".chart", section).forEach(mend);
     await draw();
   } catch (error) {
-    if (!series) for (const chart of all(".chart", section)) failed(chart, error);
+    if (!series) for (const chart of all(".chart", section)) fail(chart, `The chart could not be loaded. ${error.message}`);
   } finally {
     busy = false;
   }
-}
-
-function mended(chart) {
-  chart.classList.remove("failed");
-  chart.textContent = "";
-}
-
-function failed(chart, error) {
-  chart.classList.add("failed");
-  chart.removeAttribute("aria-busy");
-  chart.textContent = `The chart could not be loaded. ${error.message}`;
 }
 
 all(".chart", section).forEach((chart) => watcher.observe(chart));

@@ -1,6 +1,6 @@
 // One transaction: its timeline as a chart, drawn again when it has moved on.
 
-import { colour, CONFIG, dressed, font, onTheme, transparent } from "./chart.js";
+import { colour, CONFIG, dressed, fail, font, inkBars, mend, onTheme, transparent } from "./chart.js";
 import { badge, h, one, setText } from "./dom.js";
 import { askJson, freshness } from "./freshness.js";
 import { live } from "./live.js";
@@ -46,11 +46,7 @@ function draw() {
       trace.marker.color = trace.marker.line.color = colour("ink");
       continue;
     }
-    const name = trace.meta.toLowerCase();
-    const open = name === "open";
-    trace.marker.color = colour(`${name}-${open ? "soft" : "fill"}`);
-    trace.marker.line = { color: colour(`${name}-${name.endsWith("ing") ? "ink" : "fill"}`), width: open ? 1.5 : 1 };
-    trace.marker.pattern.fgcolor = colour("surface");
+    inkBars(trace.marker, trace.meta);
   }
   one("svg[width='1']", chart)?.remove();
   // Plotly takes the height of its box when the window changes, and an automatic one is none then.
@@ -72,15 +68,10 @@ async function read({ now = false } = {}) {
     figure = found;
   } catch (error) {
     if (figure) return;
-    chart.classList.add("failed");
-    chart.removeAttribute("aria-busy");
-    chart.textContent = `The timeline could not be loaded. ${error.message}`;
+    fail(chart, `The timeline could not be loaded. ${error.message}`);
     return;
   }
-  if (chart.classList.contains("failed")) {
-    chart.classList.remove("failed");
-    chart.textContent = "";
-  }
+  mend(chart);
   const phases = figure.phases.map(([state, took]) => h("li", {}, badge(state), h("span", { class: "num" }, took)));
   one("#phases").replaceChildren(...phases);
   draw();

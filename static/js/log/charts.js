@@ -1,7 +1,7 @@
 // The two charts of the log page. The server gives traces and axes; data comes from the log and
 // colours from the style sheet. Drawn at most once a frame, only in sight, one chart a task.
 
-import { colour, CONFIG, dressed, font, note, onTheme, paper, shownTime, transparent } from "../chart.js";
+import { colour, CONFIG, dressed, fail, font, inkBars, note, onTheme, paper, positionTraces, shownTime, zone } from "../chart.js";
 import { all, h, one, setText } from "../dom.js";
 import { count } from "../format.js";
 import { ENDED, FIRST, LAST, STATE } from "./model.js";
@@ -15,18 +15,14 @@ const YOUNG_MS = 30_000;
 const FEW = 5;
 const LANES = 6;
 const TABLE_ROWS = 60;
-const ZONE = document.documentElement.dataset.zone ?? "UTC";
 
 function positionsFigure(figure, log) {
   const history = log.history;
-  const trace = Object.fromEntries(figure.data.map((one) => [one.meta, one]));
+  const trace = positionTraces(figure);
   trace.stable.x = trace.last.x = history.map(([now]) => shownTime(now));
   trace.stable.y = history.map(([, , stable]) => stable);
   trace.last.y = history.map(([, last]) => last);
   trace.stable.mode = trace.last.mode = history.length > 1 ? "lines" : "markers";  // Of one point there is no line.
-  trace.stable.line.color = colour("committed-fill");
-  trace.last.line.color = colour("ink");
-  trace.last.fillcolor = transparent(colour("open-fill"), 0.16);
   const layout = dressed(figure.layout);
   const [now, last, stable] = history.at(-1);
   // A young page has little to show, and must not show it enlarged.
@@ -52,17 +48,13 @@ function spansFigure(figure, log) {
   const { last, stable } = log.summary;
   for (const trace of figure.data) {
     const state = trace.meta;
-    const open = state === "OPEN";
-    const name = state.toLowerCase();
     const own = rows.filter(([, txn]) => txn[STATE] === state);
-    const end = (txn) => (open ? last : txn[LAST]);
+    const end = (txn) => (state === "OPEN" ? last : txn[LAST]);
     trace.y = own.map(([id]) => id);
     trace.base = own.map(([, txn]) => txn[FIRST] - 0.5);
     trace.x = own.map(([, txn]) => end(txn) - txn[FIRST] + 1);
     trace.customdata = own.map(([, txn]) => [txn[FIRST], end(txn)]);
-    trace.marker.color = colour(`${name}-${open ? "soft" : "fill"}`);
-    trace.marker.line = { color: colour(`${name}-${state.endsWith("ING") ? "ink" : "fill"}`), width: open ? 1.5 : 1 };
-    trace.marker.pattern.fgcolor = colour("surface");
+    inkBars(trace.marker, state);
   }
   const layout = dressed(figure.layout);
   layout.yaxis.tickfont = { ...font(), family: getComputedStyle(one(".mono")).fontFamily };
@@ -79,7 +71,7 @@ function spansFigure(figure, log) {
 /** What the charts draw, as tables: headings, and rows whose last cells are numbers. */
 const TABLES = {
   positions: (log) => ({
-    headings: [`At (${ZONE})`, "Stable position", "Last position", "Held back"],
+    headings: [`At (${zone})`, "Stable position", "Last position", "Held back"],
     rows: log.history.slice(-TABLE_ROWS).reverse().map(([now, last, stable]) => [
       h("td", { class: "num" }, new Date(shownTime(now)).toISOString().slice(11, 19)),
       ...[stable, last, last - stable].map(number),
@@ -130,11 +122,7 @@ export class Charts {
       if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
       this.#figures = await answer.json();
     } catch (error) {
-      for (const chart of [this.positions, this.spans]) {
-        chart.classList.add("failed");
-        chart.removeAttribute("aria-busy");
-        chart.textContent = `The chart could not be loaded. ${error.message}`;
-      }
+      for (const chart of [this.positions, this.spans]) fail(chart, `The chart could not be loaded. ${error.message}`);
       return;
     }
     this.draw({ now: true });
