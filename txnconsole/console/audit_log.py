@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-import msgspec
 from django import forms
 
 from engine.model.errors import InvalidRequest
 from txnconsole.audit.models import AuditEntry
 from txnconsole.audit.reading import AuditFilter, EntryPage, in_order, newest, numbers_of
+from txnconsole.console.files import moment_text
 from txnconsole.console.inputs import TEXT
-from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.console.txn_id_forms import parse_txn_id
 
-_COLUMNS = (
+COLUMNS = (
     *("sequence", "at", "who", "token_id", "action", "object", "reason", "before", "after"),
     *("result", "request_id", "source", "hash"),
 )
@@ -60,23 +59,17 @@ def audit_page(*, before: int | None, about: str, people: bool, limit: int) -> E
     return newest(wanted, below=before, limit=limit)
 
 
-def exported(wanted: AuditFilter, form: str) -> Iterator[str]:
-    """The entries as the lines of a file (``csv``, or ``json`` with one object a line), up to the
-    entry that is the newest now; yielded a part at a time."""
-    pages = (list(map(_facts, step)) for step in in_order(wanted, numbers_of(wanted)))
-    if form == "csv":
-        yield from csv_lines(_COLUMNS, ([list(each.values()) for each in page] for page in pages))
-        return
-    for page in pages:
-        yield "".join(msgspec.json.encode(each).decode() + "\n" for each in page)
+def in_files(wanted: AuditFilter) -> Iterator[list[list[object]]]:
+    """The entries as rows of a file's pages, up to the entry that is the newest now."""
+    for step in in_order(wanted, numbers_of(wanted)):
+        yield [[_value(entry, column) for column in COLUMNS] for entry in step]
 
 
-def _facts(entry: AuditEntry) -> Mapping[str, object]:
-    facts = {name: getattr(entry, name) for name in _COLUMNS}
-    return facts | {
-        "at": moment_text(entry.at),
-        "hash": bytes(entry.hash).hex(),
-    }
+def _value(entry: AuditEntry, column: str) -> object:
+    if column == "at":
+        return moment_text(entry.at)
+    value: object = getattr(entry, column)
+    return bytes(entry.hash).hex() if column == "hash" else value
 
 
 def _object(about: str) -> str:

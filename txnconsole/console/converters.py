@@ -1,6 +1,8 @@
-"""Path converters for the console's addresses: topics and transaction ids."""
+"""Path converters for the console's addresses: topics, transaction ids and kinds of files."""
 
 from __future__ import annotations
+
+from django.urls.converters import StringConverter
 
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import TopicName
@@ -35,3 +37,9 @@ class TxnIDConverter:
 
     def to_url(self, value: TxnID) -> str:
         return str(value)
+
+
+class FileConverter(StringConverter):
+    """How a list is written to a file."""
+
+    regex = "csv|json"

@@ -9,6 +9,7 @@ from typing import Self
 
 from django.db.models import Q
 
+from txnconsole.console.slices import page_of
 from txnconsole.runs.models import Figure
 
 #: With the charts above them, as many as a page's budget of elements has room for.
@@ -85,11 +86,9 @@ def read_figures(
             Q(at__lt=before.at) | Q(name__gt=before.name)
         )
     columns = figures.defer("begin_commit", "commit_visible").order_by("-at", "name")
-    found = list(columns[: PAGE_ROWS + 1])
-    shown = found[:PAGE_ROWS]
+    shown, last = page_of(columns, PAGE_ROWS)
     largest = max((_weight(each) for each in shown), default=0)
     rows = [FigureRow(each, round(100 * _weight(each) / max(1, largest))) for each in shown]
-    last = shown[-1] if len(found) > PAGE_ROWS else None
     return FigureList(rows, PageEnd(last.at, last.name) if last else None)
 
 

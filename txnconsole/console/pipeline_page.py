@@ -17,6 +17,7 @@ from txnconsole.alerts.clock import database_now
 from txnconsole.console.live.feed import digest
 from txnconsole.console.newer import MOST
 from txnconsole.console.reads import Region, region
+from txnconsole.console.slices import page_of
 from txnconsole.console.transaction_views import COUNTED
 from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.models import UNFINISHED, JobState
@@ -149,9 +150,8 @@ def read_runs(*, kind: str, state: str, below: int | None, above: int | None = N
     known = newest if above is None else above
     newer = runs.filter(id__gt=known)[: MOST + 1].count() if known < newest else 0
     runs = runs.filter(id__lt=below) if below is not None else runs.filter(id__lte=known)
-    found = list(runs[: PAGE_ROWS + 1])
-    more = len(found) > PAGE_ROWS
-    return RunList(found[:PAGE_ROWS], found[PAGE_ROWS - 1].pk if more else None, known, newer)
+    shown, last = page_of(runs, PAGE_ROWS)
+    return RunList(shown, last.pk if last else None, known, newer)
 
 
 def newest_run() -> int:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from django.db.models import Model, QuerySet
+
 from txnconsole.console.numbers import number_of
 
+M = TypeVar("M", bound=Model)
 T = TypeVar("T")
 
 
@@ -48,3 +51,10 @@ def slice_of(rows: Sequence[T], wanted: str, size: int) -> Slice[T]:
         previous=start - size if start else None,
         next=start + size if start + size < len(rows) else None,
     )
+
+
+def page_of(rows: QuerySet[M], size: int) -> tuple[list[M], M | None]:
+    """The first ``size`` rows, and the last of them where there are more."""
+    found = list(rows[: size + 1])
+    page = found[:size]
+    return page, page[-1] if len(found) > size else None

@@ -6,7 +6,7 @@ from __future__ import annotations
 from django.urls import include, path, register_converter
 from django.views.generic import RedirectView
 
-from txnconsole.console.converters import TopicConverter, TxnIDConverter
+from txnconsole.console.converters import FileConverter, TopicConverter, TxnIDConverter
 from txnconsole.console.views import (
     aborted_ranges,
     alert_settings,
@@ -43,6 +43,7 @@ from txnconsole.console.views import (
 
 register_converter(TopicConverter, "topic")
 register_converter(TxnIDConverter, "txn")
+register_converter(FileConverter, "file")
 
 app_name = "console"
 _PARTITION = "topics/<topic:topic>/partitions/<int:number>"
@@ -89,7 +90,7 @@ urlpatterns = [
     path(f"{_LOG}/blocker", partition_log.blocker, name="log-blocker"),
     path(f"{_LOG}/entries/<int:offset>", partition_log.entry, name="log-entry"),
     path(f"{_LOG}/figures", partition_log.figures, name="log-figures"),
-    path(f"{_LOG}/export.<str:form>", log_export.export, name="log-export"),
+    path(f"{_LOG}/export.<file:form>", log_export.export, name="log-export"),
     path(f"{_LOG}/send", try_message.send, name="test-message"),
     path("subscriptions", subscriptions.subscriptions, name="subscriptions"),
     path("subscriptions/<topic:topic>/<str:name>", subscriptions.subscription, name="subscription"),
@@ -131,7 +132,7 @@ urlpatterns = [
     ),
     path("audit", audit.audit, name="audit"),
     path("audit/added", audit.added, name="audit-added"),
-    path("audit/export.<str:form>", audit.export, name="audit-export"),
+    path("audit/export.<file:form>", audit.export, name="audit-export"),
     path(
         "settings", RedirectView.as_view(pattern_name="console:settings-profile"), name="settings"
     ),

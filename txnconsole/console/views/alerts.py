@@ -26,6 +26,7 @@ from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.slices import page_of
 
 #: Rows are large here; more of them would exceed the number of elements that a page may have.
 PAGE_ROWS = 40
@@ -96,7 +97,7 @@ def history(request: ConsoleRequest) -> HttpResponse:
     since = database_now() - _WRITTEN_WITHIN
     counted = resolved.filter(resolved_at__gte=since).count()
     position = alerts_position()
-    found = list(resolved[: PAGE_ROWS + 1])
+    found, last = page_of(resolved, PAGE_ROWS)
     query = request.GET.copy()
     query.pop("before", None)
     context = rights(request) | {
@@ -104,8 +105,8 @@ def history(request: ConsoleRequest) -> HttpResponse:
         "position": position,
         "since": since.isoformat(),
         "counted": counted,
-        "alerts": found[:PAGE_ROWS],
-        "below": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,
+        "alerts": found,
+        "below": last.pk if last else None,
         "first": below is None,
         "about": about,
         "rule": rule,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
@@ -10,14 +10,13 @@ from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
 from txnconsole.audit.reading import EntryPage, newer, newest, newest_number
-from txnconsole.console.audit_log import AuditForm, exported
+from txnconsole.console.audit_log import COLUMNS, AuditForm, in_files
+from txnconsole.console.files import list_file
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.streamed import streamed
 
 PAGE_ROWS = 40
-_KINDS = {"csv": "text/csv", "json": "application/x-ndjson"}
 
 
 @require_GET
@@ -64,20 +63,12 @@ def added(request: ConsoleRequest) -> HttpResponse:
 @require_GET
 @page(Permission.AUDIT_READ)
 def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
-    """All entries of the filter, oldest first, as a file.
-
-    They are read and sent in parts, so that neither all of them are in memory nor a connection is
-    held for long.
-    """
-    if form not in _KINDS:
-        raise Http404
+    """All entries of the filter, oldest first, as a file."""
     filled = AuditForm(request.GET)
     if not filled.is_valid():
         raise InvalidRequest(
             " ".join(f"{name}: {found[0]}" for name, found in filled.errors.items()),
             field={name: str(found[0]) for name, found in filled.errors.items()},
         )
-    response = streamed(exported(filled.wanted(), form), f"{_KINDS[form]}; charset=utf-8")
-    name = f"audit-{database_now():%Y%m%d-%H%M%S}.{form}"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    name = f"audit-{database_now():%Y%m%d-%H%M%S}"
+    return list_file(name, form, COLUMNS, in_files(filled.wanted()))

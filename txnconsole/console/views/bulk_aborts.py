@@ -19,6 +19,7 @@ from txnconsole.console.inputs import NUMBER
 from txnconsole.console.live.job_feed import job_position
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.slices import page_of
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import starting
 from txnconsole.jobs.bulk_abort import BULK_ABORT
@@ -143,10 +144,10 @@ def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
     jobs = Job.objects.filter(kind=BULK_ABORT).order_by("-id")
     if below is not None:
         jobs = jobs.filter(id__lt=below)
-    found = list(jobs[: PAGE_JOBS + 1])
+    found, last = page_of(jobs, PAGE_JOBS)
     context = {
-        "jobs": found[:PAGE_JOBS],
-        "next": found[PAGE_JOBS - 1].pk if len(found) > PAGE_JOBS else None,
+        "jobs": found,
+        "next": last.pk if last else None,
         "first": below is None,
     }
     return show(
@@ -166,7 +167,7 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     above = number_of(request.GET.get("after", ""), digits=9)
     if above is not None:
         items = items.filter(number__gt=above)
-    found = list(items[: PAGE_ITEMS + 1])
+    found, last = page_of(items, PAGE_ITEMS)
     skipped = JobItem.objects.filter(job=job, result="already_ended").count()
     context = {
         "job": job,
@@ -176,8 +177,8 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
         "skipped": skipped,
         "aborted": job.done - skipped,
         "waiting": job.total - job.done - job.failed,
-        "items": found[:PAGE_ITEMS],
-        "next": found[PAGE_ITEMS - 1].number if len(found) > PAGE_ITEMS else None,
+        "items": found,
+        "next": last.number if last else None,
         "shown": shown,
         "after": above is not None,
         "results": [(name, title) for name, (title, _) in _RESULTS.items()],

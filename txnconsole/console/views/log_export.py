@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from django.http import Http404, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
@@ -15,11 +15,10 @@ from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.payloads import Sight, sight_of
 from txnconsole.access.roles import Permission
+from txnconsole.console.files import list_file, moment_text
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page
-from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.enginedb.wiring import engine
-from txnconsole.streamed import streamed
 
 #: The most offsets of one file.
 MAX_OFFSETS = 100_000
@@ -28,7 +27,6 @@ _COLUMNS = (
     *("offset", "message_id", "kind", "txn_id", "visibility", "key", "properties", "event_time"),
     *("publish_time", "producer_name", "sequence_id", "bytes", "payload_base64"),
 )
-_KINDS = {"csv": "text/csv", "json": "application/x-ndjson"}
 
 
 @require_GET
@@ -37,23 +35,13 @@ def export(
     request: ConsoleRequest, topic: TopicName, number: int, form: str
 ) -> StreamingHttpResponse:
     """Every entry from one offset to another, including markers, with what a reader gets of it, as
-    far as the user may see it.
-
-    They are read and sent in parts, so that neither all of them are in memory nor a connection is
-    held for long.
-    """
-    if form not in _KINDS:
-        raise Http404
+    far as the user may see it."""
     partition = PartitionName(topic, number)
     status = engine().log.status(partition)
     first, last = _range(request, status)
     sight = sight_of(request.principal, topic)
     pages = ([_values(each, sight) for each in found] for found in _entries(partition, first, last))
-    lines = csv_lines(_COLUMNS, pages) if form == "csv" else _json(pages)
-    response = streamed(lines, f"{_KINDS[form]}; charset=utf-8")
-    name = f"{topic.topic}-{number}-{first}-{last}.{form}"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return list_file(f"{topic.topic}-{number}-{first}-{last}", form, _COLUMNS, pages)
 
 
 def _range(request: ConsoleRequest, status: PartitionStatus) -> tuple[int, int]:
@@ -79,14 +67,6 @@ def _entries(partition: PartitionName, first: int, last: int) -> Iterator[Sequen
             return  # There is a gap up to the end, or retention has deleted the rest meanwhile.
         yield within
         first = within[-1].offset + 1
-
-
-def _json(pages: Iterator[Sequence[Sequence[object]]]) -> Iterator[str]:
-    for page_ in pages:
-        yield "".join(
-            msgspec.json.encode(dict(zip(_COLUMNS, values, strict=True))).decode() + "\n"
-            for values in page_
-        )
 
 
 def _values(stored: StoredMessage, sight: Sight) -> list[object]:

@@ -16,6 +16,7 @@ from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, a
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.settings_forms import TokenForm
+from txnconsole.console.slices import page_of
 from txnconsole.console.views.settings import settings_page
 
 PAGE_ROWS = 50
@@ -44,10 +45,10 @@ def tokens(request: ConsoleRequest) -> HttpResponse:
     tokens = list_tokens(user or None)
     if below is not None:
         tokens = tokens.filter(pk__lt=below)
-    found = list(tokens[: PAGE_ROWS + 1])
+    shown, last = page_of(tokens, PAGE_ROWS)
     context |= {
-        "tokens": found[:PAGE_ROWS],
-        "before": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,
+        "tokens": shown,
+        "before": last.pk if last else None,
         "first": below is None,
         "user_filter": user if manages else "",
     }

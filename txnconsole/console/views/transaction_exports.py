@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import msgspec
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
@@ -14,9 +14,9 @@ from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
+from txnconsole.console.files import attached, csv_lines, moment_text
 from txnconsole.console.own_transactions import narrowed, transaction_page
 from txnconsole.console.page import ConsoleRequest, page
-from txnconsole.console.spreadsheet import csv_lines, moment_text
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
 from txnconsole.documents.transaction import transaction_document
@@ -42,8 +42,6 @@ def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
     They are read and sent in parts, so that neither all of them are in memory nor a connection is
     held for long.
     """
-    if form not in {"csv", "json"}:
-        raise Http404
     listing = Listing.of(request.GET)
     try:
         query = narrowed(parse(listing.text, me=request.principal.name), request.principal)
@@ -53,10 +51,8 @@ def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
     first = next(pages, ())  # What cannot be read at all is an error page, not half a file.
     found = chain([first], pages)
     lines, kind = (_csv(found), "text/csv") if form == "csv" else (_json(found), "application/json")
-    response = streamed(lines, f"{kind}; charset=utf-8")
     name = f"transactions-{database_now():%Y%m%d-%H%M%S}.{form}"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return attached(streamed(lines, f"{kind}; charset=utf-8"), name)
 
 
 @require_GET
@@ -68,8 +64,7 @@ def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         msgspec.json.format(msgspec.json.encode(told), indent=2), content_type="application/json"
     )
     name = f"transaction-{txn_id.tc_id}-{txn_id.sequence}-{now:%Y%m%d-%H%M%S}.json"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return attached(response, name)
 
 
 def _pages(listing: Listing, query: TransactionQuery) -> Iterator[Sequence[Transaction]]:
