@@ -1,11 +1,16 @@
-"""A transaction whose opening was answered into nothing is not left behind (real server)."""
+"""A transaction whose opening was answered into nothing is not left behind."""
 
 from __future__ import annotations
 
-import httpx
+import asyncio
 
+import httpx
+import pytest
+
+from tests.client.faults import FaultyLog, async_client
 from tests.server import Served
-from txnconsole.client import Client, TransportOptions
+from txnconsole.client import AsyncClient, AsyncTransportOptions, Client, TransportOptions
+from txnconsole.client.asynchronous import AsyncioRuntime
 
 
 class LosesAnswers(httpx.BaseTransport):
@@ -44,3 +49,89 @@ def test_a_lost_answer_to_an_opening_leaves_no_second_transaction(server: Served
     with httpx.Client(headers={"Authorization": f"Bearer {token}"}) as http:
         listed = http.get(f"{server.url}/api/v1/transactions").json()["items"]
     assert {item["txn_id"] for item in listed} == {txn_id, other.txn_id}
+
+
+class HoldsAnswers(httpx.AsyncBaseTransport):
+    """The real network, but the answer to POST /transactions is kept back until ``told``."""
+
+    def __init__(self) -> None:
+        self._real = httpx.AsyncHTTPTransport()
+        self.opened, self.told = asyncio.Event(), asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._real.handle_async_request(request)
+        if request.url.path.endswith("/transactions"):
+            await response.aread()
+            self.opened.set()
+            await self.told.wait()
+        return response
+
+    async def aclose(self) -> None:
+        await self._real.aclose()
+
+
+def test_a_transaction_whose_opening_is_cancelled_is_aborted_and_nobody_waits_for_that(
+    server: Served,
+) -> None:
+    token = server.token("producer", user="cancels-openings")
+
+    async def scenario() -> None:
+        network = HoldsAnswers()
+        async with AsyncClient(server.url, token, AsyncTransportOptions(http=network)) as client:
+            opening = asyncio.ensure_future(client.transaction())
+            await network.opened.wait()
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            assert not network.told.is_set()
+            network.told.set()
+
+    asyncio.run(scenario())
+    with httpx.Client(headers={"Authorization": f"Bearer {token}"}) as http:
+        [left] = http.get(f"{server.url}/api/v1/transactions").json()["items"]
+    assert left["status"] in ("ABORTING", "ABORTED")
+
+
+@pytest.mark.parametrize("fault", ["refused", "lost answer", 503])
+def test_an_opening_that_is_cancelled_is_not_tried_again(fault: str | int) -> None:
+    network = FaultyLog([fault])
+
+    async def scenario() -> None:
+        sending = asyncio.Event()
+
+        async def hold(request: httpx.Request) -> None:
+            sending.set()
+            await asyncio.sleep(0)
+
+        async with async_client(network, before=hold) as client:
+            opening = asyncio.ensure_future(client.transaction())
+            await sending.wait()
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+
+    asyncio.run(scenario())
+    assert network.requests == ["POST /transactions"]
+
+
+def test_closing_the_client_does_not_wait_for_ever_for_an_opening_that_was_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AsyncioRuntime, "LAST_WORD", 0)
+
+    async def scenario() -> None:
+        sending = asyncio.Event()
+
+        async def never(request: httpx.Request) -> None:
+            sending.set()
+            await asyncio.Event().wait()
+
+        async with async_client(FaultyLog(), before=never) as client:
+            opening = asyncio.ensure_future(client.transaction())
+            await sending.wait()
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import httpx
 
+from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.retries import RetryPolicy
 from txnconsole.client.runtime import connection_settings, request_settings
 from txnconsole.client.wire import Call
@@ -32,9 +33,13 @@ class AsyncTransportOptions:
 class AsyncioRuntime:
     """Waits in the event loop that runs the operation; used by one event loop only."""
 
+    #: Seconds for which closing waits for calls that are being undone.
+    LAST_WORD: ClassVar[float] = 5.0
+
     def __init__(self, url: str, token: str, options: AsyncTransportOptions) -> None:
         self._options = options
         self._http = httpx.AsyncClient(transport=options.http, **connection_settings(url, token))
+        self._undoing: set[asyncio.Task[None]] = set()
 
     @property
     def retry(self) -> RetryPolicy:
@@ -47,7 +52,27 @@ class AsyncioRuntime:
         await self._options.sleep(seconds)
 
     async def exchange(self, call: Call[Any]) -> httpx.Response:
+        if call.undo is None:
+            return await self._send(call)
+        sending = asyncio.create_task(self._send(call))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            undoing = asyncio.create_task(self._undo(call, sending))
+            self._undoing.add(undoing)
+            undoing.add_done_callback(self._undoing.discard)
+            raise
+
+    async def _send(self, call: Call[Any]) -> httpx.Response:
         return await self._http.request(**request_settings(call))
+
+    async def _undo(self, call: Call[Any], sending: asyncio.Task[httpx.Response]) -> None:
+        """Undo what a call has done, once its answer has come."""
+        with suppress(httpx.TransportError, TxnConsoleError):  # Its deadline ends what is left.
+            response = await sending
+            answer = call.read(response.status_code, response.headers, response.content)
+            if call.undo is not None:
+                await self._send(call.undo(answer))
 
     def lock(self) -> asyncio.Lock:
         return asyncio.Lock()
@@ -59,6 +84,11 @@ class AsyncioRuntime:
         return AsyncioTask(asyncio.create_task(work()))
 
     async def close(self) -> None:
+        if undoing := set(self._undoing):
+            _, left = await asyncio.wait(undoing, timeout=self.LAST_WORD)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
         await self._http.aclose()
 
 

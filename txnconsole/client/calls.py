@@ -109,6 +109,7 @@ def open_transaction(
         body | _given(optional),
         TransactionInfo,
         idempotency_key=new_key(),
+        undo=lambda opened: abort(opened.txn_id, reason="its opening was cancelled", wait_ms=0),
     )
 
 

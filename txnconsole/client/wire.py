@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any, Generic, TypeVar
@@ -26,7 +26,8 @@ class Call(Generic[T]):
     ``media_type`` is that of the body and the answer. ``idempotent``: carrying it out twice has the
     effect of once, so a call without an answer may be repeated. ``wait_ms``: how long the server
     may wait on purpose before it answers. ``patience``: the seconds after which the caller does not
-    want the answer any more.
+    want the answer any more. ``undo`` makes, of the answer, the call that undoes this one: it is
+    made when the answer comes to nobody, because whoever waited for it was cancelled.
     """
 
     method: str
@@ -39,6 +40,7 @@ class Call(Generic[T]):
     wait_ms: int = 0
     patience: float = inf
     idempotency_key: str | None = None
+    undo: Callable[[T], Call[Any]] | None = None
 
     def headers(self) -> dict[str, str]:
         headers = {"Accept": f"{self.media_type}, application/problem+json"}
