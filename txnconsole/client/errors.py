@@ -65,6 +65,11 @@ class Unreachable(TxnConsoleError):
         self.maybe_sent = maybe_sent
 
 
+class TLSFailed(TxnConsoleError):
+    """No secure connection could be made: the server's certificate is not trusted, or it speaks no
+    TLS. Nothing was sent, and another attempt would fail as well."""
+
+
 class UnexpectedAnswer(TxnConsoleError):
     """An answer that the contract does not know, such as a proxy's error page."""
 

@@ -96,12 +96,15 @@ def connection_settings(url: str, token: str) -> dict[str, Any]:
         raise ValueError(f"{url[:200]!r} is no server's URL; write http://host:port.")
     if not _TOKEN.fullmatch(token):
         raise ValueError("The token is empty, or has something else than visible characters.")
-    return {
+    settings: dict[str, Any] = {
         "base_url": url.rstrip("/").removesuffix(API) + API,
         "headers": {"Authorization": f"Bearer {token}"},
         # A proxy from the environment cannot reach this machine's loopback.
         "trust_env": not _is_loopback(parsed.host),
     }
+    if parsed.scheme == "https":  # SSL_CERT_FILE holds for loopback, too.
+        settings["verify"] = httpx.create_ssl_context()
+    return settings
 
 
 def request_settings(call: Call[Any]) -> dict[str, Any]:

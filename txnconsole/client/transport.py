@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import random
+import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import httpx
 
 from txnconsole.client import arguments
-from txnconsole.client.errors import ClientClosed, TxnConsoleError, Unreachable
+from txnconsole.client.errors import ClientClosed, TLSFailed, TxnConsoleError, Unreachable
 from txnconsole.client.retries import is_gone, is_retryable, may_have_happened
 from txnconsole.client.runtime import Background, Runtime, Signal
 from txnconsole.client.wire import Call
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 _LONGEST_POLL = 20.0
 #: Seconds between calls when the server answers early instead of waiting.
 _PAUSE = 0.5
+#: What the first bytes of a server without TLS look like.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -143,17 +146,37 @@ class Transport:
         try:
             response = await self.runtime.exchange(call)
         except httpx.TransportError as error:
-            raise Unreachable(
-                f"{call.method} {call.path} got no answer from {_server(error.request.url)}:"
-                f" {type(error).__name__}: {error}",
-                maybe_sent=not isinstance(error, _NEVER_SENT),
-            ) from error
+            raise _no_answer(call, error) from error
         return call.read(response.status_code, response.headers, response.content)
 
 
-def _server(url: httpx.URL) -> str:
-    """Where a request goes, without a password."""
-    return f"{url.scheme}://{url.netloc.decode()}"
+def _no_answer(call: Call[Any], error: httpx.TransportError) -> TxnConsoleError:
+    url = error.request.url
+    server = f"{url.scheme}://{url.netloc.decode()}"  # Without a password.
+    if isinstance(error, httpx.ConnectError) and (fault := _tls_fault(error)) is not None:
+        return TLSFailed(f"{call.method} {call.path} was not sent to {server}: {fault}")
+    return Unreachable(
+        f"{call.method} {call.path} got no answer from {server}: {type(error).__name__}: {error}",
+        maybe_sent=not isinstance(error, _NEVER_SENT),
+    )
+
+
+def _tls_fault(error: BaseException | None) -> str | None:
+    """What a handshake has found that it would find again, and what helps; None when it has found
+    nothing, or the connection broke."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__  # httpcore raises its own "from None".
+    if error is None or error.errno != ssl.SSL_ERROR_SSL:
+        return None
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}). Write the name that it is"
+            " for; where an authority of your own has signed it, name a file with the authority's"
+            " certificate in SSL_CERT_FILE."
+        )
+    if error.reason in _NO_TLS:
+        return "it does not speak TLS. Write http:// if it is to be reached without."
+    return f"no TLS that both sides know ({error})."
 
 
 class Work:

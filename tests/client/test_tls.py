@@ -1,0 +1,130 @@
+"""Where no TLS connection can be made, however often it is tried."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from socket import SHUT_RDWR, create_server, socket
+from threading import Thread
+
+import pytest
+
+from tests.client.faults import TOPIC
+from txnconsole.client import (
+    AsyncClient,
+    AsyncTransportOptions,
+    Client,
+    TLSFailed,
+    TransportOptions,
+    UnexpectedAnswer,
+)
+
+ANSWER = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@contextmanager
+def serving(answer: Callable[[socket], None]) -> Iterator[str]:
+    """An address at which each connection is given to ``answer``."""
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                try:
+                    answer(connection)
+                except OSError:
+                    continue  # The client has gone.
+
+    with create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=serve)
+        thread.start()
+        try:
+            yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(SHUT_RDWR)
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate that signs itself, with its key."""
+    if which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    made = tmp_path_factory.mktemp("tls") / "localhost.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command = ["openssl", "req", "-x509", "-days", "2", *kind, *subject]
+    command += ["-keyout", str(made), "-out", str(made.with_suffix(".crt"))]
+    subprocess.run(command, check=True, capture_output=True)
+    made.write_text(made.read_text() + made.with_suffix(".crt").read_text())
+    return made
+
+
+def over_tls(certificate: Path) -> Callable[[socket], None]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    def answer(connection: socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            secured.recv(65536)
+            secured.sendall(ANSWER)
+
+    return answer
+
+
+def plainly(connection: socket) -> None:
+    connection.recv(65536)
+    connection.sendall(ANSWER)
+
+
+class TriedAgain(Exception):
+    """Raised where a client would wait for its next attempt."""
+
+
+def ask(url: str, *, asynchronous: bool) -> None:
+    def wait(seconds: float) -> None:
+        raise TriedAgain
+
+    async def asynchronously() -> None:
+        async with AsyncClient(url, "token", AsyncTransportOptions(sleep=wait)) as client:  # type: ignore[arg-type]
+            await client.topic(TOPIC)
+
+    if asynchronous:
+        asyncio.run(asynchronously())
+    else:
+        with Client(url, "token", TransportOptions(sleep=wait)) as client:
+            client.topic(TOPIC)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_https_to_a_server_of_http_is_told_at_once(asynchronous: bool) -> None:
+    with serving(plainly) as url, pytest.raises(TLSFailed, match="http://") as caught:
+        ask(url, asynchronous=asynchronous)
+    assert url in str(caught.value)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_certificate_that_is_not_trusted_is_told_at_once_and_can_be_trusted(
+    asynchronous: bool, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(over_tls(certificate)) as url:
+        with pytest.raises(TLSFailed, match=r"self-signed certificate.*SSL_CERT_FILE") as caught:
+            ask(url, asynchronous=asynchronous)
+        assert url in str(caught.value)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_suffix(".crt")))
+        with pytest.raises(UnexpectedAnswer, match="HTTP 404"):  # It was reached.
+            ask(url, asynchronous=asynchronous)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_handshake_that_breaks_off_is_tried_again(asynchronous: bool) -> None:
+    with serving(lambda connection: None) as url, pytest.raises(TriedAgain):
+        ask(url, asynchronous=asynchronous)
