@@ -27,7 +27,8 @@ def abandoned(catalog: Session, topic: Topic, subscription: str) -> tuple[TxnID,
 
 def abandon(catalog: Session, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
     """Abort the part that transactions have in a subscription that is being deleted."""
-    rows = catalog.all(
+    # Ends lock the rows of participants in an order of their own: there may be a deadlock.
+    rows = catalog.once_more(
         "abandon_subscription",
         topic_id=topic.topic_id,
         subscription=subscription,

@@ -78,6 +78,13 @@ class Session:
         deadlines.check()
         return statement.ask(self._connection, *values, meanwhile=meanwhile)
 
+    def once_more(self, name: str, /, **params: object) -> list[Row]:
+        """Like :meth:`all`, within a transaction; run once more after a deadlock, without those
+        locks of the transaction that the statement itself had taken."""
+        with contextlib.suppress(pg.DeadlockDetected), _transaction(self._connection):
+            return self.all(name, **params)
+        return self.all(name, **params)
+
     def adhoc(self, name: str, /, **params: object) -> list[Row]:
         """Like :meth:`all`, planned for just these parameters.
 

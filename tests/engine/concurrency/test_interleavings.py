@@ -1005,18 +1005,30 @@ def test_who_locks_cursors_of_several_subscriptions_takes_the_order_of_an_end(
     other.result()
 
 
+@pytest.mark.parametrize("what", ["topic", "subscription"])
 def test_a_forced_deletion_that_meets_an_end_in_a_deadlock_is_done_once_more(
-    engine: Engine,
+    engine: Engine, what: str
 ) -> None:
     make_topic(engine)
+    subscribe(engine)
     joined = [open_txn(engine) for _ in range(2)]
     for txn in joined:
-        engine.coordinator.add_partitions(txn, [P0])
-    row_of = "SELECT FROM coordinator.txn_partition WHERE sequence = %s FOR UPDATE"
+        if what == "topic":
+            engine.coordinator.add_partitions(txn, [P0])
+        else:
+            engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
+    table = {"topic": "txn_partition", "subscription": "txn_subscription"}[what]
+    row_of = f"SELECT FROM coordinator.{table} WHERE sequence = %s FOR UPDATE".encode()
+
+    def delete() -> object:
+        if what == "topic":
+            return engine.topics.delete(TOPIC, force=True)
+        return engine.subscriptions.delete(SUBSCRIPTION, force=True)
+
     with psycopg.connect(str(engine.database._pool.conninfo)) as end:
         end.execute("SET deadlock_timeout = '1min'")  # the other one is to fail
         end.execute(row_of, [joined[1].sequence])
-        deletion = Background(engine.database, lambda: engine.topics.delete(TOPIC, force=True))
+        deletion = Background(engine.database, delete)
         deletion.waits()
         end.execute(row_of, [joined[0].sequence])
-    assert sorted(part.txn_id for part in deletion.result()) == joined
+    assert sorted({part.txn_id for part in deletion.result()}) == joined
