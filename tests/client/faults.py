@@ -72,6 +72,7 @@ class FaultyLog(httpx.BaseTransport):
         self._faults: Iterator[str | int | None] = iter(faults)
         self._deduplication = deduplication
         self._stored: dict[tuple[object, ...], int] = {}
+        self.partitions = 2
         self.messages: list[tuple[int, str | None, bytes]] = []
         self.requests: list[str] = []
 
@@ -120,7 +121,7 @@ class FaultyLog(httpx.BaseTransport):
         return httpx.Response(201, content=content, headers={"Content-Type": "application/msgpack"})
 
     def _topic(self, request: httpx.Request, path: str) -> httpx.Response:
-        settings = {"partitions": 2, "deduplication": self._deduplication}
+        settings = {"partitions": self.partitions, "deduplication": self._deduplication}
         return httpx.Response(200, json={"topic": TOPIC} | settings)
 
 

@@ -11,7 +11,13 @@ import httpx
 import pytest
 
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
-from txnconsole.client import BatchLimits, InvalidTxnStatus, TransactionAborted, Unreachable
+from txnconsole.client import (
+    BatchLimits,
+    InvalidTxnStatus,
+    TransactionAborted,
+    Unreachable,
+    partition_for_key,
+)
 from txnconsole.client.blocking import complete
 from txnconsole.client.heartbeat import Heartbeat
 from txnconsole.client.runtime import request_settings
@@ -246,3 +252,55 @@ def test_in_an_event_loop_batches_linger_and_hearts_beat_too() -> None:
     asyncio.run(scenario())
     assert len(lingering.messages) == 1
     assert beating.requests[-1].endswith("/commit")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_producer_finds_partitions_that_were_added_after_a_while(asynchronous: bool) -> None:
+    network = FaultyLog()
+    moving = next(key for key in map(str, range(99)) if partition_for_key(key, 3) == 2)
+
+    def used() -> set[int]:
+        return {partition for partition, _, _ in network.messages}
+
+    def in_a_thread() -> None:
+        server, slept = client(network)
+        with server, server.producer(TOPIC) as producer:
+            network.partitions = 3
+            producer.send(b"before", key=moving)
+            slept.append(60)
+            while 2 not in used():
+                producer.send(b"after", key=moving)
+                producer.flush()
+
+    async def in_a_loop() -> None:
+        server = async_client(network)
+        async with server, server.producer(TOPIC) as producer:
+            network.partitions = 3
+            await producer.send(b"before", key=moving)
+            await server._transport.runtime.sleep(60)
+            while 2 not in used():
+                await producer.send(b"after", key=moving)
+                await producer.flush()
+                await asyncio.sleep(0)
+
+    asyncio.run(in_a_loop()) if asynchronous else in_a_thread()
+    assert used() == {partition_for_key(moving, 2), 2}
+    assert network.requests.count(f"GET /topics/{TOPIC}") == 2
+
+
+def test_a_look_for_new_partitions_that_fails_fails_no_send() -> None:
+    class Away(WatchedLog):
+        def _topic(self, request: httpx.Request, path: str) -> httpx.Response:
+            if self.requests.count(f"GET /topics/{TOPIC}") > 1:
+                raise httpx.ConnectError("refused", request=request)
+            return super()._topic(request, path)
+
+    network = Away(TOPIC, 2)
+    server, slept = client(network)
+    with server, server.producer(TOPIC) as producer:
+        for payload in (b"1", b"2", b"3"):
+            slept.append(30)
+            producer.send(payload, partition=0 if payload == b"1" else None, key="UA")
+        assert network.reached.wait(WAIT)
+    assert network.requests.count(f"GET /topics/{TOPIC}") == 2
+    assert len(network.messages) == 3

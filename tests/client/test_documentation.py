@@ -21,7 +21,7 @@ def test_the_examples_of_the_page_run(
     monkeypatch.setenv("TXNCONSOLE_URL", server.url)
     monkeypatch.setenv("TXNCONSOLE_TOKEN", server.token("admin"))
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(examples) == 7
+    assert len(examples) == 8
     names: dict[str, object] = {"__name__": "example"}
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), names)  # noqa: S102 - our own page

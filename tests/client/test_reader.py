@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.client.cutting import cut
@@ -118,3 +120,75 @@ def test_a_loop_that_is_left_loses_nothing_of_what_was_fetched(
     assert next(iter(reader)).payload == b"0"
     reader.next_offset = 4
     assert payloads(reader) == [b"4", b"5"]
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_a_program_that_keeps_its_place_goes_on_there_and_hears_of_a_truncation(
+    server: Served, admin: Client, order: Order
+) -> None:
+    topic = server.topic()
+    producer = admin.producer(topic)
+    with admin.transaction() as txn:
+        for number in range(5):
+            producer.send(str(number).encode(), txn=txn)
+            producer.flush(txn)
+    txn.commit(wait=ENDED)
+    for text in (b"5", b"6"):
+        producer.send(text)
+        producer.flush()
+    kept, found = None, list[bytes]()
+    while True:
+        reader = admin.reader(topic, 0, order=order, max_messages=2, cursor=kept)
+        messages = reader.fetch().messages
+        found += [message.payload for message in messages]
+        if not messages and reader.cursor == kept:
+            break
+        kept = reader.cursor
+    assert found == [b"0", b"1", b"2", b"3", b"4", b"5", b"6"]
+    cut(admin, topic, 7)  # "6" is cut off.
+    for number in range(5):
+        producer.send(f"new {number}".encode())
+    producer.flush()
+    reader = admin.reader(topic, 0, order=order, cursor=kept)
+    with pytest.raises(LogTruncated, match="truncated to offset 7"):
+        reader.fetch()
+    [first, *_] = payloads(admin.reader(topic, 0, order=order, cursor=reader.cursor))
+    assert first == b"new 0"
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_the_place_in_a_loop_leaves_nothing_out(
+    server: Served, admin: Client, order: Order
+) -> None:
+    topic = server.topic()
+    with admin.producer(topic) as producer:
+        for number in range(6):
+            producer.send(str(number).encode())
+    reader = admin.reader(topic, 0, order=order, max_messages=2)
+    assert reader.cursor is None
+
+    def left() -> list[bytes]:
+        return payloads(admin.reader(topic, 0, order=order, cursor=reader.cursor))
+
+    again = [[b"0", b"1"], [], [b"2", b"3"], [], [b"4", b"5"], []]
+    rest = [b"0", b"1", b"2", b"3", b"4", b"5"]
+    for message, repeated in zip(reader, again, strict=True):
+        rest.remove(message.payload)
+        assert left() == (repeated + [each for each in rest if each not in repeated])
+    reader.next_offset = 4
+    assert reader.cursor is None
+
+
+def test_a_reader_that_goes_on_at_the_end_waits_there(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    with admin.producer(topic) as producer:
+        producer.send(b"0")
+    reader = admin.reader(topic, 0)
+    assert payloads(reader) == [b"0"]
+    later = admin.reader(topic, 0, cursor=reader.cursor)
+    with ThreadPoolExecutor() as beside:
+        waiting = beside.submit(later.fetch, wait=ENDED)
+        with admin.producer(topic) as producer:
+            producer.send(b"1")
+        assert [message.payload for message in waiting.result().messages] == [b"1"]
+    assert later.next_offset == 2

@@ -129,10 +129,12 @@ class Operations:
         order: Order = "published",
         filter_at: Filter = "server",
         from_offset: int = 0,
+        cursor: str | None = None,
         max_messages: int = 500,
     ) -> AsyncReader:
-        """A reader of one partition from an offset on, with up to ``max_messages`` in each fetch;
-        :class:`Reader` explains the other arguments."""
+        """A reader of one partition from an offset on, or from where another reader of the same
+        order was, by its ``cursor``; with up to ``max_messages`` in each fetch. :class:`Reader`
+        explains the other arguments."""
         return AsyncReader(
             self._transport,
             topic,
@@ -141,6 +143,7 @@ class Operations:
             order=order,
             filter_at=filter_at,
             from_offset=from_offset,
+            cursor=cursor,
             max_messages=max_messages,
         )
 

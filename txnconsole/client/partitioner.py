@@ -18,16 +18,20 @@ def partition_for_key(key: str, partitions: int) -> int:
 
 
 class Partitioner:
-    """Chooses partitions: by the hash of the key, or in turn for messages without a key."""
+    """Chooses partitions: by the hash of the key, or in turn for messages without a key.
+
+    Attributes:
+        partitions: how many there are. With more of them a key may get another one.
+    """
 
     def __init__(self, partitions: int) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
         self._turn = count()
 
     def choose(self, key: str | None) -> int:
         if key is None:
-            return next(self._turn) % self._partitions
-        return partition_for_key(key, self._partitions)
+            return next(self._turn) % self.partitions
+        return partition_for_key(key, self.partitions)
 
 
 def _murmur3(data: bytes) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,11 @@ from txnconsole.client.retries import is_retryable
 from txnconsole.client.runtime import Signal
 from txnconsole.client.transaction import OpenTransaction, id_of
 from txnconsole.client.transport import Transport, Work
+
+#: Seconds after which a producer that sends looks whether its topic has grown, as Pulsar's do.
+_LOOK_AGAIN = 60.0
+#: Seconds that such a look may take.
+_LOOK = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +50,8 @@ class AsyncProducer:
     that was sent because it had lingered, the next call raises the exception; if the batch was in
     a transaction, the next call in that transaction does.
 
-    One call at a time sends: while a batch is on its way, other callers wait.
+    One call at a time sends: while a batch is on its way, other callers wait. Partitions that are
+    added are found beside that, a minute later at the soonest.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class AsyncProducer:
         self._identity = identity
         self._deduplication = deduplication
         self._partitioner = Partitioner(partitions)
+        self._looked = transport.runtime.clock()
         self._batcher = Batcher(limits, first_sequence_id=identity.first_sequence_id or 0)
         self._sealed: deque[Batch] = deque()
         self._transactions: dict[str, OpenTransaction] = {}
@@ -113,6 +121,7 @@ class AsyncProducer:
             if self._closed:
                 raise ProducerClosed(f"The producer {self.name} of {self._topic} is closed.")
             self._raise_failure(lambda candidate: candidate in (None, txn_id))
+            self._look_again()
             chosen = self._partitioner.choose(key) if partition is None else partition
             if txn is not None:
                 txn.require_open()  # Again: it may have been ended while this call waited.
@@ -231,6 +240,18 @@ class AsyncProducer:
         for txn_id in self._failures:
             if wanted(txn_id):
                 raise self._failures.pop(txn_id)
+
+    def _look_again(self) -> None:
+        now = self.transport.runtime.clock()
+        if now - self._looked >= _LOOK_AGAIN:
+            self._looked = now
+            self.transport.start(self._look)
+
+    async def _look(self, _: Signal) -> None:
+        with suppress(TxnConsoleError):  # The next look will do.
+            call = replace(calls.get_topic(self._topic), patience=_LOOK)
+            found = await self.transport.attempt(call)
+            self._partitioner.partitions = max(self._partitioner.partitions, found.partitions)
 
     def _start_lingering(self) -> None:
         if self._linger is not None and self._lingering is None and not self._batcher.empty:

@@ -43,6 +43,7 @@ class AsyncReader:
         order: Order,
         filter_at: Filter,
         from_offset: int,
+        cursor: str | None,
         max_messages: int,
     ) -> None:
         self._transport = transport
@@ -58,12 +59,24 @@ class AsyncReader:
             "filter": "client" if self._filters else None,
         }
         self._fetched: Fetched | None = None
+        self._cursor: str | None = None
+        self._before: str | None = None  # The last fetch.
         self.next_offset = from_offset
+        self._cursor = cursor
+
+    @property
+    def cursor(self) -> str | None:
+        """The place of this reader, to be kept by a program that will go on there with another one:
+        behind what ``fetch`` has returned. While a loop has not got all of a fetch, it is the place
+        before that fetch, whose messages then come again. None before the first fetch of a reader
+        that was given an offset."""
+        return self._before if self._left else self._cursor
 
     @property
     def next_offset(self) -> int:
         """Where the next fetch begins; set it to read from elsewhere. In committed order it only
-        tells how far the reader is: it may be inside the transaction that committed there."""
+        tells how far the reader is: it may be inside the transaction that committed there. Of a
+        reader that was given a cursor it is known after the first fetch."""
         if self._left and self._query["order"] == "published":
             return self._left[0].offset
         return self._next_offset
@@ -71,7 +84,7 @@ class AsyncReader:
     @next_offset.setter
     def next_offset(self, offset: int) -> None:
         self._next_offset = offset
-        self._cursor: str | None = None
+        self._cursor = self._before = None
         self._left: deque[Message] = deque()
 
     async def fetch(self, *, wait: float = 0.0) -> Fetched:
@@ -107,14 +120,16 @@ class AsyncReader:
     def _moved(self, answer: Fetched) -> bool:
         """Go on where an answer ends; whether that is further on."""
         start, end = self._next_offset, answer.last_offset + 1
-        if start > end:  # Only the first answer, to an offset, can be so.
+        if self._cursor is None and start > end:
             raise LogTruncated(
                 f"{self._topic}:{self._partition} ends at offset {end}, and {start} was to be read:"
                 " it has been truncated since, or made anew.",
                 data={"truncated_to": end},
             )
-        self._next_offset, self._cursor = answer.next_offset, answer.next_cursor
-        return bool(answer.messages) or answer.next_offset > start
+        self._before, self._cursor = self._cursor, answer.next_cursor
+        self._next_offset = answer.next_offset
+        moved = start < answer.next_offset if self._before is None else self._before != self._cursor
+        return moved or bool(answer.messages)
 
     async def __aiter__(self) -> AsyncGenerator[Message, None]:
         while True:
@@ -131,6 +146,11 @@ class Reader(Blocking[AsyncReader]):
     __doc__ = AsyncReader.__doc__
 
     fetch = Method(AsyncReader.fetch)
+
+    @property
+    def cursor(self) -> str | None:
+        """As AsyncReader's."""
+        return self.core.cursor
 
     @property
     def next_offset(self) -> int:
