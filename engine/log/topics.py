@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -147,6 +147,11 @@ class Topics:
             if row is None:
                 raise _no_topic(name)
             yield session, _topic(row)
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Raise the catalog's errors as the catalog's, in a block of :meth:`held` that has brokers'
+        transactions open: they would take them for their own."""
+        return self._catalog.translated()
 
     def has(self, name: TopicName, topic_id: int) -> bool:
         """Whether the topic of that name exists and has that id, and is not one made since.

@@ -318,11 +318,12 @@ class Subscriptions:
                 raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
             # A transaction joins before it acknowledges, so all that have acknowledged are seen
             # here. Those that acknowledge now wait for the locked cursors, and will find them gone.
-            if force:
-                parts = abandon(catalog, topic, name.name)
-            else:
-                require_unheld(catalog, topic, name)
-                parts = ()
+            with self._topics.translated():
+                if force:
+                    parts = abandon(catalog, topic, name.name)
+                else:
+                    require_unheld(catalog, topic, name)
+                    parts = ()
         if away is not None:
             raise away
         return parts

@@ -21,6 +21,7 @@ import pytest
 from engine import Engine
 from engine.buffer.recovery import recover
 from engine.model.errors import (
+    CoordinatorUnavailable,
     InvalidTxnStatus,
     SubscriptionNotFound,
     TopicInUse,
@@ -1032,3 +1033,23 @@ def test_a_forced_deletion_that_meets_an_end_in_a_deadlock_is_done_once_more(
         deletion.waits()
         end.execute(row_of, [joined[0].sequence])
     assert sorted({part.txn_id for part in deletion.result()}) == joined
+
+
+def test_a_catalog_that_is_lost_while_a_subscription_is_deleted_is_told_as_such(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.coordinator.add_subscriptions(open_txn(engine), [SUBSCRIPTION])
+    with psycopg.connect(str(engine.database._pool.conninfo)) as end:
+        end.execute("SELECT FROM coordinator.txn_subscription FOR UPDATE")
+        deletion = Background(
+            engine.database, lambda: engine.subscriptions.delete(SUBSCRIPTION, force=True)
+        )
+        deletion.waits()
+        end.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+    with pytest.raises(CoordinatorUnavailable):
+        deletion.result()
