@@ -13,6 +13,7 @@ import pytest
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
 from txnconsole.client import (
     BatchLimits,
+    ClientClosed,
     InvalidTxnStatus,
     TransactionAborted,
     Unreachable,
@@ -304,3 +305,33 @@ def test_a_look_for_new_partitions_that_fails_fails_no_send() -> None:
         assert network.reached.wait(WAIT)
     assert network.requests.count(f"GET /topics/{TOPIC}") == 2
     assert len(network.messages) == 3
+
+
+def test_closing_a_client_that_is_cancelled_closes_it_and_stops_all_that_goes_on_beside() -> None:
+    network = FaultyLog()
+
+    async def scenario() -> None:
+        beating, answered = [asyncio.Event(), asyncio.Event()], asyncio.Event()
+
+        async def slowly(request: httpx.Request) -> None:
+            if request.url.path.endswith("/extend"):
+                next(each for each in beating if not each.is_set()).set()
+                await answered.wait()
+
+        server = async_client(network, before=slowly)
+        for event in beating:
+            await server.transaction(timeout=0.003, heartbeat=True)
+            await event.wait()
+        closing = asyncio.create_task(server.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        with pytest.raises(ClientClosed):
+            await server.topic(TOPIC)
+        answered.set()
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert len([each for each in network.requests if each.endswith("/extend")]) == 2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import msgspec
 import pytest
 
 from tests.client.faults import TOPIC, client
+from txnconsole.client import AsyncClient
 
 _MESSAGE = {
     "message_id": "0:0:0:0",
@@ -71,3 +74,34 @@ def test_an_end_is_waited_for_as_long_as_was_asked() -> None:
     network = Holding(ready=3)
     assert network.server.transactions.commit("0:7", wait=45).status == "COMMITTED"
     assert network.asked == [20_000, 20_000, 5_000]
+
+
+def test_however_many_wait_others_are_not_held_up() -> None:
+    waiters = 101  # One more than httpx has connections by itself.
+
+    async def scenario() -> None:
+        waiting, committed = asyncio.Semaphore(0), asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            if b"/receive" in head:
+                waiting.release()
+            else:
+                committed.set()
+            await reader.read()  # No answer, until the client goes.
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with AsyncClient(url, "token") as several, asyncio.TaskGroup() as group:
+                consumer = several.consumer(TOPIC, "s")
+                tasks = [group.create_task(consumer.receive(wait=20)) for _ in range(waiters)]
+                tasks.append(group.create_task(several.transactions.commit("0:7")))
+                async with asyncio.timeout(30):
+                    for _ in range(waiters):
+                        await waiting.acquire()
+                    await committed.wait()
+                for task in tasks:
+                    task.cancel()
+
+    asyncio.run(scenario())

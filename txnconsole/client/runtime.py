@@ -99,6 +99,8 @@ def connection_settings(url: str, token: str) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "base_url": url.rstrip("/").removesuffix(API) + API,
         "headers": {"Authorization": f"Bearer {token}"},
+        # A connection for each caller: those that wait hold up nobody else.
+        "limits": httpx.Limits(),
         # A proxy from the environment cannot reach this machine's loopback.
         "trust_env": not _is_loopback(parsed.host),
     }

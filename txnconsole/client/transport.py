@@ -49,10 +49,15 @@ class Transport:
 
     async def close(self) -> None:
         """Stop the work that still runs, then close the connections. May be called again."""
-        for work in list(self._works):
-            await work.stop()
-        self._closed = True
-        await self.runtime.close()
+        works = list(self._works)
+        for work in works:
+            work.stopped.set()
+        try:
+            for work in works:
+                await work.stop()
+        finally:  # Also when whoever waits is interrupted or cancelled.
+            self._closed = True
+            await self.runtime.close()
 
     async def perform(self, call: Call[T]) -> T:
         """Make a call; repeat it while the failure is transient and the deadline has not passed.
@@ -180,7 +185,11 @@ def _tls_fault(error: BaseException | None) -> str | None:
 
 
 class Work:
-    """Work that runs beside the caller: a heartbeat, or sending a producer's lingering batches."""
+    """Work that runs beside the caller: a heartbeat, or sending a producer's lingering batches.
+
+    Attributes:
+        stopped: the signal to stop.
+    """
 
     def __init__(
         self,
@@ -190,7 +199,7 @@ class Work:
         forget: Callable[[Work], None],
     ) -> None:
         self._runtime, self._work, self._forget = runtime, work, forget
-        self._stopped = runtime.signal()
+        self.stopped = runtime.signal()
         self._background: Background | None = None
 
     def start(self) -> None:
@@ -198,12 +207,12 @@ class Work:
 
     async def stop(self) -> None:
         """Ask the work to stop, and wait until it has."""
-        self._stopped.set()
+        self.stopped.set()
         if self._background is not None:
             await self._background.finished()
 
     async def _run(self) -> None:
         try:
-            await self._work(self._stopped)
+            await self._work(self.stopped)
         finally:
             self._forget(self)

@@ -79,3 +79,20 @@ def test_output_that_has_no_room_is_a_failure_and_not_the_callers_mistake() -> N
         command = [sys.executable, "-m", "txnconsole.client.txnctl", "--help"]
         ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (ran.returncode, "No space left" in ran.stderr) == (1, True)
+
+
+def test_without_a_standard_input_the_answer_is_no() -> None:
+    command = [sys.executable, "-m", "txnconsole.client.txnctl", "topics", "delete", "a/b/c"]
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *command]
+    ran = subprocess.run(closed, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr.splitlines()[1:]) == (1, ["Nothing was done."])
+
+
+def test_a_reader_that_has_seen_enough_is_told_nothing() -> None:
+    command = [sys.executable, "-m", "txnconsole.client.txnctl", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from collections.abc import Iterator
 from copy import copy
@@ -135,8 +134,6 @@ def main() -> None:
                     f"  {field.get('field')}: {field.get('message')}", markup=False, soft_wrap=True
                 )
         sys.exit(exit_code(error))
-    except BrokenPipeError:  # Whoever read our output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         err.print(str(error), style="red", markup=False, soft_wrap=True)
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC

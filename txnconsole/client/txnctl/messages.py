@@ -187,7 +187,7 @@ def _following(session: Session, readers: list[Reader]) -> Iterator[Message]:
 def _lines() -> Iterator[str]:
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors=_AS_THEY_ARE)
-    for line in sys.stdin:
+    for line in sys.stdin or ():  # None when it is closed.
         yield line.rstrip("\n")
 
 

@@ -145,7 +145,8 @@ class Session:
             typer.Exit: the answer is no, or there is none.
         """
         self.err.print(f"{question} [y/N]: ", end="", markup=False, soft_wrap=True)
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        answer = "" if sys.stdin is None else sys.stdin.readline()
+        if answer.strip().lower() not in {"y", "yes"}:
             self.err.print("\nNothing was done.")
             raise typer.Exit(_REFUSED)
 
