@@ -9,12 +9,11 @@ no thread is ever killed, and no connection is left in the middle of a statement
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
 
 from engine.model.errors import TimeLimitExceeded
+from engine.postgres.binding import Binding
 
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
@@ -36,36 +35,19 @@ def left() -> float:
     return math.inf if deadline is None else max(0.0, deadline - monotonic())
 
 
-@contextmanager
-def within(seconds: float) -> Generator[None]:
-    """Set a deadline, in seconds from now; within another deadline the earlier of the two
-    counts."""
+def within(seconds: float) -> Binding[float | None]:
+    """Within the block there is a deadline, in seconds from now; within another deadline the
+    earlier of the two counts."""
+    return Binding(_deadline, monotonic() + min(seconds, left()))
+
+
+def later(seconds: float) -> Binding[float | None]:
+    """Within the block the deadline is later by the time that the block waits on purpose."""
     outer = _deadline.get()
-    mine = monotonic() + seconds
-    with _set(mine if outer is None else min(mine, outer)):
-        yield
+    return Binding(_deadline, None if outer is None else outer + seconds)
 
 
-@contextmanager
-def later(seconds: float) -> Generator[None]:
-    """Move the deadline by the time that the block waits on purpose."""
-    outer = _deadline.get()
-    with _set(None if outer is None else outer + seconds):
-        yield
-
-
-@contextmanager
-def lifted() -> Generator[None]:
-    """Set no deadline within the block: for recording what has been done already, and for work that
-    would have to start from its beginning again."""
-    with _set(None):
-        yield
-
-
-@contextmanager
-def _set(deadline: float | None) -> Generator[None]:
-    token = _deadline.set(deadline)
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
+def lifted() -> Binding[float | None]:
+    """Within the block there is no deadline: for recording what has been done already, and for work
+    that would have to start from its beginning again."""
+    return Binding(_deadline, None)
