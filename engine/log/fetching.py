@@ -117,9 +117,11 @@ class LogReader:
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
         start = ReadPosition(offset=from_offset, ledger_id=ledger_id)
-        window = self._window(from_offset, max_messages)
         window, head, entries, spans = self._stretch(
-            partition, window, self._bytes(max_bytes), committed=committed
+            partition,
+            _window(from_offset, self._size(max_messages)),
+            self._bytes(max_bytes),
+            committed=committed,
         )
         self._require_same_log(partition, start, head)
         messages: list[StoredMessage] = []
@@ -157,7 +159,6 @@ class LogReader:
         )
 
     @once_more_when_made_anew
-    @_once_more_when_dropped
     def fetch_in_committed_order(
         self,
         partition: PartitionName,
@@ -180,13 +181,19 @@ class LogReader:
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
             SegmentUnreadable: as of :meth:`fetch`, of what comes next.
         """
-        size = self._window(0, max_messages)[1]
+        size = self._size(max_messages)
         if self.buffer_of(partition) is BufferKind.SIDECAR:
             # Transactions get their offsets when they commit, so both orders are the same.
             answer = self.fetch(
                 partition, start.offset, max_messages, max_bytes, ledger_id=start.ledger_id
             )
             return replace(answer, messages=tuple(readable(answer.messages, at=None)))
+        return self._by_commits(partition, start, size, self._bytes(max_bytes))
+
+    @_once_more_when_dropped
+    def _by_commits(
+        self, partition: PartitionName, start: ReadPosition, size: int, max_bytes: int
+    ) -> Fetched:
         location = self.locate(partition)
         head, (rows,) = self._answers(
             location,
@@ -198,7 +205,7 @@ class LogReader:
                     "from_offset": start.offset,
                     "within": start.within,
                     "max_messages": size,
-                    "max_bytes": self._bytes(max_bytes),
+                    "max_bytes": max_bytes,
                 },
             ),
         )
@@ -226,10 +233,10 @@ class LogReader:
     ) -> Fetched:
         """Read the log as it is: every entry, markers and aborted messages too, each with its
         visibility to a READ_COMMITTED reader. It stops as :meth:`fetch` does."""
-        window = self._window(from_offset, max_messages)
+        start = ReadPosition(offset=from_offset)
         window, head, (entries, aborted, open_txns) = self._window_rows(
             partition,
-            window,
+            _window(start.offset, self._size(max_messages)),
             self._bytes(max_bytes),
             "aborted_overlapping",
             "ongoing_overlapping",
@@ -260,16 +267,6 @@ class LogReader:
             log_start_offset=head.log_start_offset,
         )
 
-    def _window(self, from_offset: int, max_messages: int) -> tuple[int, int]:
-        if not 0 <= from_offset <= MAX_OFFSET:
-            raise InvalidRequest(
-                f"from_offset must be between 0 and {MAX_OFFSET}.", field="from_offset"
-            )
-        if max_messages < 1:
-            raise InvalidRequest("max_messages must be 1 or more.", field="max_messages")
-        size = min(max_messages, self._settings.max_fetch_messages)
-        return from_offset, min(from_offset + size, MAX_OFFSET)
-
     def _stretch(
         self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *, committed: bool
     ) -> tuple[tuple[int, int], Row, Sequence[Entry], AbortedSpans]:
@@ -294,7 +291,7 @@ class LogReader:
             start = _start(location, row, window, entries)
             if start == window[0]:
                 return window, row, entries, AbortedSpans.of_columns(row)
-            window = _moved(window, start)
+            window = _window(start, window[1] - window[0])
 
     def _window_rows(
         self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *others: str
@@ -319,7 +316,7 @@ class LogReader:
             start = _start(location, head, window, answers[0])
             if start == window[0]:
                 return window, head, answers
-            window = _moved(window, start)
+            window = _window(start, window[1] - window[0])
 
     def _answers(
         self, location: Location, partition: PartitionName, *statements: tuple[str, Params]
@@ -384,6 +381,11 @@ class LogReader:
                 next_cursor=cursor,
             )
 
+    def _size(self, max_messages: int) -> int:
+        if max_messages < 1:
+            raise InvalidRequest("max_messages must be 1 or more.", field="max_messages")
+        return min(max_messages, self._settings.max_fetch_messages)
+
     def _bytes(self, max_bytes: int | None) -> int:
         if max_bytes is not None and max_bytes < 1:
             raise InvalidRequest("max_bytes must be 1 or more.", field="max_bytes")
@@ -402,6 +404,5 @@ def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequ
     return window[0] if row is None else max(window[0], int(row.first_offset))
 
 
-def _moved(window: tuple[int, int], start: int) -> tuple[int, int]:
-    """A window of the same width that begins at ``start``."""
-    return start, min(start + window[1] - window[0], MAX_OFFSET)
+def _window(start: int, width: int) -> tuple[int, int]:
+    return start, min(start + width, MAX_OFFSET)

@@ -109,6 +109,24 @@ def test_a_fetch_stops_before_what_is_damaged(engine: Engine, damaged: str, whol
         engine.log.fetch_in_committed_order(P0, after(answer))
 
 
+@pytest.mark.parametrize("buffer", BufferKind)
+def test_a_damaged_file_is_read_once_more_and_no_oftener(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, buffer: BufferKind
+) -> None:
+    make_topic(engine, buffer=buffer)
+    engine.produce(P0, batch("a"))
+    read: list[int] = []
+
+    def damaged(entry: Any) -> bytes:
+        read.append(entry.first_offset)
+        raise SegmentUnreadable
+
+    monkeypatch.setattr(engine.log.offloaded, "body", damaged)
+    with pytest.raises(SegmentUnreadable):
+        engine.log.fetch_in_committed_order(P0, START)
+    assert read == [0, 0]
+
+
 def test_a_fetch_may_begin_inside_a_batch_and_at_a_marker(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("0", "1", "2"))
