@@ -28,12 +28,11 @@ class Coordinators:
             self._known_until = time.monotonic() + _SECONDS
         return self._count
 
-    def at_least(self, count: int) -> int:
-        """Make coordinators until there are at least ``count``; answers how many there are."""
+    def at_least(self, count: int) -> None:
+        """Make coordinators until there are at least ``count``."""
         with self._database.session() as session:
             session.run("ensure_coordinators", count=count)
         self._known_until = 0.0
-        return self.count()
 
     def scale(self, count: int) -> int:
         """Grow the number of coordinators to ``count``. The same number again changes nothing.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.inspect.checks import EXAMPLES, Check, evidence
+from engine.inspect.checks import Check, check, evidence
 from engine.inspect.reading import View
 from engine.log.rows import txn_of
-from engine.model.cursor import Cursor
-from engine.model.ranges import Ranges
-from engine.model.subscription import AckOp
+from engine.model.cursor import Cursor, replay
+from engine.model.ranges import NOTHING, Ranges
+from engine.model.subscription import AckOp, AckStep, AckType
 from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Row
-from engine.subscription.pending_ack_log import told_otherwise
 
 
 def check_acks(view: View, budget: int) -> list[Check]:
@@ -40,26 +39,9 @@ def check_acks(view: View, budget: int) -> list[Check]:
     subject = str(view.partition)
     skipped = f"the log of {', '.join(too_long)} has more than {budget} steps" if too_long else None
     return [
-        Check(
-            invariant=2,
-            name="ack_fence",
-            subject=subject,
-            counter_examples=tuple(unfenced[:EXAMPLES]),
-            skipped=skipped,
-        ),
-        Check(
-            invariant=4,
-            name="pending_once",
-            subject=subject,
-            counter_examples=tuple(twice[:EXAMPLES]),
-        ),
-        Check(
-            invariant=4,
-            name="pending_ack_log",
-            subject=subject,
-            counter_examples=tuple(untold[:EXAMPLES]),
-            skipped=skipped,
-        ),
+        check(2, "ack_fence", subject, unfenced, skipped=skipped),
+        check(4, "pending_once", subject, twice),
+        check(4, "pending_ack_log", subject, untold, skipped=skipped),
     ]
 
 
@@ -85,13 +67,17 @@ def _claimed_twice(cursor: Cursor, pending: list[Row]) -> Iterator[dict[str, obj
 def _untold(
     cursor: Cursor, pending: list[Row], steps: list[Row], tentative: list[Row]
 ) -> Iterator[dict[str, object]]:
-    for each in told_otherwise(steps, pending, cursor.mark_delete):
-        yield {
-            "txn_id": str(each.txn_id),
-            "ack_type": each.ack_type.value,
-            "pending": _text(each.stands),
-            "by_the_log": _text(each.by_log),
-        }
+    told = replay(map(_step, steps), cursor.mark_delete)
+    by_log = {(ack.txn_id, ack.ack_type): ack.ranges for ack in told}
+    stands = {(txn_of(row), AckType(row.ack_type)): row.ranges for row in pending}
+    for key in sorted(by_log.keys() | stands.keys()):
+        if stands.get(key) != by_log.get(key):
+            yield {
+                "txn_id": str(key[0]),
+                "ack_type": key[1].value,
+                "pending": _text(stands.get(key, NOTHING)),
+                "by_the_log": _text(by_log.get(key, NOTHING)),
+            }
     for row in tentative:
         held = Ranges.union(
             ack.ranges for ack in pending if (ack.tc_id, ack.sequence) == (row.tc_id, row.sequence)
@@ -102,6 +88,11 @@ def _untold(
                 "call_id": row.call_id,
                 "tentative_not_held": _text(row.ranges - held),
             }
+
+
+def _step(row: Row) -> AckStep:
+    op, ack_type = AckOp(row.op), AckType(row.ack_type)
+    return AckStep(txn_id=txn_of(row), op=op, ack_type=ack_type, ranges=row.ranges)
 
 
 def _text(ranges: Ranges) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from engine.postgres.database import Row
@@ -36,6 +37,29 @@ class Check:
         if self.skipped is not None and not self.counter_examples:
             return None
         return not self.counter_examples
+
+
+def check(
+    invariant: int,
+    name: str,
+    subject: str,
+    found: Iterable[Row | dict[str, object]],
+    *,
+    position: int | None = None,
+    skipped: str | None = None,
+) -> Check:
+    """A check with the first :data:`EXAMPLES` of what was found against the invariant: rows, or
+    facts in JSON types."""
+    return Check(
+        invariant=invariant,
+        name=name,
+        subject=subject,
+        counter_examples=tuple(
+            each if isinstance(each, dict) else evidence(each) for each in islice(found, EXAMPLES)
+        ),
+        position=position,
+        skipped=skipped,
+    )
 
 
 def evidence(row: Row) -> dict[str, object]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.coordinator import rows
-from engine.inspect.checks import EXAMPLES, Check, evidence
+from engine.inspect.checks import Check, check
 from engine.inspect.participants import ParticipantAudit, audit
 from engine.inspect.reading import Reading
 from engine.model.agreement import Says
@@ -58,17 +58,13 @@ def check_marks(marks: Marks, database: Database, tc_id: int) -> Check:
         live = session.one("lowest_live", tc_id=tc_id)
     lowest = None if live is None else live.next_sequence if live.lowest is None else live.lowest
     unavailable = marks.unavailable
-    return Check(
-        invariant=5,
-        name="low_water_mark",
-        subject=subject_of(tc_id),
-        counter_examples=tuple(
-            {"broker": broker, "low_water_mark": mark, "lowest_live_sequence": lowest}
-            for broker, mark in sorted(marks.of.get(tc_id, {}).items())
-            if lowest is not None and mark >= lowest
-        ),
-        skipped=f"{', '.join(unavailable)} cannot be asked" if unavailable else None,
-    )
+    too_high: list[dict[str, object]] = [
+        {"broker": broker, "low_water_mark": mark, "lowest_live_sequence": lowest}
+        for broker, mark in sorted(marks.of.get(tc_id, {}).items())
+        if lowest is not None and mark >= lowest
+    ]
+    skipped = f"{', '.join(unavailable)} cannot be asked" if unavailable else None
+    return check(5, "low_water_mark", subject_of(tc_id), too_high, skipped=skipped)
 
 
 def check_ids(database: Database, tc_id: int, position: int) -> Check:
@@ -80,13 +76,8 @@ def check_ids(database: Database, tc_id: int, position: int) -> Check:
         issued = session.one("lowest_live", tc_id=tc_id)
         astray = session.all("ids_astray", tc_id=tc_id, first=first, last=beyond - 1)
     more = issued is not None and issued.next_sequence > beyond * _CHUNK
-    return Check(
-        invariant=5,
-        name="ids_answer",
-        subject=subject_of(tc_id),
-        counter_examples=tuple(map(evidence, astray)),
-        position=beyond * _CHUNK if more else None,
-    )
+    resume = beyond * _CHUNK if more else None
+    return check(5, "ids_answer", subject_of(tc_id), astray, position=resume)
 
 
 def check_transactions(
@@ -112,39 +103,23 @@ def check_transactions(
         for row in headers
     ]
     resume = headers[-1].sequence + 1 if len(headers) == budget else None
-    odd_ids = [evidence(row) for row in disorder]
-    odd_ids += [
-        {"sequence": row.sequence, "next_sequence": issued.next_sequence}
-        for row in headers
-        if issued is not None and row.sequence >= issued.next_sequence
+    odd_ids = [
+        *disorder,
+        *(
+            {"sequence": row.sequence, "next_sequence": issued.next_sequence}
+            for row in headers
+            if issued is not None and row.sequence >= issued.next_sequence
+        ),
     ]
     subject = subject_of(tc_id)
     discords, unasked = _outcomes(reading, transactions)
-    checks = [
-        Check(
-            invariant=5,
-            name="ids_increase",
-            subject=subject,
-            counter_examples=tuple(odd_ids[:EXAMPLES]),
-            position=resume,
-        ),
-        Check(
-            invariant=2,
-            name="participants_named",
-            subject=subject,
-            counter_examples=tuple(map(evidence, astray)),
-            position=resume,
-        ),
-        Check(
-            invariant=2,
-            name="one_outcome",
-            subject=subject,
-            counter_examples=tuple(map(_evidence_of, discords[:EXAMPLES])),
-            position=resume,
-            skipped=f"{', '.join(sorted(unasked))} cannot be asked" if unasked else None,
-        ),
-    ]
-    return checks, resume
+    told = map(_evidence_of, discords)
+    skipped = f"{', '.join(sorted(unasked))} cannot be asked" if unasked else None
+    return [
+        check(5, "ids_increase", subject, odd_ids, position=resume),
+        check(2, "participants_named", subject, astray, position=resume),
+        check(2, "one_outcome", subject, told, position=resume, skipped=skipped),
+    ], resume
 
 
 def _outcomes(

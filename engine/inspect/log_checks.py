@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from engine.buffer.recovery import newest_good, rebuilt
-from engine.inspect.checks import EXAMPLES, Check, evidence
+from engine.inspect.checks import Check, check
 from engine.inspect.reading import View
 from engine.log.rows import txn_of
 from engine.model.buffer_state import BufferState, OngoingSpan
@@ -35,24 +35,23 @@ def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int 
         ("damaged_batches", span),
         *(statement for statements in of_buffer.values() for statement in statements),
     )
-    holes = [evidence(row) for row in gaps]
+    holes: list[Row | dict[str, object]] = [*gaps]
     if resume is None and last < view.last_offset:
         holes.append({"last_entry_ends_at": last, "last_offset": view.last_offset})
     answers = iter(others)
+    subject = str(view.partition)
     return [
-        _check(view, 1, "stable_position", [*wrong_heads(heads), *samples], None),
-        Check(
-            invariant=2,
-            name="dense_offsets",
-            subject=str(view.partition),
-            counter_examples=tuple(holes[:EXAMPLES]),
-            position=resume,
-        ),
-        _check(view, 2, "one_marker", markers, resume),
-        _check(view, 3, "readable_batches", damaged, resume),
+        check(1, "stable_position", subject, [*wrong_heads(heads), *samples]),
+        check(2, "dense_offsets", subject, holes, position=resume),
+        check(2, "one_marker", subject, markers, position=resume),
+        check(3, "readable_batches", subject, damaged, position=resume),
         *(
-            _check(
-                view, invariant, name, [row for _ in statements for row in next(answers)], resume
+            check(
+                invariant,
+                name,
+                subject,
+                [row for _ in statements for row in next(answers)],
+                position=resume,
             )
             for (invariant, name), statements in of_buffer.items()
         ),
@@ -93,19 +92,15 @@ def check_rebuild(view: View, budget: int, *, name: str = "snapshot_and_log") ->
     subject = str(PartitionName(view.partition.topic, view.partition.number))
     distance = view.one("log_window", from_offset=snapshot.position + 1, limit=budget)
     if distance is not None and distance.entries == budget:
-        return Check(
-            invariant=7,
-            name=name,
-            subject=subject,
-            skipped=f"more than {budget} entries lie after the newest good snapshot",
-        )
+        more = f"more than {budget} entries lie after the newest good snapshot"
+        return check(7, name, subject, (), skipped=more)
     state, end = rebuilt(view.session, view.partition_id, snapshot)
     if view.partition.is_sidecar:
         state = _mended(view, state)
     found = list(_differences(view, state, end))
     if row is not None:
         found = [{"snapshot_position": snapshot.position} | each for each in found]
-    return Check(invariant=7, name=name, subject=subject, counter_examples=tuple(found[:EXAMPLES]))
+    return check(7, name, subject, found)
 
 
 def _mended(view: View, state: BufferState) -> BufferState:
@@ -153,13 +148,3 @@ def _differences(view: View, state: BufferState, end: Row) -> Iterator[dict[str,
 
 def _span(span: OngoingSpan) -> tuple[int, int, int]:
     return span.first_offset, span.last_offset, span.messages
-
-
-def _check(view: View, invariant: int, name: str, rows: list[Row], position: int | None) -> Check:
-    return Check(
-        invariant=invariant,
-        name=name,
-        subject=str(view.partition),
-        counter_examples=tuple(evidence(row) for row in rows[:EXAMPLES]),
-        position=position,
-    )

@@ -7,10 +7,10 @@ rounds, when compaction has taken out those before them.
 
 from __future__ import annotations
 
-from engine.inspect.checks import EXAMPLES, Check, evidence
+from engine.inspect.checks import Check, check
 from engine.inspect.log_checks import check_rebuild, wrong_heads
 from engine.inspect.reading import View
-from engine.postgres.database import Params, Row
+from engine.postgres.database import Params
 
 
 def check_sidecar(view: View, budget: int) -> list[Check]:
@@ -46,28 +46,8 @@ def _check_rows(view: View, log: View, budget: int) -> list[Check]:
         ("unindexed_markers", span),
     )
     return [
-        Check(
-            invariant=1,
-            name="sidecar_head",
-            subject=subject,
-            counter_examples=_shown(wrong_heads(heads)),
-        ),
-        *(
-            Check(
-                invariant=invariant,
-                name=name,
-                subject=subject,
-                counter_examples=_shown(rows),
-                skipped=more,
-            )
-            for invariant, name, rows in (
-                (2, "sidecar_markers", markers),
-                (3, "sidecar_batches", damaged),
-                (6, "sidecar_index", [*odd, *unindexed]),
-            )
-        ),
+        check(1, "sidecar_head", subject, wrong_heads(heads)),
+        check(2, "sidecar_markers", subject, markers, skipped=more),
+        check(3, "sidecar_batches", subject, damaged, skipped=more),
+        check(6, "sidecar_index", subject, [*odd, *unindexed], skipped=more),
     ]
-
-
-def _shown(rows: list[Row]) -> tuple[dict[str, object], ...]:
-    return tuple(evidence(row) for row in rows[:EXAMPLES])

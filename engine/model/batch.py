@@ -4,8 +4,7 @@ An entry is one row whatever the size of its batch, and its body is opaque to th
 first byte of a body is the version of its encoding. 1: the compressed batch follows. 2: a reference
 to a batch that has been offloaded into a file (docs/decisions/0024), written by
 ``broker.offload_segment``: the file's id in 16 bytes, the batch's length in 4, then the beginning
-    of
-its zstd frame, which contains the size of the opened batch.
+of its zstd frame, which contains the size of the opened batch.
 """
 
 from __future__ import annotations

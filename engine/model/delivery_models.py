@@ -141,27 +141,21 @@ def _by_commit(entries: Iterable[HistoryEntry]) -> list[tuple[int, ...]]:
 def _measured(
     model: DeliveryModel, entries: Sequence[HistoryEntry], steps: Sequence[tuple[int, ...]]
 ) -> Run:
-    appended = {
-        offset: entry.at
+    of_offset = {
+        offset: entry
         for entry in entries
         if entry.kind is EntryKind.DATA
         for offset in entry.offsets
     }
     outcome = {entry.txn_id: entry.kind for entry in entries if entry.kind is not EntryKind.DATA}
     waits = [
-        max(0.0, (entry.at - appended[offset]).total_seconds() * 1000)
+        max(0.0, (entry.at - of_offset[offset].at).total_seconds() * 1000)
         for entry, step in zip(entries, steps, strict=True)
         for offset in step
     ]
     order = [offset for step in steps for offset in step]
     delivered = frozenset(order)
-    owners = {
-        offset: entry.txn_id
-        for entry in entries
-        if entry.kind is EntryKind.DATA
-        for offset in entry.offsets
-    }
-    left = [txn_id for offset, txn_id in owners.items() if offset not in delivered]
+    left = [entry.txn_id for offset, entry in of_offset.items() if offset not in delivered]
     aborted = sum(outcome.get(txn_id) is EntryKind.TXN_ABORT for txn_id in left)
     undecided = sum(txn_id is not None and txn_id not in outcome for txn_id in left)
     sidecar = model is DeliveryModel.SIDECAR

@@ -19,8 +19,7 @@ class HangingClass(StrEnum):
     ORPHAN: no coordinator has ever issued the id. UNREGISTERED: the transaction is open, and the
     coordinator does not list this participant, so its end would not come here. STALE: the
     participant has recorded the end itself, and holds the transaction open all the same.
-    MISSED_COMMIT, MISSED_ABORT: it is decided, and the end was not carried out here and will not
-        be.
+    MISSED_COMMIT, MISSED_ABORT: it is decided; its end was not carried out here and will not be.
     STUCK_FINALIZE: it is decided, and waits for a participant. OVERDUE: it is open past its
     deadline. LATE: it has been open for long but is within its deadline, so nothing is wrong.
     """

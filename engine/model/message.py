@@ -101,8 +101,7 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=
 
 class StoredMessage(msgspec.Struct, frozen=True, gc=False):
     """A message, or a transaction's marker, in a partition. ``readable_at`` is set in committed
-    order
-    only: the offset at which the message became readable, its own or that of its commit marker."""
+    order only: the offset at which the message became readable, its own or its commit marker's."""
 
     message_id: MessageID
     offset: int

@@ -122,18 +122,6 @@ class Subscriptions:
                 return Subscription(name=name, settings=settings_of(row))
         raise faults[0]
 
-    def list(self, topic_name: TopicName) -> tuple[Subscription, ...]:
-        """List subscriptions of a topic, by name."""
-        topic = self._topics.get(topic_name, fresh=True)
-        found: dict[str, Subscription] = {}
-        for database in self._brokers.of_topic(topic):
-            with database.session() as session:
-                rows = session.adhoc("list_subscriptions", topic_id=topic.topic_id)
-            for row in rows:
-                name = SubscriptionName(TopicName.parse(row.topic), row.name)
-                found[row.name] = Subscription(name=name, settings=settings_of(row))
-        return tuple(subscription for _, subscription in sorted(found.items()))
-
     def named(
         self, part: str, *, limit: int, look_through: int
     ) -> tuple[tuple[SubscriptionName, ...], bool]:

@@ -13,9 +13,6 @@ RETURNING subscription_id
 -- get_subscription --
 SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
 
--- list_subscriptions --
-SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY topic, name LIMIT 1000
-
 -- every_subscription --
 -- Everything from which their records on other brokers are made.
 SELECT topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
@@ -278,18 +275,6 @@ FROM broker.partition_live WHERE partition_id = %(partition_id)s
 -- clear_pending_ack_log --
 DELETE FROM broker.pending_ack_log
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-
--- all_ack_steps --
--- The pending-ack log of all cursors, with what each holds according to it; for a cross-check,
--- within a snapshot.
-SELECT g.subscription_id, g.partition_id, g.tc_id, g.sequence, g.op, g.ack_type, g.ranges,
-    c.mark_delete
-FROM broker.pending_ack_log g
-JOIN broker.cursor c USING (subscription_id, partition_id)
-ORDER BY g.subscription_id, g.partition_id, g.log_id
-
--- every_pending_ack --
-SELECT subscription_id, partition_id, tc_id, sequence, ack_type, ranges FROM broker.pending_ack
 
 -- aborted_acks --
 SELECT tc_id, sequence FROM broker.ended_ack_txn

@@ -88,7 +88,7 @@ def opened_with(engine: Engine, **payloads: str) -> TxnID:
 
 def broken(engine: Engine) -> list[object]:
     reports = [engine.inspect.invariants(partition) for partition in (P0, P1)]
-    reports += [engine.inspect.coordinator_invariants(0), engine.inspect.id_invariants(0)]
+    reports += [engine.inspect._invariants.of_coordinator(0), engine.inspect._invariants.of_ids(0)]
     return [check for report in reports for check in report.checks if check.passed is False]
 
 

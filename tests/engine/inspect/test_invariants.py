@@ -73,10 +73,10 @@ def checks(engine: Engine, budget: int = 5000) -> list[Check]:
             position = report.position
     position = 0
     while position is not None:
-        report = engine.inspect.coordinator_invariants(0, position=position, budget=budget)
+        report = engine.inspect._invariants.of_coordinator(0, position=position, budget=budget)
         found += report.checks
         position = report.position
-    return [*found, *engine.inspect.id_invariants(0).checks]
+    return [*found, *engine.inspect._invariants.of_ids(0).checks]
 
 
 def broken(engine: Engine, budget: int = 5000) -> set[tuple[int, str]]:
@@ -360,18 +360,18 @@ def test_archived_ids_are_accounted_for_chunk_by_chunk(engine: Engine) -> None:
         commit(engine, open_txn(engine))
     archive = Archive(engine._database, replace(engine.settings, archive_after_ms=0))
     assert archive.move(limit=2) == 2
-    assert engine.inspect.id_invariants(0) == Report(
+    assert engine.inspect._invariants.of_ids(0) == Report(
         (Check(invariant=5, name="ids_answer", subject="coordinator:0"),), None
     )
     coordinator_sql(engine, "UPDATE coordinator.archive SET ended = set_bit(ended, 1, 0)")
-    [check] = engine.inspect.id_invariants(0).checks
+    [check] = engine.inspect._invariants.of_ids(0).checks
     assert check.counter_examples == (
         {"txn_id": "0:1", "issued": True, "headers": 0, "archived": 0},
     )
     coordinator_sql(engine, "UPDATE coordinator.coordinator SET next_sequence = 16 * 16384 + 1")
-    report = engine.inspect.id_invariants(0)
+    report = engine.inspect._invariants.of_ids(0)
     assert report.position == 16 * 16384
-    report = engine.inspect.id_invariants(0, position=report.position)
+    report = engine.inspect._invariants.of_ids(0, position=report.position)
     assert report.position is None
     assert [one["txn_id"] for one in report.checks[0].counter_examples] == ["0:262144"]
 
@@ -525,7 +525,7 @@ def test_a_counter_example_stands_until_a_whole_pass_has_not_found_it(engine: En
 def test_a_broker_that_is_gone_is_told_from_one_that_is_broken(engine: Engine) -> None:
     busy(engine)
     with unreachable(engine, engine.log.locate(P1).database.name):
-        report = engine.inspect.coordinator_invariants(0)
+        report = engine.inspect._invariants.of_coordinator(0)
         assert engine.inspect.check_invariants() == 0
     told = {one.name: one.passed for one in report.checks}
     assert told == {

@@ -108,7 +108,7 @@ def test_what_an_operator_has_truncated_is_not_missing(engine: Engine) -> None:
     engine.partitions.truncate(P0, 1)
     engine.partitions.bring_online(P0)
     assert discords(engine, txn) == set()
-    assert all(one.passed for one in engine.inspect.coordinator_invariants(txn.tc_id).checks)
+    assert all(one.passed for one in engine.inspect._invariants.of_coordinator(txn.tc_id).checks)
 
 
 def test_what_truncation_has_opened_again_is_no_discord_until_the_partition_is_online(
@@ -120,7 +120,7 @@ def test_what_truncation_has_opened_again_is_no_discord_until_the_partition_is_o
     assert engine.partitions.truncate(P0, 3).reopened == (txn,)
     assert Says.OPEN in said(engine, txn).values()
     assert discords(engine, txn) == set()
-    assert all(one.passed for one in engine.inspect.coordinator_invariants(txn.tc_id).checks)
+    assert all(one.passed for one in engine.inspect._invariants.of_coordinator(txn.tc_id).checks)
     broker_sql(engine, "UPDATE broker.partition SET online = true")
     broker_sql(engine, "UPDATE broker.partition_live SET online = true")
     assert discords(engine, txn) == {Discord.STILL_OPEN}

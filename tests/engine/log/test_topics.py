@@ -289,7 +289,7 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
     ),
     "leave": lambda engine: engine.leave(SUBSCRIPTION, "c1"),
     "describe": lambda engine: engine.subscriptions.describe(SUBSCRIPTION).partitions[0],
-    "subscriptions": lambda engine: engine.subscriptions.list(TOPIC)[0],
+    "subscriptions": lambda engine: engine.subscriptions.page(TOPIC, after="", limit=1)[0],
     "take offline": lambda engine: engine.partitions.take_offline(P0, reason="test"),
 }
 

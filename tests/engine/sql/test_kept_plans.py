@@ -32,7 +32,6 @@ _GROWING = {
 _LIVE = ("transaction_live_idx", "counts what is live; limits bound how much that is")
 #: These may walk the whole of one index, and nothing else: why.
 EXEMPT = {
-    "all_ack_steps": ("pending_ack_log_", "rebuilds all that is held, for a cross-check"),
     "live_counts": _LIVE,
     "live_of_coordinators": _LIVE,
     "coordinator_stats": _LIVE,
