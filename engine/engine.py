@@ -108,10 +108,10 @@ class Engine:
         self.coordinator = Coordinator(
             self._database, self._joining, self.settings, self._coordinators
         )
-        self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots, recover)
+        self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots)
         self.groups = Groups(self._database)
         self.archive = Archive(self._database, self.settings)
-        self.finalizer = Finalizer(self._database, self.topics, self._brokers, recover)
+        self.finalizer = Finalizer(self._database, self.topics, self._brokers)
         self.recovery = CoordinatorRecovery(self._database, self.coordinator, self.finalizer)
         records = Records(self._brokers)
         self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
@@ -151,7 +151,6 @@ class Engine:
             self.topics,
             self.log,
             self._brokers,
-            recover=recover,
             settings=self.settings,
         )
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from datetime import UTC
+from functools import partial
 
 from engine.buffer.recovery import recover
 from engine.log.brokers import Brokers, Location
-from engine.log.rows import txn_of
+from engine.log.rows import log_of, txn_of
 from engine.log.sweeping import Stint, one_by_one
 from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
@@ -59,14 +60,14 @@ class Snapshots:
             )
 
         def rebuild(row: Row) -> int:
-            recover(Location(database, row.partition_id), _name(row))
+            recover(Location(database, row.partition_id), log_of(row))
             return 0
 
         shares = stint.shares(2)
         one_by_one(_shuffled(lost), rebuild, next(shares))
         return one_by_one(
             _shuffled(due),
-            lambda row: self.take(Location(database, row.partition_id), _name(row)),
+            lambda row: self.take(Location(database, row.partition_id), log_of(row)),
             next(shares),
         )
 
@@ -94,51 +95,8 @@ class Snapshots:
         heads, ongoing = location.database.snapshot(("head", key), ("ongoing_in_log", key))
         if not heads or (only_first and heads[0].snapshot_position is not None):
             return False
-        state, changes = state_of(heads[0], ongoing), heads[0].changes
+        state = state_of(heads[0], ongoing)
         body = batch.encode([NewMessage(key=str(partition), payload=dump(state))])
-
-        def work(session: Session) -> bool:
-            target = session.one("system_partition", topic=str(system))
-            head = session.one("lock_head", **key)
-            if target is None or head is None or head.snapshot_at != heads[0].snapshot_at:
-                return False
-            still = session.one(
-                "stands_still",
-                **key,
-                ledger_id=state.ledger_id,
-                position=state.position,
-                stable_position=state.stable_position,
-            )
-            if still is None:
-                return False
-            stored = session.one(
-                "append",
-                partition_id=target.partition_id,
-                messages=[1],
-                bodies=[body],
-                producers=[None],
-                sequence_ids=[None],
-                tc_ids=[None],
-                sequences=[None],
-            )
-            if stored is None or stored.result != "appended":
-                return False
-            recorded = session.one(
-                "record_snapshot",
-                **key,
-                position=state.position,
-                system_partition_id=target.partition_id,
-                system_offset=stored.last_offset,
-            )
-            session.run(
-                "note_snapshot",
-                **key,
-                changes=changes,
-                position=state.position,
-                taken_at=recorded.taken_at if recorded else None,
-            )
-            return True
-
         with location.database.session() as session:
             target = session.one("system_partition", topic=str(system))
             alive = target and session.one("has_head", partition_id=target.partition_id)
@@ -149,7 +107,55 @@ class Snapshots:
                 Location(location.database, target.partition_id),
                 PartitionName(system, target.number),
             )
-        return location.database.retrying(work)
+        return location.database.retrying(partial(_record, system, heads[0], state, body))
+
+
+def _record(
+    system: TopicName, before: Row, state: BufferState, body: bytes, session: Session
+) -> bool:
+    """Store a snapshot under the head's lock, if the log is as it was ``before``: a row of
+    ``head``."""
+    key = {"partition_id": before.partition_id}
+    target = session.one("system_partition", topic=str(system))
+    head = session.one("lock_head", **key)
+    if target is None or head is None or head.snapshot_at != before.snapshot_at:
+        return False
+    still = session.one(
+        "stands_still",
+        **key,
+        ledger_id=state.ledger_id,
+        position=state.position,
+        stable_position=state.stable_position,
+    )
+    if still is None:
+        return False
+    stored = session.one(
+        "append",
+        partition_id=target.partition_id,
+        messages=[1],
+        bodies=[body],
+        producers=[None],
+        sequence_ids=[None],
+        tc_ids=[None],
+        sequences=[None],
+    )
+    if stored is None or stored.result != "appended":
+        return False
+    recorded = session.one(
+        "record_snapshot",
+        **key,
+        position=state.position,
+        system_partition_id=target.partition_id,
+        system_offset=stored.last_offset,
+    )
+    session.run(
+        "note_snapshot",
+        **key,
+        changes=before.changes,
+        position=state.position,
+        taken_at=recorded.taken_at if recorded else None,
+    )
+    return True
 
 
 def state_of(head: Row, ongoing: Iterable[Row]) -> BufferState:
@@ -176,7 +182,3 @@ def _shuffled(rows: Sequence[Row]) -> Sequence[Row]:
     """In another order each time, so that one that takes all of a sweep's time and then fails does
     not come before the same others in the next."""
     return random.sample(rows, len(rows))
-
-
-def _name(row: Row) -> PartitionName:
-    return PartitionName(TopicName.parse(row.topic), row.number, is_sidecar=row.is_sidecar)

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import structlog
 
 from engine.buffer.ending import PartitionEnds, end_txns
+from engine.buffer.recovery import recover
 from engine.coordinator.answers import GONE, Answer, Answers
 from engine.coordinator.end_traces import EndTraces
-from engine.coordinator.statements import DuePartition, DueSubscription
+from engine.coordinator.statements import DueEnd
 from engine.log.brokers import Brokers, Location
-from engine.log.rows import txn_of
+from engine.log.rows import topic_of, txn_of
 from engine.log.topics import Topics
 from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceeded
 from engine.model.topic_name import PartitionName, TopicName
@@ -73,27 +74,17 @@ class Orders:
 
 
 class BrokerEnds:
-    """Carries out end commands on brokers.
+    """Carries out end commands on brokers."""
 
-    Args:
-        recover: rebuilds a partition that an end found without its derived state.
-    """
-
-    def __init__(
-        self,
-        topics: Topics,
-        brokers: Brokers,
-        recover: Callable[[Location, PartitionName], None],
-    ) -> None:
+    def __init__(self, topics: Topics, brokers: Brokers) -> None:
         self._topics = topics
         self._brokers = brokers
-        self._recover = recover
 
     def end(
         self,
         broker: str,
-        partitions: Sequence[DuePartition],
-        subscriptions: Sequence[DueSubscription],
+        partitions: Sequence[DueEnd],
+        subscriptions: Sequence[DueEnd],
         orders: Orders,
     ) -> tuple[Answers, bool]:
         """Do a broker's part: all partitions in one SQL transaction, then all subscriptions in
@@ -101,7 +92,7 @@ class BrokerEnds:
         places = _grouped(partitions, "partition", orders)
         shares = _grouped(subscriptions, "subscription", orders)
         orphans_left = False
-        asked = orders.traces.ask(broker, partitions, subscriptions)
+        asked = orders.traces.ask(broker, (*partitions, *subscriptions))
         try:
             database = self._brokers.get(broker)
             end_places = partial(self._end_partitions, database, orders)
@@ -123,8 +114,8 @@ class BrokerEnds:
     def end_orphans(
         self,
         broker: str,
-        partitions: Sequence[DuePartition],
-        subscriptions: Sequence[DueSubscription],
+        partitions: Sequence[DueEnd],
+        subscriptions: Sequence[DueEnd],
         orders: Orders,
     ) -> None:
         """Let the low water marks pass over what they had to leave, a bounded number in each SQL
@@ -231,7 +222,7 @@ class BrokerEnds:
     def _missing(self, row: Row, command: EndCommand) -> Answer:
         """The answer for a partition that does not exist: done when its topic was deleted, else the
         partition is not made yet and is asked again."""
-        exists = self._topics.has(TopicName.parse(row.topic), row.topic_id)
+        exists = self._topics.has(topic_of(row), row.topic_id)
         error = "not there yet" if exists else GONE
         return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
 
@@ -246,7 +237,7 @@ class BrokerEnds:
         faults: dict[tuple[int, int], str] = {}
         for topic_id, topic, number in sorted(waiting):
             try:
-                self._recover_partition(database, topic_id, topic, number)
+                _recover(database, topic_id, topic, number)
             except Exception as error:
                 logger.exception("partition not rebuilt", partition=f"{topic}:{number}")
                 faults[topic_id, number] = _reason(error)
@@ -260,17 +251,14 @@ class BrokerEnds:
         ]
         return Answers(partitions, answers.subscriptions)
 
-    def _recover_partition(
-        self, database: Database, topic_id: int, topic: str, number: int
-    ) -> None:
-        with database.session() as session:
-            rows = session.all("partition_ids", topic_ids=[topic_id])
-        for row in rows:
-            if row.number == number:
-                self._recover(
-                    Location(database, row.partition_id),
-                    PartitionName(TopicName.parse(topic), number),
-                )
+
+def _recover(database: Database, topic_id: int, topic: str, number: int) -> None:
+    with database.session() as session:
+        rows = session.all("partition_ids", topic_ids=[topic_id])
+    for row in rows:
+        if row.number == number:
+            partition = PartitionName(TopicName.parse(topic), number)
+            recover(Location(database, row.partition_id), partition)
 
 
 def _failed(groups: _Groups, reason: str) -> list[Answer]:

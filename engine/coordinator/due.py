@@ -7,14 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.coordinator.statements import (
-    CONFIRMED_ACKS,
-    DUE_ENDS,
-    DueEnd,
-    DuePartition,
-    DueSubscription,
-    DueTransaction,
-)
+from engine.coordinator.statements import CONFIRMED_ACKS, DUE_ENDS, DueEnd
 from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Session
 
@@ -31,9 +24,9 @@ class Due:
         low_water_marks: of the transactions' coordinators, by tc_id.
     """
 
-    transactions: Sequence[DueTransaction]
-    partitions: Sequence[DuePartition]
-    subscriptions: Sequence[DueSubscription]
+    transactions: Sequence[DueEnd]
+    partitions: Sequence[DueEnd]
+    subscriptions: Sequence[DueEnd]
     confirmed: Confirmed
     low_water_marks: Mapping[int, int]
 
@@ -45,22 +38,9 @@ def read(session: Session, tc_ids: Sequence[int], limit: int) -> Due:
     for row in map(DueEnd._make, session.ask(DUE_ENDS, tc_ids, limit)):
         rows[row.kind].append(row)
     return Due(
-        transactions=[
-            DueTransaction(row.tc_id, row.sequence, row.status, row.decided_at, row.trace_parent)
-            for row in rows["transaction"]
-        ],
-        partitions=[
-            DuePartition(
-                row.tc_id, row.sequence, row.topic_id, row.topic, row.partition, row.broker
-            )
-            for row in rows["partition"]
-        ],
-        subscriptions=[
-            DueSubscription(
-                row.tc_id, row.sequence, row.topic_id, row.topic, row.subscription, row.broker
-            )
-            for row in rows["subscription"]
-        ],
+        transactions=rows["transaction"],
+        partitions=rows["partition"],
+        subscriptions=rows["subscription"],
         confirmed=_calls((row.tc_id, row.sequence, row.number) for row in rows["confirmed"]),
         low_water_marks={row.tc_id: row.number for row in rows["mark"]},
     )

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from engine import tracing
+from engine.coordinator.statements import DueEnd
 from engine.log.rows import txn_of
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -26,7 +26,7 @@ class EndTraces:
     """The spans of one run. The spans of a broker are begun and ended by the thread that asks
     it."""
 
-    def __init__(self, due: Iterable[Row], commands: Mapping[TxnID, EndCommand]) -> None:
+    def __init__(self, due: Iterable[DueEnd], commands: Mapping[TxnID, EndCommand]) -> None:
         self._transactions: dict[TxnID, Span] = {}
         if tracing.is_on():
             for row in due:
@@ -40,29 +40,21 @@ class EndTraces:
                 if begun is not None:
                     self._transactions[command.txn_id] = begun
 
-    def ask(self, broker: str, partitions: Iterable[Row], subscriptions: Iterable[Row]) -> Asked:
+    def ask(self, broker: str, participants: Iterable[DueEnd]) -> Asked:
         """Begin the spans of a broker's participants, which is about to be asked."""
-        return Asked(
-            {
-                (txn_id, participant): begun
-                for name, rows in (("marker", partitions), ("acks", subscriptions))
-                for row in rows
-                for txn_id in [txn_of(row)]
-                if txn_id in self._transactions
-                for participant in [_participant(row)]
-                if (
-                    begun := tracing.begun(
-                        name,
-                        within=self._transactions[txn_id],
-                        txn_id=txn_id,
-                        broker=broker,
-                        **{"partition" if name == "marker" else "subscription": participant},
-                    )
-                )
-            }
-            if self._transactions
-            else {}
-        )
+        spans: dict[tuple[TxnID, str], Span] = {}
+        for row in participants if self._transactions else ():
+            txn_id, participant = key = _key(row)
+            begun = tracing.begun(
+                "marker" if row.kind == "partition" else "acks",
+                within=self._transactions.get(txn_id),
+                txn_id=txn_id,
+                broker=broker,
+                **{row.kind: participant},
+            )
+            if begun is not None:
+                spans[key] = begun
+        return Asked(spans)
 
     def conclude(self, txn_ids: Iterable[TxnID]) -> None:
         """End the spans of transactions that have ended."""
@@ -86,11 +78,11 @@ class Asked:
     def __init__(self, spans: dict[tuple[TxnID, str], Span]) -> None:
         self._spans = spans
 
-    def answer(self, row: Row, result: EndResult, *, waiting: bool) -> None:
+    def answer(self, row: DueEnd, result: EndResult, *, waiting: bool) -> None:
         """End the span of a participant: it has answered or, ``waiting``, is to be asked again."""
         if not self._spans:
             return
-        asked = self._spans.get((txn_of(row), _participant(row)))
+        asked = self._spans.get(_key(row))
         if asked is None:
             return
         if result.marker_offset is not None:
@@ -100,7 +92,8 @@ class Asked:
         asked.end()
 
 
-def _participant(row: Row) -> str:
-    if hasattr(row, "partition"):
-        return f"{row.topic}:{row.partition}"
-    return f"{row.topic}/{row.subscription}"
+def _key(row: DueEnd) -> tuple[TxnID, str]:
+    """A transaction and its participant."""
+    if row.kind == "partition":
+        return txn_of(row), f"{row.topic}:{row.partition}"
+    return txn_of(row), f"{row.topic}/{row.subscription}"

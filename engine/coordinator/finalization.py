@@ -24,11 +24,10 @@ from engine.coordinator import due, figures
 from engine.coordinator.answers import Answers
 from engine.coordinator.broker_ends import BrokerEnds, Orders
 from engine.coordinator.end_traces import EndTraces
-from engine.coordinator.statements import DuePartition, DueSubscription
-from engine.log.brokers import Brokers, Location
+from engine.coordinator.statements import DueEnd
+from engine.log.brokers import Brokers
 from engine.log.rows import txn_of
 from engine.log.topics import Topics
-from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -100,21 +99,11 @@ class _Together:
 
 
 class Finalizer:
-    """Drives COMMITTING and ABORTING transactions to their end.
+    """Drives COMMITTING and ABORTING transactions to their end."""
 
-    Args:
-        recover: rebuilds a partition that an end found without its derived state.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        topics: Topics,
-        brokers: Brokers,
-        recover: Callable[[Location, PartitionName], None],
-    ) -> None:
+    def __init__(self, database: Database, topics: Topics, brokers: Brokers) -> None:
         self._database = database
-        self._ends = BrokerEnds(topics, brokers, recover)
+        self._ends = BrokerEnds(topics, brokers)
         self._noted: dict[int, float] = {}
         #: The threads are kept, because making them for each run costs as much as a short run.
         self._askers = ThreadPoolExecutor(_ASKERS, "finalizer")
@@ -165,8 +154,8 @@ class Finalizer:
 
     def _end_everywhere(
         self,
-        partitions: Sequence[DuePartition],
-        subscriptions: Sequence[DueSubscription],
+        partitions: Sequence[DueEnd],
+        subscriptions: Sequence[DueEnd],
         orders: Orders,
     ) -> int:
         """Ask all brokers in parallel, and record their answers, together with those that come at
@@ -177,8 +166,7 @@ class Finalizer:
         postponed.
         """
         members: dict[TxnID, set[str]] = {txn_id: set() for txn_id in orders.commands}
-        participants: list[DuePartition | DueSubscription] = [*partitions, *subscriptions]
-        for row in participants:
+        for row in (*partitions, *subscriptions):
             members[txn_of(row)].add(row.broker)
         late = self._late.copy()
         for brokers in members.values():

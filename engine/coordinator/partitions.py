@@ -6,12 +6,12 @@ Lock order: the partition's record, then its head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
 
-from engine.buffer.recovery import sidecar_log
+from engine.buffer.recovery import recover, sidecar_log
 from engine.buffer.snapshots import Snapshots
 from engine.coordinator.coordinator import Coordinator
 from engine.log.brokers import Location
@@ -44,23 +44,12 @@ _ACTIONS = {Outcome.COMMITTED: TxnAction.COMMIT, Outcome.ABORTED: TxnAction.ABOR
 
 class PartitionOperations:
     """Operators' commands on single partitions. All of them refuse partitions of system topics
-    (InvalidRequest), and partitions whose broker cannot be reached (PartitionUnavailable).
+    (InvalidRequest), and partitions whose broker cannot be reached (PartitionUnavailable)."""
 
-    Args:
-        recover: rebuilds a partition that is found without its derived state.
-    """
-
-    def __init__(
-        self,
-        log: PartitionLogs,
-        coordinator: Coordinator,
-        snapshots: Snapshots,
-        recover: Callable[[Location, PartitionName], None],
-    ) -> None:
+    def __init__(self, log: PartitionLogs, coordinator: Coordinator, snapshots: Snapshots) -> None:
         self._log = log
         self._coordinator = coordinator
         self._snapshots = snapshots
-        self._recover = recover
 
     def take_offline(self, partition: PartitionName, *, reason: str) -> None:
         """Stop serving a partition, once the calls under way have ended. On a partition that is
@@ -113,10 +102,10 @@ class PartitionOperations:
             PartitionNotFound: there is no such partition.
         """
         location = self._locate(partition)
-        self._recover(location, partition)
+        recover(location, partition)
         before = self._open_in(partition)
         entries, next_offset = self._cut_until(location, partition, offset)
-        self._recover(location, partition)
+        recover(location, partition)
         reopened = self._open_in(partition) - before
         logger.warning(
             "partition truncated",
@@ -131,7 +120,7 @@ class PartitionOperations:
         """Take a snapshot of a partition's buffer now, and of its sidecar log; answers the newest
         snapshot, None when the partition has none and none could be taken."""
         location = self._locate(partition)
-        self._recover(location, partition)
+        recover(location, partition)
         self._snapshots.take(location, partition)
         log = sidecar_log(location)
         if log is not None:
@@ -147,7 +136,7 @@ class PartitionOperations:
             session.run("drop_head", partition_id=location.partition_id)
 
         location.database.retrying(work)
-        self._recover(location, partition)
+        recover(location, partition)
 
     def force_abort(self, partition: PartitionName, txn_id: TxnID) -> int:
         """Abort an orphan: open in the partition, and unknown to its coordinator or ABORTED.
@@ -195,7 +184,7 @@ class PartitionOperations:
     def _try_online(self, location: Location, partition: PartitionName) -> list[Row] | None:
         """Bring a partition online with the decisions that are known now. None: a truncation that
         went on beside it may have opened other transactions again, and nothing was changed."""
-        self._recover(location, partition)
+        recover(location, partition)
         ledger_id = _ledger(location)
         actions = self._decisions(txn.txn_id for txn in self._log.ongoing(partition, limit=None))
 
@@ -231,7 +220,7 @@ class PartitionOperations:
                 if row.finished:
                     return entries, end
             elif row.result == "recovering":
-                self._recover(location, partition)
+                recover(location, partition)
             else:
                 raise _refusal(row, partition)
 

@@ -13,8 +13,9 @@ import structlog
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.due import confirmed_acks
 from engine.log.brokers import Brokers
+from engine.log.rows import partition_of, subscription_of
 from engine.model.errors import InvalidTxnStatus, TransactionNotFound
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import SubscriptionName
 from engine.model.transaction import EndCommand, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, action_of
@@ -99,7 +100,7 @@ class Remedies:
         messages, held = 0, False
         for database in self._brokers:
             for row in _ack_holders(database, txn_id):
-                if (row.topic, row.name) == (str(name.topic), name.name):
+                if subscription_of(row) == name:
                     messages, held = messages + _end_acks(database, row, command), True
         if not held:
             raise TransactionNotFound(f"{txn_id} holds nothing of {name}.")
@@ -114,13 +115,13 @@ class Remedies:
             partition
             for database in self._brokers
             for row in _spans(database, txn_id)
-            if (partition := _partition(row)) not in partitions
+            if (partition := partition_of(row)) not in partitions
         ]
         new_subscriptions = [
             name
             for database in self._brokers
             for row in _ack_holders(database, txn_id)
-            if ((name := _subscription(row)), database.name) not in subscriptions
+            if ((name := subscription_of(row)), database.name) not in subscriptions
         ]
         if not new_partitions and not new_subscriptions:
             raise InvalidTxnStatus(
@@ -146,13 +147,13 @@ def _end_everything(database: Database, command: EndCommand) -> list[str]:
     """Carry out a decision wherever a transaction holds something open on a broker; answers the
     names of the participants. Offline partitions are left out: bringing them online does it."""
     ended = [
-        str(_partition(row))
+        str(partition_of(row))
         for row in _spans(database, command.txn_id)
         if row.online and _end_span(database, row, command)
     ]
     for row in _ack_holders(database, command.txn_id):
         _end_acks(database, row, command)
-        ended.append(str(_subscription(row)))
+        ended.append(str(subscription_of(row)))
     return ended
 
 
@@ -188,11 +189,3 @@ def _spans(database: Database, txn_id: TxnID) -> list[Row]:
 def _ack_holders(database: Database, txn_id: TxnID) -> list[Row]:
     with database.session() as session:
         return session.all("ack_holders_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-
-
-def _partition(row: Row) -> PartitionName:
-    return PartitionName(TopicName.parse(row.topic), row.number)
-
-
-def _subscription(row: Row) -> SubscriptionName:
-    return SubscriptionName(TopicName.parse(row.topic), row.name)

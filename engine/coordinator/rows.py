@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from engine.log.rows import txn_of
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.log.rows import topic_of, txn_of
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import (
     CoordinatorStats,
     MetadataOp,
@@ -79,7 +79,7 @@ def archived(row: Row) -> Transaction:
 def partition_participant(row: Row) -> PartitionParticipant:
     """From a row of coordinator.txn_partition."""
     return PartitionParticipant(
-        partition=PartitionName(TopicName(*row.topic.split("/")), row.partition),
+        partition=PartitionName(topic_of(row), row.partition),
         topic_id=row.topic_id,
         broker=row.broker,
         state=ParticipantState(row.state),
@@ -94,7 +94,7 @@ def partition_participant(row: Row) -> PartitionParticipant:
 def subscription_participant(row: Row) -> SubscriptionParticipant:
     """From a row of coordinator.txn_subscription."""
     return SubscriptionParticipant(
-        subscription=SubscriptionName(TopicName(*row.topic.split("/")), row.subscription),
+        subscription=SubscriptionName(topic_of(row), row.subscription),
         topic_id=row.topic_id,
         broker=row.broker,
         state=ParticipantState(row.state),

@@ -65,8 +65,9 @@ class Header(NamedTuple):
 
 
 class DueEnd(NamedTuple):
-    """A row of ``due_ends``. ``kind`` tells what it is about; fields that this kind does not have
-    are None (functions/coordinator/due_ends.sql)."""
+    """A row of ``due_ends``. ``kind`` tells what it is about: a decided transaction, a participant
+    that has not carried out its end, and others; fields that a kind does not have are None
+    (functions/coordinator/due_ends.sql)."""
 
     kind: str
     tc_id: int
@@ -80,39 +81,6 @@ class DueEnd(NamedTuple):
     subscription: str
     broker: str
     number: int
-
-
-class DueTransaction(NamedTuple):
-    """A row of ``due_ends``: a decision that is to be carried out now."""
-
-    tc_id: int
-    sequence: int
-    status: str
-    decided_at: datetime
-    trace_parent: str | None
-
-
-class DuePartition(NamedTuple):
-    """A row of ``due_ends``: a participant that has not carried out its transaction's end."""
-
-    tc_id: int
-    sequence: int
-    topic_id: int
-    topic: str
-    partition: int
-    broker: str
-
-
-class DueSubscription(NamedTuple):
-    """A row of ``due_ends``: a subscription on one broker that has not carried out its
-    transaction's end."""
-
-    tc_id: int
-    sequence: int
-    topic_id: int
-    topic: str
-    subscription: str
-    broker: str
 
 
 class RecordedRow(NamedTuple):

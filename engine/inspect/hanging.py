@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 from engine.coordinator import rows
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect.reading import Reading
-from engine.log.rows import txn_of
+from engine.log.rows import partition_of, subscription_of, txn_of
 from engine.model.errors import EngineError
 from engine.model.hanging import Patience, Verdict, judge_header, judge_holder
 from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import Outcome, outcome_of
@@ -275,7 +275,7 @@ class _Known:
         )
 
     def finding(self, database: Database, row: Row, verdict: Verdict) -> Hanging:
-        txn_id, topic = txn_of(row), TopicName.parse(row.topic)
+        txn_id = txn_of(row)
         found = Hanging(
             txn_id=txn_id,
             verdict=verdict,
@@ -285,10 +285,10 @@ class _Known:
             messages=row.messages,
         )
         if hasattr(row, "name"):
-            return replace(found, subscription=SubscriptionName(topic, row.name))
+            return replace(found, subscription=subscription_of(row))
         return replace(
             found,
-            partition=PartitionName(topic, row.number),
+            partition=partition_of(row),
             first_offset=row.first_offset,
             age_ms=row.age_ms,
             hidden_messages=row.hidden if row.blocks else 0,

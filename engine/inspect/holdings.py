@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.inspect.reading import Reading
-from engine.log.rows import txn_of
+from engine.log.rows import partition_of, txn_of
 from engine.model.errors import EngineError
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Row
 
@@ -188,7 +188,7 @@ def _held(
 
 def _effect(row: Row) -> PartitionEffect:
     return PartitionEffect(
-        partition=PartitionName(TopicName.parse(row.topic), row.number),
+        partition=partition_of(row),
         transactions=row.transactions,
         messages=row.messages,
         hidden=row.hidden,

@@ -9,12 +9,12 @@ from datetime import datetime
 
 from engine.coordinator.due import confirmed_acks
 from engine.inspect.reading import Count, Reading, View, counted
-from engine.log.rows import txn_of
+from engine.log.rows import subscription_of, txn_of
 from engine.model.cursor import unconfirmed
 from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckType, TentativeAck
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, is_repeated_end
@@ -295,7 +295,7 @@ def _of_acks(
     final: dict[SubscriptionName, int] = defaultdict(int)
     back: dict[SubscriptionName, int] = defaultdict(int)
     for one in acks:
-        name = SubscriptionName(TopicName.parse(one.row.topic), one.row.name)
+        name = subscription_of(one.row)
         lost = one.messages
         if action is TxnAction.COMMIT:
             lost = lost & _unconfirmed(one.row, txn_id, confirmed)

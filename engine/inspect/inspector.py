@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from engine.coordinator.coordinator import Coordinator
@@ -30,12 +30,13 @@ from engine.inspect.spans import with_acks, with_spans
 from engine.inspect.standing import Standing, standing
 from engine.inspect.transactions import TransactionQuestions
 from engine.inspect.visibility import Explainer, Explanation
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
+from engine.log.rows import partition_of
 from engine.log.topics import Topics
 from engine.model.hanging import Patience
 from engine.model.message import Isolation, MessageID
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
@@ -50,7 +51,6 @@ class Inspector:
 
     Args:
         database: the coordinators'.
-        recover: rebuilds a partition that is found without its derived state.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class Inspector:
         log: PartitionLogs,
         brokers: Brokers,
         *,
-        recover: Callable[[Location, PartitionName], None],
         settings: EngineSettings,
     ) -> None:
         self._database = database
@@ -69,7 +68,7 @@ class Inspector:
         self._topics = topics
         self._log = log
         self._settings = settings
-        self._reading = Reading(topics, log, brokers, recover)
+        self._reading = Reading(topics, log, brokers)
         self.transactions = TransactionQuestions(self._reading, database, coordinator, log)
         self._invariants = Invariants(self._reading, database)
         self.lists = Lists(self._reading, topics)
@@ -221,11 +220,7 @@ class Inspector:
         rows, _ = self._reading.on_each(
             "partitions_of_ledger", ledger_id=message_id.ledger_id, number=message_id.partition
         )
-        return [
-            PartitionName(TopicName.parse(row.topic), row.number)
-            for found in rows.values()
-            for row in found
-        ]
+        return [partition_of(row) for found in rows.values() for row in found]
 
     def invariants(
         self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET
@@ -245,25 +240,6 @@ class Inspector:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
         return self._invariants.of_index(partition, position=position)
-
-    def coordinator_invariants(
-        self, tc_id: int, *, position: int = 0, budget: int = BUDGET
-    ) -> Report:
-        """As :meth:`invariants`, of a coordinator and its transactions, compared with all brokers.
-
-        Raises:
-            CoordinatorUnavailable: its database cannot be reached.
-        """
-        return self._invariants.of_coordinator(tc_id, position=position, budget=budget)
-
-    def id_invariants(self, tc_id: int, *, position: int = 0) -> Report:
-        """As :meth:`coordinator_invariants`, but only that there is an answer for every id that a
-        coordinator has issued.
-
-        Raises:
-            CoordinatorUnavailable: its database cannot be reached.
-        """
-        return self._invariants.of_ids(tc_id, position=position)
 
     def check_invariants(self, *, seconds: float = math.inf) -> int:
         """One bounded step of the continuous checks, from where the last one stopped; the workers

@@ -31,10 +31,11 @@ from engine.inspect.coordinator_checks import (
 from engine.inspect.log_checks import check_log, check_rebuild
 from engine.inspect.reading import Reading
 from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
+from engine.log.rows import partition_of
 from engine.log.sweeping import FAILURES
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
 from engine.model.page import Page, decode_cursor, encode_cursor
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
@@ -124,8 +125,7 @@ class Invariants:
         self, tc_id: int, *, position: int = 0, budget: int = BUDGET, marks: Marks | None = None
     ) -> Report:
         """Check a coordinator against all brokers; its transactions from the sequence ``position``
-        on.
-        ``marks``: the brokers' low water marks, if they have been asked already.
+        on. ``marks``: the brokers' low water marks, if they have been asked already.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
@@ -220,7 +220,7 @@ class Invariants:
         broken = place = 0
         for row in due:
             place = row.partition_id
-            partition = PartitionName(TopicName.parse(row.topic), row.number)
+            partition = partition_of(row)
             position = self._positions(str(partition)).get("dense_offsets", 0)
             try:
                 report = self.of_partition(partition, position=position)

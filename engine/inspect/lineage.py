@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
 from engine.inspect.timeline import LOOK, STEPS
-from engine.log.rows import txn_of
+from engine.log.rows import partition_of, subscription_of, txn_of
 from engine.model.errors import EngineError
 from engine.model.ranges import Ranges
 from engine.model.subscription import AckOp
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, outcome_of
@@ -165,9 +165,7 @@ def _claimed(
     committed = outcome_of(transaction.status) is Outcome.COMMITTED
     claimed: dict[tuple[SubscriptionName, PartitionName, int], Ranges] = {}
     for row in steps:
-        topic = TopicName.parse(row.topic)
-        name = SubscriptionName(topic, row.name)
-        place = (name, PartitionName(topic, row.number), int(row.partition_id))
+        place = (subscription_of(row), partition_of(row), int(row.partition_id))
         before = claimed.get(place, Ranges())
         if row.op == AckOp.ACK:
             claimed[place] = before | row.ranges
@@ -239,6 +237,4 @@ def _output(part: PartitionParticipant, takers: tuple[Taker, ...]) -> Output:
 
 
 def _taker(row: Row) -> Taker:
-    return Taker(
-        subscription=SubscriptionName(TopicName.parse(row.topic), row.name), txn_id=txn_of(row)
-    )
+    return Taker(subscription=subscription_of(row), txn_id=txn_of(row))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.inspect.reading import Reading
+from engine.log.rows import partition_of, subscription_of
 from engine.model.agreement import Discord, Says, Testimony, discords
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -257,13 +258,13 @@ def _unlisted(reading: Reading, transaction: Transaction) -> list[ParticipantAud
     spans, _ = reading.on_each("spans_of_txn", **key)
     for database, rows in spans.items():
         for row in rows:
-            name = PartitionName(TopicName.parse(row.topic), row.number)
+            name = partition_of(row)
             if name not in partitions:
                 found.append(_unregistered(txn_id, database, partition=name))
     holders, _ = reading.on_each("ack_holders_of_txn", **key)
     for database, rows in holders.items():
         for row in rows:
-            subscription = SubscriptionName(TopicName.parse(row.topic), row.name)
+            subscription = subscription_of(row)
             if (subscription, database.name) not in subscriptions:
                 found.append(_unregistered(txn_id, database, subscription=subscription))
     return found

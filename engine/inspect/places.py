@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from engine.coordinator.rows import whole_transaction
 from engine.inspect.reading import Reading
-from engine.log.rows import txn_of
+from engine.log.rows import partition_of, subscription_of, txn_of
 from engine.model.errors import EngineError
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Row
@@ -81,14 +81,10 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
         except EngineError as error:
             unavailable[broker] = error.message
             continue
-        starts |= {
-            (txn_of(row), PartitionName(_topic(row), row.number)): _place(row) for row in found
-        }
+        starts |= {(txn_of(row), partition_of(row)): _place(row) for row in found}
         for row in held:
-            topic = _topic(row)
-            of_subscription = acks[txn_of(row), SubscriptionName(topic, row.name)]
             last = None if row.ledger_id is None else _place(row)
-            of_subscription[PartitionName(topic, row.number)] = last
+            acks[txn_of(row), subscription_of(row)][partition_of(row)] = last
     return Places(transactions=transactions, starts=starts, acks=acks, unavailable=unavailable)
 
 
@@ -137,10 +133,6 @@ def _open_parts(
             if acks.state is ParticipantState.PENDING:
                 found[acks.broker].append((one.txn_id, None))
     return found
-
-
-def _topic(row: Row) -> TopicName:
-    return TopicName.parse(row.topic)
 
 
 def _place(row: Row) -> Place:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from engine.buffer.recovery import recover
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.topics import Topics
@@ -105,22 +106,11 @@ def counted(rows: Sequence[Row], bounds: int) -> tuple[Count, ...]:
 
 
 class Reading:
-    """Finds partitions by name, and reads each in one snapshot of its broker.
+    """Finds partitions by name, and reads each in one snapshot of its broker."""
 
-    Args:
-        recover: rebuilds a partition that is found without its derived state.
-    """
-
-    def __init__(
-        self,
-        topics: Topics,
-        log: PartitionLogs,
-        brokers: Brokers,
-        recover: Callable[[Location, PartitionName], None],
-    ) -> None:
+    def __init__(self, topics: Topics, log: PartitionLogs, brokers: Brokers) -> None:
         self._topics = topics
         self._log = log
-        self._recover = recover
         self.brokers = brokers
 
     def locate(self, partition: PartitionName) -> Location:
@@ -214,7 +204,7 @@ class Reading:
             if attempt == 0:
                 for place in lost:
                     with suppress(PartitionNotFound):
-                        self._recover(located[place], partitions[place])
+                        recover(located[place], partitions[place])
         raise PartitionUnavailable(f"{partitions[lost[0]]} is recovering; try again.")
 
     def on_each(

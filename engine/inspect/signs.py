@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from engine.inspect.reading import Reading
+from engine.log.rows import log_of, subscription_of
 from engine.log.topics import Topics
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_status import TxnStatus
@@ -97,13 +98,7 @@ def late_snapshots(reading: Reading, limit: int) -> LateSnapshots:
     """The partitions of each broker whose changes have waited longest for a snapshot."""
     rows, unavailable = reading.on_each("late_snapshots", limit=limit)
     late = [
-        LateSnapshot(
-            partition=PartitionName(
-                TopicName.parse(row.topic), row.number, is_sidecar=row.is_sidecar
-            ),
-            age_ms=int(row.age_ms),
-            changes=int(row.changes),
-        )
+        LateSnapshot(partition=log_of(row), age_ms=int(row.age_ms), changes=int(row.changes))
         for found in rows.values()
         for row in found
     ]
@@ -120,8 +115,8 @@ def stranded_letters(reading: Reading, topics: Topics) -> AllStrandedLetters:
     rows, unavailable = reading.on_each("waiting_letters", limit=_SUBSCRIPTIONS, letters=_LETTERS)
     waiting: dict[tuple[SubscriptionName, TopicName], int] = defaultdict(int)
     for row in chain.from_iterable(rows.values()):
-        name = SubscriptionName(TopicName.parse(row.topic), row.name)
-        waiting[name, TopicName.parse(row.dead_letter_topic)] += row.letters
+        target = TopicName.parse(row.dead_letter_topic)
+        waiting[subscription_of(row), target] += row.letters
     absent = topics.absent({target for _, target in waiting}) if waiting else set()
     stranded = [
         StrandedLetters(subscription=name, dead_letter_topic=target, letters=letters)

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 
 from engine.buffer.recovery import kept_in
 from engine.inspect.reading import Reading
+from engine.log.rows import partition_of
 from engine.model.batch import CorruptBatch
 from engine.model.buffer_state import BufferState, CorruptSnapshot
 from engine.model.message import MAX_OFFSET
 from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName
 from engine.postgres.database import Row
 
 
@@ -158,7 +159,7 @@ def _recovery(row: Row) -> MeasuredRecovery:
 
 def _distance(row: Row, broker: str) -> SnapshotDistance:
     return SnapshotDistance(
-        partition=PartitionName(TopicName.parse(row.topic), row.number),
+        partition=partition_of(row),
         broker=broker,
         is_sidecar=row.is_sidecar,
         online=row.online,

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from engine.inspect.reading import Reading
 from engine.log.partition_log import PartitionLogs
+from engine.log.rows import subscription_of
 from engine.model.errors import EngineError
-from engine.model.topic_name import SubscriptionName, TopicName
+from engine.model.topic_name import SubscriptionName
 from engine.model.transaction import (
     ParticipantState,
     PartitionParticipant,
@@ -63,8 +64,8 @@ def _held_on(
     try:
         with reading.brokers.get(broker).session() as session:
             for row in session.all("acks_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence):
-                held[SubscriptionName(TopicName.parse(row.topic), row.name)] += (
-                    backlog.acknowledged(session, row.partition_id, row.ack_type, row.ranges)
+                held[subscription_of(row)] += backlog.acknowledged(
+                    session, row.partition_id, row.ack_type, row.ranges
                 )
     except EngineError as error:
         return error

@@ -6,8 +6,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from engine.log.rows import partition_of, subscription_of
 from engine.model.errors import EngineError
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database, Row
 
@@ -149,16 +150,13 @@ def _broker(database: Database, late_ms: int, one_by_one: bool) -> BrokerStandin
         snapshot_seconds=row.snapshot_seconds,
         pending_acks=row.pending_acks,
         partitions=tuple(map(_partition, partitions)),
-        pending_acks_of={
-            SubscriptionName(TopicName.parse(each.topic), each.name): each.pending_acks
-            for each in subscriptions
-        },
+        pending_acks_of={subscription_of(each): each.pending_acks for each in subscriptions},
     )
 
 
 def _partition(row: Row) -> PartitionStanding:
     return PartitionStanding(
-        partition=PartitionName(TopicName.parse(row.topic), row.number),
+        partition=partition_of(row),
         lag_messages=row.lag_messages,
         blocked_seconds=row.blocked_seconds,
         aborted_txns=row.aborted_txns,

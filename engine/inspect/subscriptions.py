@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
+from engine.log.rows import subscription_of
 from engine.model.dispatch import decode
 from engine.model.errors import EngineError
 from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.ranges import Ranges
 from engine.model.subscription import PendingAck, Subscription, SubscriptionType
 from engine.model.topic import Topic
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 from engine.subscription.records import settings_of
@@ -212,9 +213,8 @@ def _unacknowledged(row: Row) -> int:
 
 def _summary(rows: Iterable[Row]) -> SubscriptionSummary:
     rows = list(rows)
-    name = SubscriptionName(TopicName.parse(rows[0].topic), rows[0].name)
     return SubscriptionSummary(
-        subscription=Subscription(name=name, settings=settings_of(rows[0])),
+        subscription=Subscription(name=subscription_of(rows[0]), settings=settings_of(rows[0])),
         unacknowledged=sum(row.unacknowledged for row in rows),
         blocked=sum(row.blocked for row in rows),
         delivering=sum(row.delivering for row in rows),

@@ -11,7 +11,7 @@ from engine.model.partition import (
     PartitionStatus,
     SnapshotInfo,
 )
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome
 from engine.postgres.database import Row
@@ -20,6 +20,26 @@ from engine.postgres.database import Row
 def txn_of(row: Row) -> TxnID:
     """The transaction that a row is about."""
     return TxnID(row.tc_id, row.sequence)
+
+
+def topic_of(row: Row) -> TopicName:
+    """The topic that a row names. It was judged when it was made, and is not judged again."""
+    return TopicName(*row.topic.split("/"))
+
+
+def partition_of(row: Row) -> PartitionName:
+    """The partition that a row is about."""
+    return PartitionName(topic_of(row), row.number)
+
+
+def log_of(row: Row) -> PartitionName:
+    """The log that a row is about: a partition's or, as ``is_sidecar`` tells, its sidecar log."""
+    return PartitionName(topic_of(row), row.number, row.is_sidecar)
+
+
+def subscription_of(row: Row) -> SubscriptionName:
+    """The subscription that a row is about."""
+    return SubscriptionName(topic_of(row), row.name)
 
 
 def ongoing_txn(row: Row) -> OngoingTxn:
@@ -57,7 +77,7 @@ def partition_status(
         state = PartitionState.RECOVERING if recovering else PartitionState.ONLINE
     last_offset = -1 if recovering else row.next_offset - 1
     return PartitionStatus(
-        partition=PartitionName(TopicName(*row.topic.split("/")), row.number),
+        partition=partition_of(row),
         broker=broker,
         partition_id=row.partition_id,
         state=state,

@@ -27,6 +27,7 @@ from engine.log.brokers import Brokers
 from engine.log.entries import AbortedSpans, entries_of, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
 from engine.log.partition_log import PartitionLogs
+from engine.log.rows import subscription_of
 from engine.log.topics import Topics
 from engine.model.batch import CorruptBatch
 from engine.model.errors import (
@@ -41,7 +42,7 @@ from engine.model.errors import (
 )
 from engine.model.message import EntryKind, NewMessage, StoredMessage
 from engine.model.ranges import Ranges
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Database, Row, Session
 from engine.subscription.cursors import Cursors, Place
 from engine.subscription.state import Change, State
@@ -123,7 +124,7 @@ class DeadLetters:
     def _place(self, database: Database, row: Row) -> Place | None:
         """The subscription that a letter comes from; None when it has just been deleted, or its
         home broker is away: the letter is gone with it, or the next sweep tries again."""
-        name = SubscriptionName(TopicName.parse(row.topic), row.name)
+        name = subscription_of(row)
         try:
             return self._cursors.place(database, self._topics.get(name.topic), name)
         except (TopicNotFound, SubscriptionNotFound, PartitionUnavailable):

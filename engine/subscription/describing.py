@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.log.brokers import Location
+from engine.log.rows import topic_of
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
 from engine.model.errors import PartitionUnavailable
 from engine.model.ranges import Ranges
 from engine.model.subscription import CursorStatus
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database, Row
 from engine.subscription import backlog
 from engine.subscription.records import Recover, ensure_cursors
@@ -37,7 +38,7 @@ def describe_on(
         lost = [row for row in rows if row.last_offset is None and only in (None, row.number)]
     faults: dict[int, PartitionUnavailable] = {}
     for row in lost:
-        partition = PartitionName(TopicName.parse(subscription.topic), row.number)
+        partition = PartitionName(topic_of(subscription), row.number)
         try:
             recover(Location(database, row.partition_id), partition)
         except PartitionUnavailable as error:

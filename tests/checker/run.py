@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
+from unittest.mock import patch
 
 import msgspec
 import psycopg
 
 from engine import Engine
+from engine.buffer.recovery import recover
 from engine.model import dispatch
 from engine.model.errors import EngineError
 from engine.model.subscription import SubscriptionSettings, SubscriptionType
@@ -68,11 +70,7 @@ class Run:
         self._whim = Random(f"{self.seed}/operators")
         # What earlier runs have opened is none of this history.
         self._from = dict(self._coordinator(_NEXT))
-        for owner, name in (
-            (self.engine.log, "append"),
-            (self.engine._acks, "acknowledge"),
-            (self.engine.partitions, "_recover"),
-        ):
+        for owner, name in ((self.engine.log, "append"), (self.engine._acks, "acknowledge")):
             setattr(owner, name, self._dawdling(getattr(owner, name)))
 
     def _dawdling(self, call: Callable[..., _T]) -> Callable[..., _T]:
@@ -91,14 +89,15 @@ class Run:
         """Clients and workers at work during the block; waits until they have stopped."""
         threads = [self._client(number) for number in range(clients)]
         threads += [self._worker(number) for number in range(workers)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self.stopping.set()
+        with patch("engine.coordinator.partitions.recover", self._dawdling(recover)):
             for thread in threads:
-                thread.join(PATIENCE)
+                thread.start()
+            try:
+                yield
+            finally:
+                self.stopping.set()
+                for thread in threads:
+                    thread.join(PATIENCE)
         if any(thread.is_alive() for thread in threads):
             raise AssertionError("a client or a worker hangs")
         if self.failures:
