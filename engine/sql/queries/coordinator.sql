@@ -273,7 +273,6 @@ WITH decided AS (
 INSERT INTO coordinator.transaction_log
     (tc_id, sequence, metadata_op, expected_status, new_status)
 SELECT tc_id, sequence, 'UPDATE', 'OPEN', status FROM decided
-RETURNING tc_id, sequence
 
 -- extend --
 -- Moves the deadline of an OPEN transaction. No row: it is not OPEN, or not the owner's.
@@ -281,7 +280,7 @@ UPDATE coordinator.transaction SET
     deadline = clock_timestamp() + %(timeout_ms)s::bigint * interval '1 millisecond'
 WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s AND status = 'OPEN'
 AND (%(owner)s::text IS NULL OR owner = %(owner)s)
-RETURNING *, clock_timestamp() AS now
+RETURNING tc_id
 
 -- expire_txns --
 -- OPEN past its deadline -> ABORTING, once; rows that another worker or an end has locked are left

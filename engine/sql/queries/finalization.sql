@@ -18,7 +18,7 @@ SELECT tc_id FROM earliest e
 WHERE attempts = 0 OR next_attempt_at <= statement_timestamp() OR EXISTS (
     SELECT FROM coordinator.transaction t
     WHERE t.tc_id + 0 = e.tc_id AND least(t.attempts, 1) = 1
-    AND t.next_attempt_at > statement_timestamp() + interval '10 seconds'
+    AND t.next_attempt_at > statement_timestamp() + coordinator.longest_pause()
 )
 ORDER BY tc_id
 

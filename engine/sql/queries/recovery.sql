@@ -7,7 +7,7 @@ SELECT 1 FROM broker.partition_live WHERE partition_id = %(partition_id)s
 
 -- snapshots --
 -- The newest snapshots, each with the entry of the system topic that has its content.
-SELECT s.position, s.system_offset, s.taken_at, e.body FROM broker.snapshot s
+SELECT s.position, s.taken_at, e.body FROM broker.snapshot s
 LEFT JOIN broker.entry e
     ON e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset
 WHERE s.partition_id = %(partition_id)s ORDER BY s.position DESC LIMIT 3

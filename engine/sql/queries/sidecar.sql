@@ -79,9 +79,7 @@ SELECT partition_id, compacted_id FROM broker.partition WHERE sidecar_of = %(par
 
 -- sidecar_head --
 -- The positions of that log. No row: it does not exist, or has to be rebuilt first.
-SELECT
-    l.*, p.topic, p.topic_id, p.number, p.buffer, clock_timestamp() AS now,
-    coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
+SELECT l.*, coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position
 FROM broker.partition p JOIN broker.partition_live l USING (partition_id)
 WHERE p.sidecar_of = %(partition_id)s
 

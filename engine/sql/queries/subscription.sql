@@ -46,14 +46,14 @@ SELECT subscription_id FROM gone
 -- hold_lease --
 -- Makes a consumer the active one of an EXCLUSIVE or FAILOVER subscription, or keeps it so: if it
 -- is that already, or nobody is any more. No row: another one is. The epoch distinguishes one turn
--- from the next. A lease that ends later than two from now on is of before the clock has gone back.
+-- from the next.
 UPDATE broker.subscription SET
     consumer = %(consumer)s,
     consumer_epoch = consumer_epoch + (consumer IS DISTINCT FROM %(consumer)s)::integer,
     consumer_until = clock_timestamp() + consumer_lease_ms * interval '1 millisecond'
 WHERE subscription_id = %(subscription_id)s
-AND (consumer IS NULL OR consumer = %(consumer)s OR consumer_until NOT BETWEEN clock_timestamp()
-    AND clock_timestamp() + 2 * consumer_lease_ms * interval '1 millisecond')
+AND (consumer IS NULL OR consumer = %(consumer)s
+    OR broker.has_lapsed(consumer_until, consumer_lease_ms, clock_timestamp()))
 RETURNING consumer_epoch
 
 -- end_lease --
@@ -109,8 +109,9 @@ ORDER BY number
 -- Which of the subscriptions that somebody waits for may have something to deliver (as deliverable
 -- says), and who the active consumer is.
 SELECT s.subscription_id, s.consumer,
-    coalesce(s.consumer_until NOT BETWEEN statement_timestamp()  -- as hold_lease says
-        AND statement_timestamp() + 2 * s.consumer_lease_ms * interval '1 millisecond', false) AS lapsed,
+    coalesce(
+        broker.has_lapsed(s.consumer_until, s.consumer_lease_ms, statement_timestamp()), false
+    ) AS lapsed,
     EXISTS (
         SELECT FROM broker.partition p
         LEFT JOIN broker.cursor c
@@ -365,7 +366,6 @@ WHERE subscription_id = %(subscription_id)s ORDER BY partition_id, tc_id, sequen
 SELECT first_offset, last_offset, unseen FROM broker.segment
 WHERE partition_id = %(partition_id)s AND last_offset > %(after)s AND last_offset <= %(until)s
 AND unseen IS NOT NULL AND first_offset > %(after)s
--- Those of system topics were counted before they were compacted.
 AND NOT EXISTS (
     SELECT FROM broker.partition
     WHERE partition_id = %(partition_id)s AND split_part(topic, '/', 3) LIKE '\_\_%%'

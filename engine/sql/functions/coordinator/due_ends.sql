@@ -22,8 +22,8 @@ BEGIN
         FROM unnest(p_tcs) AS w (tc), (VALUES
             (0, '-infinity'::timestamptz, 'infinity'::timestamptz),
             (1, '-infinity', statement_timestamp()),
-            -- Further ahead than the longest pause (record_ends): the clock has gone back since.
-            (1, statement_timestamp() + interval '10 seconds', 'infinity')
+            -- Further ahead than any pause: the clock has gone back since.
+            (1, statement_timestamp() + coordinator.longest_pause(), 'infinity')
         ) AS due (before, after, until), LATERAL (
             SELECT t.*, due.before FROM coordinator.transaction t
             WHERE t.tc_id + 0 = w.tc AND least(t.attempts, 1) = due.before

@@ -1,6 +1,6 @@
 -- What a broker has done with its end commands, and what follows for transactions that have nobody left
 -- to ask: COMMITTING -> COMMITTED, ABORTING -> ABORTED for those whose participants are all done; the
--- others are tried again after a back-off that doubles up to ten seconds.
+-- others are tried again after a back-off that doubles up to the longest pause.
 --
 -- A result that is there already stays. A state that is null is not done: the error says why. Answers
 -- the partitions that have been recorded (kind 'partition', with their state and the moment), and the
@@ -75,8 +75,10 @@ BEGIN
         ), postponed AS (
             UPDATE coordinator.transaction t SET
                 attempts = t.attempts + 1,
-                next_attempt_at = clock_timestamp()
-                    + least(10, 0.1 * 2 ^ least(t.attempts, 10)) * interval '1 second'
+                next_attempt_at = clock_timestamp() + least(
+                    coordinator.longest_pause(),
+                    0.1 * 2 ^ least(t.attempts, 10) * interval '1 second'
+                )
             FROM asked a
             WHERE a.lagging AND t.tc_id = a.tc AND t.sequence = a.seq
             AND (t.status IN ('COMMITTING', 'ABORTING')) IS TRUE
