@@ -127,7 +127,6 @@ class Engine:
             cursors=cursors,
             leases=leases,
             dead_letters=self._dead_letters,
-            recover=recover,
         )
         self._giving_back = GivingBack(
             self.topics,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.model.transaction import EndCommand, Ended, EndResult
+from engine.model.txn_id import id_lists
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
 from engine.postgres.prepared import BOOL, INT4, INT8, TEXT, Prepared, array_of
@@ -68,8 +69,7 @@ def end_txns(
         [each.topic_id for each in ends],
         [each.number for each in ends],
         list(accumulate(len(each.commands) for each in ends)),
-        [command.txn_id.tc_id for command in commands],
-        [command.txn_id.sequence for command in commands],
+        *id_lists(command.txn_id for command in commands).values(),
         [command.action is TxnAction.ABORT for command in commands],
         [tc_id for tc_id, _ in marks],
         [mark for _, mark in marks],

@@ -21,6 +21,7 @@ from engine.model.buffer_state import (
 )
 from engine.model.errors import PartitionNotFound
 from engine.model.topic_name import PartitionName
+from engine.model.txn_id import id_lists
 from engine.postgres import deadlines
 from engine.postgres.database import Row, Session
 
@@ -150,16 +151,15 @@ def _restore(
     changes: int,
 ) -> None:
     session.run("clear_ongoing", partition_id=partition_id)
-    spans = list(state.ongoing.items())
+    spans = state.ongoing.values()
     session.run(
         "restore_ongoing",
         partition_id=partition_id,
-        tc_ids=[txn.tc_id for txn, _ in spans],
-        sequences=[txn.sequence for txn, _ in spans],
-        first_offsets=[span.first_offset for _, span in spans],
-        last_offsets=[span.last_offset for _, span in spans],
-        messages=[span.messages for _, span in spans],
-        first_append_ats=[span.first_append_at for _, span in spans],
+        **id_lists(state.ongoing),
+        first_offsets=[span.first_offset for span in spans],
+        last_offsets=[span.last_offset for span in spans],
+        messages=[span.messages for span in spans],
+        first_append_ats=[span.first_append_at for span in spans],
     )
     session.run(
         "restore_head",
@@ -170,7 +170,7 @@ def _restore(
         segment_first_offset=end.segment_first_offset,
         segment_entries=state.segment_entries,
         segment_bytes=state.segment_bytes,
-        first_ongoing_offset=min((span.first_offset for _, span in spans), default=None),
+        first_ongoing_offset=min((span.first_offset for span in spans), default=None),
         ongoing_txns=len(spans),
         aborted_txns=state.aborted_txns,
         changes=changes,

@@ -45,9 +45,12 @@ def _sweep_broker(database: Database, stint: Stint) -> int:
 
 
 def _sweep(database: Database, sidecar: Row, stint: Stint) -> int:
+    def compact(session: Session) -> Row:
+        return session.one("compact_sidecar", partition_id=sidecar.partition_id, limit=STEP)
+
     deleted = rewritten = 0
     for _ in stint.steps():
-        step = database.retrying(lambda session: compact(session, sidecar.partition_id, STEP))
+        step = database.retrying(compact)
         deleted += step.deleted
         rewritten += step.rewritten
         if step.deleted + step.rewritten < STEP:
@@ -61,9 +64,3 @@ def _sweep(database: Database, sidecar: Row, stint: Stint) -> int:
             rewritten=rewritten,
         )
     return deleted
-
-
-def compact(session: Session, partition_id: int, limit: int) -> Row:
-    """One step on a partition's sidecar log. The row tells how many entries were ``deleted`` and
-    ``rewritten``: together at most ``limit``, and fewer when nothing is left to do."""
-    return session.one("compact_sidecar", partition_id=partition_id, limit=limit)

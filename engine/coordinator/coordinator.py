@@ -15,7 +15,7 @@ from engine.coordinator.joining import Joining
 from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import count_each, list_page
 from engine.coordinator.scaling import Coordinators
-from engine.coordinator.statements import DECIDE, OPEN, WHOLE, WholeRow
+from engine.coordinator.statements import DECIDE, OPEN, STATUS, STATUSES, WHOLE, WholeRow
 from engine.log.rows import txn_of
 from engine.model.durations import STEPS_PER_DOUBLING, EndsOfCoordinator, EndsOfSpan
 from engine.model.errors import (
@@ -193,12 +193,9 @@ class Coordinator:
         Raises:
             TransactionNotFound: the id was never issued.
         """
-        with self._database.session() as session:
-            row = session.one("txn_status", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
-        status = (
-            archived(self._database, txn_id, None).status if row is None else TxnStatus(row.status)
-        )
-        return outcome_of(status)
+        found = self._database.ask(STATUS, txn_id.tc_id, txn_id.sequence)
+        status = found[0][0] if found else archived(self._database, txn_id, None).status
+        return outcome_of(TxnStatus(status))
 
     def add_partitions(
         self, txn_id: TxnID, partitions: Sequence[PartitionName], *, owner: str | None = None
@@ -274,9 +271,8 @@ class Coordinator:
         return self.get(txn_id)
 
     def _statuses(self, txn_ids: Collection[TxnID]) -> dict[TxnID, str | None]:
-        with self._database.session() as session:
-            found = session.all("txn_statuses", **id_lists(txn_ids))
-        return {txn_id: row.status for txn_id, row in zip(txn_ids, found, strict=True)}
+        found = self._database.ask(STATUSES, *id_lists(txn_ids).values())
+        return {txn_id: status for txn_id, (status, _) in zip(txn_ids, found, strict=True)}
 
     def extend(self, txn_id: TxnID, timeout_ms: int, *, owner: str | None = None) -> Transaction:
         """Move the deadline of an OPEN transaction to now + ``timeout_ms``.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.coordinator.statements import STATUS, STATUSES, Header
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.combining import Combiner
 from engine.postgres.database import Database
 
@@ -38,11 +38,7 @@ class Headers:
             found = self._database.ask(STATUS, first.tc_id, first.sequence)
             return [Header(*found[0]) if found else None] * len(txn_ids)
         asked = [first, *others]
-        rows = self._database.ask(
-            STATUSES,
-            [txn_id.tc_id for txn_id in asked],
-            [txn_id.sequence for txn_id in asked],
-        )
+        rows = self._database.ask(STATUSES, *id_lists(asked).values())
         headers = {
             txn_id: None if row[0] is None else Header(*row)
             for txn_id, row in zip(asked, rows, strict=True)

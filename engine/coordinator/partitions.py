@@ -29,7 +29,7 @@ from engine.model.errors import (
 )
 from engine.model.partition import PartitionState, SnapshotInfo, Truncated
 from engine.model.topic_name import PartitionName
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import Outcome, TxnAction, TxnStatus, outcome_of
 from engine.postgres.database import Row, Session
 
@@ -281,8 +281,7 @@ def _end(session: Session, location: Location, actions: Mapping[TxnID, TxnAction
     return session.all(
         "end_orphans",
         partition_id=location.partition_id,
-        tc_ids=[txn_id.tc_id for txn_id in actions],
-        sequences=[txn_id.sequence for txn_id in actions],
+        **id_lists(actions),
         aborts=[action is TxnAction.ABORT for action in actions.values()],
     )
 

@@ -17,7 +17,7 @@ from engine.log.rows import partition_of, subscription_of
 from engine.model.errors import InvalidTxnStatus, TransactionNotFound
 from engine.model.topic_name import SubscriptionName
 from engine.model.transaction import EndCommand, Transaction
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction, TxnStatus, action_of
 from engine.postgres.database import Database, Row, Session
 from engine.subscription import ending
@@ -166,8 +166,7 @@ def _end_span(database: Database, row: Row, command: EndCommand) -> bool:
             session.all(
                 "end_orphans",
                 partition_id=row.partition_id,
-                tc_ids=[command.txn_id.tc_id],
-                sequences=[command.txn_id.sequence],
+                **id_lists([command.txn_id]),
                 aborts=[command.action is TxnAction.ABORT],
             )
         )

@@ -185,7 +185,7 @@ class CrossCheck:
         for row in held:
             verdict = known.judge(row, kind)
             if verdict is not None:
-                suspects[kind.key(row)] = known.finding(database, row, verdict)
+                suspects[kind.key(row)] = known.finding(database, row, kind, verdict)
         still = _still(database, kind, suspects)
         for row in held:
             at = kind.key(row)
@@ -194,8 +194,7 @@ class CrossCheck:
     def _known(self, database: Database, kind: _Kind, held: list[Row]) -> _Known:
         """What the coordinators know of the transactions in some rows, from one snapshot."""
         params: dict[str, object] = {
-            "tc_ids": [row.tc_id for row in held],
-            "sequences": [row.sequence for row in held],
+            **id_lists(map(txn_of, held)),
             "topic_ids": [row.topic_id for row in held],
             "members": [kind.member(row) for row in held],
         }
@@ -274,7 +273,7 @@ class _Known:
             offline=kind is _SPANS and not row.online,
         )
 
-    def finding(self, database: Database, row: Row, verdict: Verdict) -> Hanging:
+    def finding(self, database: Database, row: Row, kind: _Kind, verdict: Verdict) -> Hanging:
         txn_id = txn_of(row)
         found = Hanging(
             txn_id=txn_id,
@@ -284,7 +283,7 @@ class _Known:
             outcome=self.outcomes[txn_id],
             messages=row.messages,
         )
-        if hasattr(row, "name"):
+        if kind is _ACKS:
             return replace(found, subscription=subscription_of(row))
         return replace(
             found,

@@ -199,8 +199,7 @@ def _effect(row: Row) -> PartitionEffect:
 
 def _columns(rows: Sequence[Row]) -> dict[str, object]:
     return {
-        "tc_ids": [row.tc_id for row in rows],
-        "sequences": [row.sequence for row in rows],
+        **id_lists(map(txn_of, rows)),
         "topic_ids": [row.topic_id for row in rows],
         "numbers": [row.number for row in rows],
     }

@@ -124,14 +124,11 @@ class PartitionLogs(LogReader):
         """Positions, blocker and snapshot of one partition."""
         location = self.locate(partition)
         key: Params = {"partition_id": location.partition_id}
-        rows, marks, snapshot = location.database.snapshot(
-            ("status", key), ("low_water_marks", key), ("newest_snapshot", key)
-        )
+        asked = ("status", key), ("low_water_marks", key), ("newest_snapshot", key)
+        rows, marks, snapshot = location.database.snapshot(*asked)
         if rows and rows[0].next_offset is None:
             self._recover(location, partition)
-            rows, marks, snapshot = location.database.snapshot(
-                ("status", key), ("low_water_marks", key), ("newest_snapshot", key)
-            )
+            rows, marks, snapshot = location.database.snapshot(*asked)
         if not rows:
             raise PartitionNotFound(f"{partition} is gone.")
         return partition_status(

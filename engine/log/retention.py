@@ -134,7 +134,7 @@ def _expire(database: Database, segment: Row) -> int:
         due = session.all("expirable", partition_id=partition_id, limit=_SEGMENTS)
         if all(row.log_start_offset != segment.log_start_offset for row in due):
             raise _Held
-        return _move_log_start(session, **start, changes=1)
+        return bool(session.run("move_log_start", **start, changes=1))
 
     try:
         expired = database.retrying(work)
@@ -147,19 +147,6 @@ def _expire(database: Database, segment: Row) -> int:
             log_start_offset=segment.log_start_offset,
         )
     return expired
-
-
-def _move_log_start(
-    session: Session, *, partition_id: int, log_start_offset: int, changes: int
-) -> bool:
-    return bool(
-        session.run(
-            "move_log_start",
-            partition_id=partition_id,
-            log_start_offset=log_start_offset,
-            changes=changes,
-        )
-    )
 
 
 def _advance_cursors(session: Session) -> None:
@@ -191,16 +178,13 @@ def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None
     them."""
 
     def work(session: Session) -> None:
-        session.one("hold_partition", partition_id=partition_id)
-        session.one("lock_head", partition_id=partition_id)
-        until = session.one("emptied_until", partition_id=partition_id)
+        key = {"partition_id": partition_id}
+        session.one("hold_partition", **key)
+        session.one("lock_head", **key)
+        until = session.one("emptied_until", **key)
         if until is not None:
-            _move_log_start(
-                session,
-                partition_id=partition_id,
-                log_start_offset=until.log_start_offset,
-                changes=changes,
-            )
+            start = until.log_start_offset
+            session.run("move_log_start", **key, log_start_offset=start, changes=changes)
 
     database.retrying(work)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.postgres.prepared import (
     BOOL,
@@ -15,6 +15,7 @@ from engine.postgres.prepared import (
     TEXT,
     TIMESTAMPTZ,
     Prepared,
+    Type,
     array_of,
 )
 from engine.sql import queries
@@ -46,6 +47,12 @@ class FetchRow(NamedTuple):
     aborted_lasts: Sequence[int]
 
 
+#: The columns of entries, and of the aborted transactions that meet them: an array of each.
+WINDOW: list[Type[Any]] = [
+    *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
+    *(_TEXTS, array_of(BYTEA)),
+    *(_INT4S, _INT8S, _INT8S, _INT8S),
+]
 FETCH = Prepared(
     "fetch",
     queries("broker")["fetch"],
@@ -56,10 +63,5 @@ FETCH = Prepared(
         "max_bytes": INT8,
         "committed": BOOL,
     },
-    [
-        *(BOOL, INT8, INT8, INT8, INT8),
-        *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
-        *(_TEXTS, array_of(BYTEA)),
-        *(_INT4S, _INT8S, _INT8S, _INT8S),
-    ],
+    [BOOL, INT8, INT8, INT8, INT8, *WINDOW],
 )

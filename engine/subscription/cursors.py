@@ -141,7 +141,9 @@ class Cursors:
         except CursorGone:
             place = self.refreshed(place)
         except _Unserved as found:
-            self._bring_back(place, found.state)
+            if not found.state.online:
+                raise self._unavailable(place, found.state) from None
+            self.rebuild(place, found.state.partition_id, found.state.number)
         try:
             return call.run(locked=locked)
         except CursorGone:
@@ -149,11 +151,10 @@ class Cursors:
         except _Unserved as found:
             raise self._unavailable(place, found.state) from None
 
-    def _bring_back(self, place: Place, found: State) -> None:
-        if not found.online:
-            raise self._unavailable(place, found)
-        location = Location(place.database, found.partition_id)
-        self._recover(location, PartitionName(place.topic.name, found.number))
+    def rebuild(self, place: Place, partition_id: int, number: int) -> None:
+        """Rebuild a partition that was found without its derived state."""
+        location = Location(place.database, partition_id)
+        self._recover(location, PartitionName(place.topic.name, number))
 
     def _unavailable(self, place: Place, found: State) -> PartitionUnavailable:
         partition = PartitionName(place.topic.name, found.number)

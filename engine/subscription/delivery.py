@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers
 from engine.log.once_more import once_more_when
 from engine.log.topics import Topics, once_more_when_made_anew
 from engine.model.errors import (
@@ -21,7 +21,7 @@ from engine.model.errors import (
 from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
-from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.topic_name import SubscriptionName
 from engine.postgres.database import Session
 from engine.settings import EngineSettings
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
@@ -31,7 +31,6 @@ from engine.subscription.leases import Fenced, Leases, Turn
 from engine.subscription.memory import Unsure
 from engine.subscription.reading import Reading
 from engine.subscription.receiving import Call, Received
-from engine.subscription.records import Recover
 from engine.subscription.state import Change, State
 from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, Due
 
@@ -42,11 +41,7 @@ _AT_ONCE = 32
 
 
 class Delivery:
-    """Delivers messages to consumers.
-
-    Args:
-        recover: rebuilds a partition that is found without its derived state.
-    """
+    """Delivers messages to consumers."""
 
     def __init__(
         self,
@@ -57,7 +52,6 @@ class Delivery:
         cursors: Cursors,
         leases: Leases,
         dead_letters: DeadLetters,
-        recover: Recover,
     ) -> None:
         self._topics = topics
         self._brokers = brokers
@@ -65,7 +59,6 @@ class Delivery:
         self._cursors = cursors
         self._leases = leases
         self._dead_letters = dead_letters
-        self._recover = recover
         self._turn = itertools.count()
         self._due: dict[tuple[str, int], tuple[float, Sequence[Due]]] = {}
         #: By broker and subscription, the turn of the active consumer in which every partition has
@@ -184,8 +177,7 @@ class Delivery:
             )
         for row in rows:
             if row.needs_recovery:
-                partition = PartitionName(place.topic.name, row.number)
-                self._recover(Location(place.database, row.partition_id), partition)
+                self._cursors.rebuild(place, row.partition_id, row.number)
         if len(self._due) > _KEPT_LOOKS:
             self._due.clear()
             self._entered.clear()

@@ -10,7 +10,7 @@ from typing import Any
 from engine.model.cursor import held, unconfirmed
 from engine.model.subscription import AckOp, AckStep, PendingAck
 from engine.model.transaction import EndCommand, Ended, EndResult
-from engine.model.txn_id import TxnID
+from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Session
 from engine.subscription import backlog, state
@@ -120,14 +120,7 @@ def _abort(txn_id: TxnID) -> EndCommand:
 def _open(
     session: Session, topic_id: int, name: str, txn_ids: Sequence[TxnID], *, lock: bool = True
 ) -> _Opened | None:
-    rows = session.ask(
-        OPEN_ACK_ENDS,
-        topic_id,
-        name,
-        [txn_id.tc_id for txn_id in txn_ids],
-        [txn_id.sequence for txn_id in txn_ids],
-        lock,
-    )
+    rows = session.ask(OPEN_ACK_ENDS, topic_id, name, *id_lists(txn_ids).values(), lock)
     if not rows:
         return None
     subscription_id, tcs, sequences, aborted, messages, *_ = rows[0]
@@ -224,8 +217,7 @@ def _concluded(
     marks = sorted(low_water_marks.items())
     return (
         subscription_id,
-        [command.txn_id.tc_id for command in commands],
-        [command.txn_id.sequence for command in commands],
+        *id_lists(command.txn_id for command in commands).values(),
         [command.action is TxnAction.ABORT for command in commands],
         [messages.get(command.txn_id, 0) for command in commands],
         [tc_id for tc_id, _ in marks],

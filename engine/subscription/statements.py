@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from engine.log.statements import WINDOW
 from engine.model.ranges import Ranges
 from engine.postgres.prepared import (
     BOOL,
     BYTEA,
-    CHAR,
     INT4,
     INT8,
     INT8MULTIRANGE,
     TEXT,
-    TIMESTAMPTZ,
     Prepared,
     Type,
     array_of,
@@ -101,10 +100,7 @@ _READ: list[Type[Any]] = [
     *(INT8, BYTEA),
     *(_INT4S, _INT8S, _TEXTS, _RANGES),
     *(_INT4S, _INT8S, _INT8S, _RANGES),
-    *(INT8, INT8),
-    *(array_of(CHAR), _INT8S, _INT8S, _INT8S, _INT4S, _INT8S, _INT8S, array_of(TIMESTAMPTZ)),
-    *(_TEXTS, array_of(BYTEA)),
-    *(_INT4S, _INT8S, _INT8S, _INT8S),
+    *(INT8, INT8, *WINDOW),
 ]
 READ = Prepared(
     "read_cursors",

@@ -146,9 +146,7 @@ class Subscriptions:
                     "subscriptions_named", part=part, limit=limit, look_through=look_through
                 )
             complete = complete and row.looked_through < look_through
-            for full in row.names:
-                topic, _, name = full.rpartition("/")
-                found.add(SubscriptionName(TopicName.parse(topic), name))
+            found |= set(map(SubscriptionName.parse, row.names))
         in_order = sorted(found, key=lambda one: (not one.name.lower().startswith(part), one.name))
         return tuple(in_order[:limit]), complete
 

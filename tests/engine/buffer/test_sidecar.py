@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from engine import Engine
-from engine.buffer import sidecar
 from engine.log.brokers import Location
 from engine.log.sweeping import Stint
 from engine.model.errors import InvalidRequest, InvalidTxnStatus
@@ -76,7 +75,9 @@ def step(engine: Engine, limit: int = 1) -> int:
     """One step of compaction; answers how many entries it took."""
     location = engine.log.locate(P0)
     row = location.database.retrying(
-        lambda session: sidecar.compact(session, location.partition_id, limit)
+        lambda session: session.one(
+            "compact_sidecar", partition_id=location.partition_id, limit=limit
+        )
     )
     return int(row.deleted + row.rewritten)
 
