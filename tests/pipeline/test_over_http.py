@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.server import Served
-from txnconsole.client import BatchLimits, Client
+from txnconsole.client import BatchLimits, Client, TopicNotFound
+from txnconsole.client.answers import TopicInfo
 from txnconsole.pipeline.access import COMMITTED, READ_COMMITTED
 from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.filters import Bounds
@@ -108,6 +109,49 @@ def test_a_topic_that_is_made_anew_between_planning_and_reading_is_not_taken_for
         producer.send(b"new")
     with pytest.raises(PositionLost, match="made anew, since this read was planned"):
         list(source.read(task, Bounds(), _ALL))
+
+
+def test_a_topic_that_is_deleted_after_its_batch_was_planned_fails_its_task_or_is_left_out(
+    server: Served, client: Client, credentials: dict[str, str], new_topic: Callable[[int], str]
+) -> None:
+    topic = new_topic(1)
+    with server.client("admin") as admin:
+        admin.delete(f"/topics/{topic}").raise_for_status()
+    place = Place(topic, 0)
+    task = OffsetRange(place, 3, 7)
+    source = HttpAccess(Connection.of(credentials), f"{topic[:-1]}?", READ_COMMITTED)
+    with capture_logs() as told:
+        assert list(source.read(task, Bounds(), _ALL)) == []
+    assert told == [
+        {
+            "event": "topic_deleted_before_it_was_read",
+            "log_level": "warning",
+            "offsets": {str(place): [3, 7]},
+        }
+    ]
+    careful = replace(source, fail_on_data_loss=True)
+    with pytest.raises(DataLost, match=r"deleted .*:0 from 3 to 7.*failOnDataLoss=false"):
+        list(careful.read(task, Bounds(), _ALL))
+
+
+def test_a_topic_that_is_deleted_while_partitions_are_looked_up_is_none_of_the_pattern(
+    server: Served, client: Client, credentials: dict[str, str], new_topic: Callable[[int], str]
+) -> None:
+    topic = new_topic(1)
+
+    class Late(HttpAccess):
+        """Its topics are deleted as soon as they have been listed."""
+
+        def _topics(self, client: Client) -> list[TopicInfo]:
+            listed = super()._topics(client)
+            with server.client("admin") as admin:
+                admin.delete(f"/topics/{topic}").raise_for_status()
+            return listed
+
+    assert Late(Connection.of(credentials), f"{topic[:-1]}?", READ_COMMITTED).positions() == {}
+    client.create_topic(topic, partitions=1)
+    with pytest.raises(TopicNotFound):
+        Late(Connection.of(credentials), topic, READ_COMMITTED).positions()
 
 
 def test_a_task_whose_messages_went_while_it_read_fails_or_tells_so() -> None:

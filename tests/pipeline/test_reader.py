@@ -32,6 +32,7 @@ class Standing:
     at: dict[Place, Position]
     asked: list[OffsetRange] = field(default_factory=list)
     made_by: str = "broker"
+    brokers: int = 0
     #: Where ledgers begin, by their id.
     ledgers: dict[int, int] = field(default_factory=dict)
 
@@ -219,6 +220,19 @@ def test_a_partition_that_a_stream_has_read_and_that_is_missing_now_is_told() ->
     stream = _stream(Standing({_P0: Position(0, 10)}))
     with pytest.raises(PositionLost, match=r"flights:1: not there.*BROKER_DATABASE_URLS"):
         stream.latestOffset({"0": 4, "1": 3}, ReadAllAvailable())
+
+
+def test_fewer_brokers_than_a_stream_has_read_from_are_refused() -> None:
+    """What is on the missing ones would be taken for deleted."""
+    access = Standing({_P0: Position(0, 10, _at(1_000))}, brokers=2)
+    end = _stream(access).latestOffset({}, ReadAllAvailable())
+    access.brokers = 1
+    with pytest.raises(PositionLost, match=r"2 brokers.* 1 .*BROKER_DATABASE_URLS"):
+        _stream(access).latestOffset(end, ReadAllAvailable())
+    with pytest.raises(PositionLost):
+        _stream(access).partitions({}, end)
+    access.brokers = 0  # By the server.
+    assert _stream(access).latestOffset(end, ReadAllAvailable())["0"] == 10
 
 
 @pytest.mark.parametrize(

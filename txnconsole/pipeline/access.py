@@ -25,6 +25,10 @@ class Access(Protocol):
     def made_by(self) -> str:
         """Whose clock ``Position.made_at`` is by; times of different clocks are not compared."""
 
+    @property
+    def brokers(self) -> int:
+        """How many brokers it reads from; 0: it asks the server, which knows all of them."""
+
     def positions(self) -> dict[Place, Position]:
         """Where every partition begins and ends now, for this read.
 

@@ -1,5 +1,5 @@
-"""What happens when retention has deleted messages before they were read: the read fails, or logs a
-warning and goes on.
+"""What happens when messages were deleted before they were read, by retention or with their topic:
+the read fails, or logs a warning and goes on.
 
 Otherwise a read of offsets that are gone, or that go between planning and reading, would silently
 return less than it was asked for.
@@ -7,7 +7,7 @@ return less than it was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DataLost(Exception):
-    """Retention has deleted messages that were to be read."""
+    """Messages that were to be read are deleted."""
 
 
 def dropped(ranges: Iterable[OffsetRange], starts: Mapping[Place, int]) -> list[OffsetRange]:
@@ -35,8 +35,8 @@ def dropped(ranges: Iterable[OffsetRange], starts: Mapping[Place, int]) -> list[
     ]
 
 
-def tell(lost: list[OffsetRange], *, fails: bool) -> None:
-    """Report what is lost, if anything.
+def tell(lost: Sequence[OffsetRange], *, fails: bool) -> None:
+    """Report what retention has dropped, if anything.
 
     Args:
         fails: raise, rather than log a warning.
@@ -44,17 +44,32 @@ def tell(lost: list[OffsetRange], *, fails: bool) -> None:
     Raises:
         DataLost: something is lost, and the read is to fail.
     """
-    if not lost:
-        return
-    if fails:
-        told = ", ".join(
-            f"{each.place} from {each.lower} to {each.upper}" for each in lost[:_SHOWN]
-        )
+    if lost and fails:
         raise DataLost(
-            f"Retention has dropped what was to be read: {told}. Begin above it, or give"
+            f"Retention has dropped what was to be read: {_told(lost)}. Begin above it, or give"
             " failOnDataLoss=false to read what is left."
         )
-    _log.warning(
-        "messages_dropped_before_they_were_read",
-        offsets={str(each.place): [each.lower, each.upper] for each in lost},
-    )
+    _warn("messages_dropped_before_they_were_read", lost)
+
+
+def tell_deleted(lost: Sequence[OffsetRange], *, fails: bool) -> None:
+    """Report what was deleted together with its topic, if anything, as :func:`tell` does.
+
+    Raises:
+        DataLost: something is lost, and the read is to fail.
+    """
+    if lost and fails:
+        raise DataLost(
+            f"A topic was deleted before it was read: {_told(lost)}. Give failOnDataLoss=false to"
+            " go on without it."
+        )
+    _warn("topic_deleted_before_it_was_read", lost)
+
+
+def _told(lost: Sequence[OffsetRange]) -> str:
+    return ", ".join(f"{each.place} from {each.lower} to {each.upper}" for each in lost[:_SHOWN])
+
+
+def _warn(event: str, lost: Sequence[OffsetRange]) -> None:
+    if lost:
+        _log.warning(event, offsets={str(each.place): [each.lower, each.upper] for each in lost})

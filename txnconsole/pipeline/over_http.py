@@ -10,11 +10,11 @@ from typing import ClassVar
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from txnconsole.client import Client, Message, calls
+from txnconsole.client import Client, Message, TopicNotFound, calls
 from txnconsole.client.answers import TopicInfo
 from txnconsole.client.reader import Isolation, Order
 from txnconsole.pipeline.access import COMMITTED, PUBLISHED, READ_COMMITTED
-from txnconsole.pipeline.data_loss import dropped, tell
+from txnconsole.pipeline.data_loss import dropped, tell, tell_deleted
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import to_arrow
 from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
@@ -40,18 +40,28 @@ class HttpAccess:
     fail_on_data_loss: bool = False
 
     made_by: ClassVar[str] = "coordinator"
+    brokers: ClassVar[int] = 0
 
     def positions(self) -> dict[Place, Position]:
         client = self.connection.client()
         found: dict[Place, Position] = {}
         for topic in self._topics(client):
-            for number in range(topic.partitions):
-                status = client.partition(topic.topic, number)
-                committed = self.isolation == READ_COMMITTED and self.order != COMMITTED
-                end = status.last_stable_offset if committed else status.last_offset + 1
-                place = Place(topic.topic, number)
-                newest = max((each.ledger_id for each in status.segments), default=None)
-                found[place] = Position(status.log_start_offset, end, topic.created_at, newest)
+            try:
+                found |= self._positions_of(client, topic)
+            except TopicNotFound:  # Deleted since it was listed.
+                if not is_pattern(self.topic):
+                    raise
+        return found
+
+    def _positions_of(self, client: Client, topic: TopicInfo) -> dict[Place, Position]:
+        found: dict[Place, Position] = {}
+        committed = self.isolation == READ_COMMITTED and self.order != COMMITTED
+        for number in range(topic.partitions):
+            status = client.partition(topic.topic, number)
+            end = status.last_stable_offset if committed else status.last_offset + 1
+            newest = max((each.ledger_id for each in status.segments), default=None)
+            position = Position(status.log_start_offset, end, topic.created_at, newest)
+            found[Place(topic.topic, number)] = position
         return found
 
     def opened_at(self, after: Mapping[Place, int]) -> dict[Place, int]:
@@ -89,6 +99,14 @@ class HttpAccess:
         if not isinstance(task, OffsetRange):
             return  # What Spark makes of an empty list of partitions.
         client = self.connection.client()
+        try:
+            yield from self._there(client, task, columns)
+        except TopicNotFound:
+            tell_deleted([task], fails=self.fail_on_data_loss)
+
+    def _there(
+        self, client: Client, task: OffsetRange, columns: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
         for messages in self._fetches(client, task):
             yield to_arrow(messages, task.place.topic, columns)
         # After reading: the log's start only moves forward, so what is above it now was there.

@@ -6,6 +6,9 @@ Therefore a checkpoint has, beside its offsets, when each partition was made and
 its newest: ``{"by": whose clock, "at": {partition: ms}, "ledgers": {partition: id}}``. A
 partition's ledgers are opened in the order of their ids, each where the log ends. So when a ledger
 that was opened since begins below an offset that had been read by then, the log was cut.
+
+It also has how many brokers were read (``"brokers"``): when fewer are given later, the topics of
+those that are missing would be taken for deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from txnconsole.pipeline.offsets import (
     to_json,
 )
 
-_BY, _AT, _LEDGERS = "by", "at", "ledgers"
+_BY, _AT, _LEDGERS, _BROKERS = "by", "at", "ledgers", "brokers"
 
 
 def note(
@@ -49,9 +52,11 @@ def note(
     same_clock = said.get(_BY) == access.made_by
     at = _kept(said.get(_AT, {}) if same_clock else {}, away) | to_json(made, topic)
     newest = _kept(said.get(_LEDGERS, {}), away) | to_json(open_now, topic)
-    logs = {_BY: access.made_by, _AT: at} if at else {}
+    logs: dict[str, Any] = {_BY: access.made_by, _AT: at} if at else {}
     if newest:
         logs[_LEDGERS] = newest
+    if access.brokers:
+        logs[_BROKERS] = access.brokers
     return {MADE: logs} if logs else {}
 
 
@@ -71,9 +76,15 @@ def require_same(
 
     Raises:
         PositionLost: a topic was deleted and created again under its name, its end was cut
-            below what was read of it, or it lacks a partition that was read.
+            below what was read of it, it lacks a partition that was read, or fewer brokers are
+            given than were.
     """
     said = noted.get(MADE, {})
+    if 0 < access.brokers < (known := said.get(_BROKERS, 0)):
+        raise PositionLost(
+            f"The query has read from {known} brokers, and {access.brokers} are given now: name all"
+            " of BROKER_DATABASE_URLS."
+        )
     made = said.get(_AT, {}) if said.get(_BY) == access.made_by else {}
     if anew := [
         str(place)

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from tests.server import Served
 from txnconsole.client import Client
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.broker.snapshot import Snapshot
@@ -113,3 +115,55 @@ def test_a_stream_over_a_pattern_of_topics_takes_up_new_ones_and_limits_its_batc
     assert made["by"] == "broker"
     assert made["at"].keys() == offsets.keys()
     assert offsets == {f"{first}:0": 11, f"{first}:1": 0, f"{second}:0": 2}
+
+
+@pytest.mark.parametrize("way", ["brokers", "http"])
+def test_a_stream_over_a_pattern_goes_on_without_a_topic_that_was_deleted_with_its_batch_planned(
+    spark: SparkSession,
+    server: Served,
+    options: dict[str, str],
+    credentials: dict[str, str],
+    tmp_path: Path,
+    *,
+    way: str,
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+) -> None:
+    kept = new_topic(1)
+    gone = f"{kept}-gone"
+    with server.client("admin") as admin:
+        admin.put(f"/topics/{gone}", json={"partitions": 1}).raise_for_status()
+    seen: list[bytes] = []
+
+    def run(note: Callable[[DataFrame, int], None], **more: str) -> None:
+        (
+            spark.readStream.format("txnconsole")
+            .options(**(options if way == "brokers" else credentials))
+            .options(topic=f"{kept}*", columns="payload", **more)
+            .load()
+            .writeStream.foreachBatch(note)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+            .awaitTermination()
+        )
+
+    def die(_: DataFrame, __: int) -> None:
+        raise RuntimeError("planned, and not read")
+
+    def note(batch: DataFrame, _: int) -> None:
+        seen.extend(bytes(row.payload) for row in batch.collect())
+
+    produce(kept, [b"a"])
+    produce(gone, [b"lost"])
+    with pytest.raises(StreamingQueryException, match="planned, and not read"):
+        run(die)
+    with server.client("admin") as admin:
+        admin.delete(f"/topics/{gone}").raise_for_status()
+    with pytest.raises(StreamingQueryException, match=r"deleted .*failOnDataLoss=false"):
+        run(note, failOnDataLoss="true")
+    run(note)
+    assert seen == [b"a"]
+    produce(kept, [b"b"])
+    run(note, failOnDataLoss="true")
+    assert seen == [b"a", b"b"]

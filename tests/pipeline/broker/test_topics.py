@@ -292,16 +292,32 @@ def test_what_is_cut_between_planning_and_reading_is_noticed(
         list(source.read(task, Bounds(), _ALL))
 
 
-def test_a_topic_that_is_deleted_between_planning_and_reading_is_told(
+def test_a_topic_that_is_deleted_after_its_batch_was_planned_fails_it_or_is_left_out(
     engine: Engine, found: Databases
 ) -> None:
+    """Before it is divided among tasks, and before a task reads it."""
+    trains = TopicName("public", "default", "trains")
     make_topic(engine)
+    engine.topics.create(trains, TopicSettings(partitions=1))
     engine.produce(P0, batch("a", "b"))
-    source = access(found)
-    [task] = source.tasks(_whole(source), Bounds())
+    engine.produce(PartitionName(trains, 0), batch("c"))
+    source = access(found, "public/default/*")
+    careful = access(found, "public/default/*", fail_on_data_loss=True)
+    planned = _whole(source)
+    tasks = source.tasks(planned, Bounds())
     engine.topics.delete(P0.topic)
-    with pytest.raises(PositionLost, match="flights:0: deleted since"):
-        list(source.read(task, Bounds(), _ALL))
+    with capture_logs() as told:
+        assert texts(rows(source, planned)) == ["c"]
+    skipped = {"event": "topic_deleted_before_it_was_read", "offsets": {f"{_NAME}:0": [0, 2]}}
+    assert told == [skipped | {"log_level": "warning"}]
+    with pytest.raises(DataLost, match=r"deleted .*flights:0 from 0 to 2.*failOnDataLoss=false"):
+        careful.tasks(planned, Bounds())
+    with capture_logs() as told:
+        read = [each for task in tasks for each in source.read(task, Bounds(), _ALL)]
+    assert sum(each.num_rows for each in read) == 1
+    assert told == [skipped | {"log_level": "warning"}]
+    with pytest.raises(DataLost, match="flights:0 from 0 to 2"):
+        [each for task in tasks for each in careful.read(task, Bounds(), _ALL)]
 
 
 def test_columns_that_are_not_in_the_stored_batch_leave_it_where_it_is(

@@ -25,10 +25,10 @@ from txnconsole.pipeline.broker.logs import (
     stretches_of,
 )
 from txnconsole.pipeline.broker.splitting import Stretch, alternate, cut, pack
-from txnconsole.pipeline.data_loss import dropped, tell
+from txnconsole.pipeline.data_loss import dropped, tell, tell_deleted
 from txnconsole.pipeline.filters import MAX_OFFSET, Bounds
 from txnconsole.pipeline.offload.files import OffloadedFiles
-from txnconsole.pipeline.offsets import OffsetRange, Place, Position, PositionLost, is_pattern
+from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
 
 _SIDECAR_BUFFER = "sidecar"
 _NO_LOG = -1
@@ -87,6 +87,10 @@ class BrokerAccess:
 
     made_by: ClassVar[str] = "broker"
 
+    @property
+    def brokers(self) -> int:
+        return len(self.databases.brokers)
+
     def positions(self) -> dict[Place, Position]:
         committed = self.isolation == READ_COMMITTED and self.order != COMMITTED
         return {
@@ -102,7 +106,7 @@ class BrokerAccess:
     def opened_at(self, after: Mapping[Place, int]) -> dict[Place, int]:
         wanted: dict[str, list[tuple[Place, Log]]] = defaultdict(list)
         partitions = self._partitions()
-        for place in after:
+        for place in after.keys() & partitions.keys():  # The others were deleted meanwhile.
             wanted[partitions[place].log.broker].append((place, partitions[place].log))
         found: dict[Place, int] = {}
         for broker, pairs in wanted.items():
@@ -115,14 +119,15 @@ class BrokerAccess:
     def tasks(self, ranges: Sequence[OffsetRange], bounds: Bounds) -> list[InputPartition]:
         wanted: dict[str, list[tuple[_Partition, OffsetRange]]] = defaultdict(list)
         partitions = self._partitions()
-        for each in bounds.clip(ranges, offsets=self.order != COMMITTED):
-            if each.place not in partitions:
-                raise PartitionNotReadable(f"{each.place} is on none of the brokers given.")
+        asked = bounds.clip(ranges, offsets=self.order != COMMITTED)
+        there = [each for each in asked if each.place in partitions]
+        deleted = [each for each in asked if each.place not in partitions]
+        tell_deleted(deleted, fails=self.fail_on_data_loss)
+        for each in there:
             found = partitions[each.place]
             wanted[found.log.broker].append((found, each))
         starts = {place: found.log.lower for place, found in partitions.items()}
-        asked = [each for pairs in wanted.values() for _, each in pairs]
-        tell(dropped(asked, starts), fails=self.fail_on_data_loss)
+        tell(dropped(there, starts), fails=self.fail_on_data_loss)
         by_broker = [
             [BrokerTask(broker, group) for group in self._groups(broker, pairs)]
             for broker, pairs in sorted(wanted.items())
@@ -160,7 +165,8 @@ class BrokerAccess:
         files = OffloadedFiles(self.databases.offload_directory)
         with self.databases.reading(task.broker, snapshot) as reading:
             for share in task.shares:
-                self._check_there(share, reading)
+                if not self._is_there(share, reading):
+                    continue
                 ordered = self.order == COMMITTED
                 opener = Opener(share.place, share.lower, share.upper, ordered, columns)
                 statement = self._statement(share, bounds, columns=columns)
@@ -168,12 +174,13 @@ class BrokerAccess:
                     for filled in files.filled(entries):
                         yield from opener.batches(filled)
 
-    def _check_there(self, share: Share, reading: Reading) -> None:
-        """Check, in the same view that the share is read from, whether all of it is still there.
+    def _is_there(self, share: Share, reading: Reading) -> bool:
+        """Whether the share is still there, in the same view that it is read from.
 
         Raises:
-            PositionLost: the topic was deleted, or cut, since the share was planned.
-            DataLost: retention has dropped some of it, and the read is to fail.
+            PositionLost: the log was cut since the share was planned.
+            DataLost: the topic was deleted, or retention has dropped some of it, and the read is to
+                fail.
         """
         wanted = OffsetRange(share.place, share.lower, share.upper, share.ledger)
         numbers = {
@@ -182,10 +189,12 @@ class BrokerAccess:
         }
         found = reading.batches(statements.complete("log_there", numbers)).read_all().to_pylist()
         if not found:
-            raise PositionLost(f"{share.place}: deleted since this read was planned.")
+            tell_deleted([wanted], fails=self.fail_on_data_loss)
+            return False
         wanted.require_uncut(found[0]["opened_at"])
         starts = {share.place: found[0]["log_start_offset"]}
         tell(dropped([wanted], starts), fails=self.fail_on_data_loss)
+        return True
 
     def _statement(self, share: Share, bounds: Bounds, *, columns: pa.Schema) -> str:
         numbers = {
