@@ -120,8 +120,8 @@ def test_a_read_of_more_than_one_fetch_misses_nothing(
     ("options", "complaint"),
     [
         ({"isolation": "serializable"}, "isolation is read_committed"),
-        ({"columns": "weight"}, "Unknown columns"),
-        ({"startingOffsets": "soon"}, "Offsets are earliest"),
+        ({"columns": "weight"}, "columns names unknown"),
+        ({"startingOffsets": "soon"}, "startingOffsets is earliest"),
     ],
 )
 def test_a_wrong_option_is_told_before_anything_is_read(

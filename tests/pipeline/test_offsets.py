@@ -28,31 +28,32 @@ def _at(**offsets: int) -> dict[Place, int]:
 
 
 def test_earliest_is_where_every_log_begins() -> None:
-    assert parse_offsets("earliest", _TOPIC, _STANDING) == _at(p0=2, p1=0)
+    assert parse_offsets("to", "earliest", _TOPIC, _STANDING) == _at(p0=2, p1=0)
 
 
 def test_latest_is_the_end_of_every_partition() -> None:
-    assert parse_offsets("latest", _TOPIC, _STANDING) == _at(p0=5, p1=7)
+    assert parse_offsets("to", "latest", _TOPIC, _STANDING) == _at(p0=5, p1=7)
 
 
 def test_a_partition_that_json_leaves_out_stands_at_its_end() -> None:
-    assert parse_offsets('{"1": 3}', _TOPIC, _STANDING) == _at(p0=5, p1=3)
+    assert parse_offsets("to", '{"1": 3}', _TOPIC, _STANDING) == _at(p0=5, p1=3)
 
 
 def test_in_a_read_of_several_topics_partitions_are_called_by_their_topic() -> None:
     pattern = "public/*/flights"
-    assert parse_offsets('{"public/default/flights:1": 3}', pattern, _STANDING)[_PLACES[1]] == 3
+    found = parse_offsets("to", '{"public/default/flights:1": 3}', pattern, _STANDING)
+    assert found[_PLACES[1]] == 3
     assert from_json(to_json(_at(p3=5, p1=2), pattern), pattern) == _at(p1=2, p3=5)
     with pytest.raises(ValueError, match="JSON like"):
-        parse_offsets('{"1": 3}', pattern, _STANDING)
+        parse_offsets("to", '{"1": 3}', pattern, _STANDING)
 
 
 @pytest.mark.parametrize(
     "text", ["soon", "[1]", "3", '{"0": "x"}', '{"0": 1.5}', '{"0": true}', '{"9": 1}', '{"0": -1}']
 )
-def test_malformed_offsets_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"[Oo]ffsets|no partitions"):
-        parse_offsets(text, _TOPIC, _STANDING)
+def test_malformed_offsets_are_refused_with_the_name_of_their_option(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^endingOffsets .*(below 0|no partitions|JSON like)"):
+        parse_offsets("endingOffsets", text, _TOPIC, _STANDING)
 
 
 def test_a_partition_that_is_new_since_the_checkpoint_is_read_from_its_start() -> None:

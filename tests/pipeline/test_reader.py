@@ -119,8 +119,12 @@ def test_a_batch_from_offsets_that_are_gone_fails_or_tells_what_it_leaves_out() 
 
 def test_a_batch_up_to_what_is_not_readable_yet_is_refused() -> None:
     access = Standing({_P0: Position(0, 60)})
-    for starting, ending in ((EARLIEST, '{"0": 61}'), ('{"0": 61}', LATEST)):
-        with pytest.raises(ValueError, match="not readable yet: public/default/flights:0 ends at"):
+    for option, starting, ending in (
+        ("endingOffsets", EARLIEST, '{"0": 61}'),
+        ("startingOffsets", '{"0": 61}', LATEST),
+    ):
+        told = rf"{option} .*not readable yet: public/default/flights:0 ends at"
+        with pytest.raises(ValueError, match=told):
             _batch(access, starting, ending).partitions()
     assert access.asked == []
 

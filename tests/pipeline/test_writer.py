@@ -18,9 +18,10 @@ _OPTIONS = {"url": "http://127.0.0.1:9", "token": "t", "topic": "public/default/
         ({"sink": ""}, "sink is a name of 1 to 200 characters"),
         ({"sink": "s" * 201}, "sink is a name"),
         ({"guard": ""}, "guard is a name of 1 to 239 characters"),
+        ({"transactionTimeoutMs": "3600001"}, "transactionTimeoutMs is 3600000 at most"),
     ],
 )
-def test_a_name_that_the_server_would_not_take_or_take_for_another_is_refused(
+def test_what_the_server_would_not_take_or_take_for_another_is_refused(
     given: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):

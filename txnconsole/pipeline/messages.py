@@ -67,7 +67,7 @@ def message_schema(columns: str | None) -> StructType:
         return MESSAGE_SCHEMA
     names = [name.strip() for name in columns.split(",")]
     if unknown := sorted(set(names) - set(MESSAGE_SCHEMA.names)):
-        raise ValueError(f"Unknown columns {unknown}; a message has {MESSAGE_SCHEMA.names}.")
+        raise ValueError(f"columns names unknown {unknown}; a message has {MESSAGE_SCHEMA.names}.")
     return StructType([MESSAGE_SCHEMA[name] for name in names])
 
 

@@ -92,11 +92,14 @@ def is_pattern(topic: str) -> bool:
     return not _PATTERN.isdisjoint(topic)
 
 
-def parse_offsets(option: str, topic: str, positions: Mapping[Place, Position]) -> dict[Place, int]:
-    """Resolve ``startingOffsets`` or ``endingOffsets``.
+def parse_offsets(
+    option: str, text: str, topic: str, positions: Mapping[Place, Position]
+) -> dict[Place, int]:
+    """Resolve an option such as ``startingOffsets``.
 
     Args:
-        option: ``earliest``, ``latest``, or JSON such as ``{"0": 120, "1": 0}``; partitions that
+        option: its name, for errors.
+        text: ``earliest``, ``latest``, or JSON such as ``{"0": 120, "1": 0}``; partitions that
             the JSON leaves out start (or end) at their present end.
         topic: the topic or pattern that is read.
         positions: where each partition stands now.
@@ -105,20 +108,20 @@ def parse_offsets(option: str, topic: str, positions: Mapping[Place, Position]) 
         ValueError: the option has another form, or names a partition that does not exist.
     """
     end = {place: position.end for place, position in positions.items()}
-    if option.lower() == EARLIEST:
+    if text.lower() == EARLIEST:
         return {place: position.start for place, position in positions.items()}
-    if option.lower() == LATEST:
+    if text.lower() == LATEST:
         return end
     try:
-        given = from_json(json.loads(option), topic)
+        given = from_json(json.loads(text), topic)
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"Offsets are earliest, latest or JSON like {_example(topic)}, not {option[:80]!r}."
+            f"{option} is earliest, latest or JSON like {_example(topic)}, not {text[:80]!r}."
         ) from error
     if unknown := sorted(str(place) for place in given.keys() - end.keys()):
-        raise ValueError(f"There are no partitions {', '.join(unknown)}.")
+        raise ValueError(f"{option} names no partitions of the topic: {', '.join(unknown)}.")
     if any(offset < 0 for offset in given.values()):
-        raise ValueError("Offsets start at 0.")
+        raise ValueError(f"{option} has offsets below 0.")
     return end | given
 
 

@@ -6,9 +6,11 @@ import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
 from txnconsole.client import Client
+
+_Word = TypeVar("_Word", bound=str)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,19 @@ def name(option: str, text: str, *, longest: int) -> str:
     if not 0 < len(text) <= longest:
         raise ValueError(f"{option} is a name of 1 to {longest} characters, not {text[:40]!r}.")
     return text
+
+
+def choice(option: str, options: Mapping[str, str], words: tuple[_Word, _Word]) -> _Word:
+    """One of two words, the first when the option is not given.
+
+    Raises:
+        ValueError: it is given, and neither of them.
+    """
+    text = options.get(option, words[0]).lower()
+    for word in words:
+        if text == word:
+            return word
+    raise ValueError(f"{option} is {words[0]} or {words[1]}, not {text[:40]!r}.")
 
 
 def flag(name: str, text: str) -> bool:

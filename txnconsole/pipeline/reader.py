@@ -26,7 +26,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from txnconsole.client.reader import Isolation, Order
 from txnconsole.pipeline import same_log
 from txnconsole.pipeline.access import (
     COMMITTED,
@@ -56,11 +55,12 @@ from txnconsole.pipeline.offsets import (
     parse_offsets,
     to_json,
 )
-from txnconsole.pipeline.options import Connection, flag, positive
+from txnconsole.pipeline.options import Connection, choice, flag, name, positive
 from txnconsole.pipeline.over_http import HttpAccess
 from txnconsole.pipeline.subscription import Subscription, SubscriptionUnfit
 
 _BYTES_PER_TASK = 16 * 1024 * 1024
+_SUBSCRIPTION_LENGTH = 128
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class TopicRead:
         """
         if self.subscription is not None and self.connection is not None:
             return self.subscription.start(self.connection.client())
-        start = parse_offsets(self.starting, self.topic, positions)
-        _check_reached(start, start, positions)
+        start = parse_offsets("startingOffsets", self.starting, self.topic, positions)
+        _check_reached("startingOffsets", start, positions)
         return start
 
     def noted(
@@ -171,14 +171,16 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         positions = self._read.access.positions()
-        start = parse_offsets(self._read.starting, self._read.topic, positions)
-        stop = parse_offsets(self._read.ending, self._read.topic, positions)
-        _check_reached(start, stop, positions)
+        read = self._read
+        start = parse_offsets("startingOffsets", read.starting, read.topic, positions)
+        stop = parse_offsets("endingOffsets", read.ending, read.topic, positions)
+        _check_reached("startingOffsets", start, positions)
+        _check_reached("endingOffsets", stop, positions)
         starts = {place: position.start for place, position in positions.items()}
-        tell(dropped(between(start, stop), starts), fails=self._read.fail_on_data_loss)
+        tell(dropped(between(start, stop), starts), fails=read.fail_on_data_loss)
         begin = {place: max(offset, starts[place]) for place, offset in start.items()}
         ledgers = {place: position.ledger for place, position in positions.items()}
-        return self._read.access.tasks(between(begin, stop, ledgers), self._bounds)
+        return read.access.tasks(between(begin, stop, ledgers), self._bounds)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._read.read(partition, self._bounds, self._schema)
@@ -268,25 +270,25 @@ def _ends(positions: Mapping[Place, Position]) -> dict[Place, int]:
     return {place: position.end for place, position in positions.items()}
 
 
-def _check_reached(start: Offsets, stop: Offsets, positions: Mapping[Place, Position]) -> None:
+def _check_reached(option: str, asked: Offsets, positions: Mapping[Place, Position]) -> None:
     """Refuse to return less than was asked for, because it is not there yet or not readable yet.
 
     Raises:
-        ValueError: a range begins or ends above the end of its partition for this read.
+        ValueError: an offset is above the end of its partition for this read.
     """
     above = [
         f"{place} ends at {position.end}"
         for place, position in positions.items()
-        if max(start[place], stop[place]) > position.end
+        if asked[place] > position.end
     ]
     if above:
-        raise ValueError(f"The offsets asked for are not readable yet: {', '.join(above[:5])}.")
+        raise ValueError(f"{option} has what is not readable yet: {', '.join(above[:5])}.")
 
 
 def _subscription(options: Mapping[str, str]) -> Subscription | None:
-    name = options.get("subscription")
-    if name is None:
+    if "subscription" not in options:
         return None
+    subscription = name("subscription", options["subscription"], longest=_SUBSCRIPTION_LENGTH)
     if is_pattern(options["topic"]) or "startingOffsets" in options:
         raise ValueError(
             "A subscription is of one topic, and says itself where to start: give no pattern and no"
@@ -295,41 +297,27 @@ def _subscription(options: Mapping[str, str]) -> Subscription | None:
     for option, only in (("isolation", READ_COMMITTED), ("order", PUBLISHED)):
         if options.get(option, only).lower() != only:
             raise ValueError(f"A subscription is read with {option} {only}.")
-    return Subscription(options["topic"], name)
+    return Subscription(options["topic"], subscription)
 
 
 def _access(options: Mapping[str, str], *, fails: bool) -> Access:
-    isolation = _isolation(options.get("isolation", READ_COMMITTED))
-    order = _order(options.get("order", PUBLISHED))
+    isolation = choice("isolation", options, (READ_COMMITTED, READ_UNCOMMITTED))
+    order = choice("order", options, (PUBLISHED, COMMITTED))
     if order == COMMITTED and isolation != READ_COMMITTED:
         raise ValueError("Only a READ_COMMITTED read has a committed order.")
     topic = options["topic"]
+    size = positive("bytesPerTask", options.get("bytesPerTask", str(_BYTES_PER_TASK)))
     databases = Databases.of(options, coordinator=False)
     if not databases.brokers:
         if "snapshot" in options:
             raise ValueError("A snapshot needs option brokers (BROKER_DATABASE_URLS).")
         return HttpAccess(Connection.of(options), topic, isolation, order, fails)
-    size = options.get("bytesPerTask", str(_BYTES_PER_TASK))
     return BrokerAccess(
         databases,
         ids_of(options.get("snapshot")),
         topic,
         isolation,
         order,
-        positive("bytesPerTask", size),
+        size,
         fails,
     )
-
-
-def _isolation(text: str) -> Isolation:
-    for isolation in (READ_COMMITTED, READ_UNCOMMITTED):
-        if text.lower() == isolation:
-            return isolation
-    raise ValueError(f"isolation is {READ_COMMITTED} or {READ_UNCOMMITTED}, not {text[:40]!r}.")
-
-
-def _order(text: str) -> Order:
-    for order in (PUBLISHED, COMMITTED):
-        if text.lower() == order:
-            return order
-    raise ValueError(f"order is {PUBLISHED} or {COMMITTED}, not {text[:40]!r}.")

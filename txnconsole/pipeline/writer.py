@@ -28,7 +28,8 @@ from txnconsole.pipeline.options import Connection, name, positive
 from txnconsole.pipeline.sink import Attempt, Batch, Sink
 from txnconsole.pipeline.subscription import claims_of
 
-_DEFAULT_TIMEOUT_MS = 300_000
+#: The longest is the server's.
+_DEFAULT_TIMEOUT_MS, _LONGEST_TIMEOUT_MS = 300_000, 3_600_000
 #: How many seconds a batch write waits after its decision for all of it to be visible.
 _VISIBLE_WITHIN = 10.0
 #: A group's key, ``sink/batch``, has 256 characters at most, and so has ``guard/covers``.
@@ -173,9 +174,9 @@ def _batch_name(text: str) -> str:
 def _sink(options: Mapping[str, str], sink: str) -> Sink:
     if "topic" not in options:
         raise ValueError("Name where to write: option topic, such as public/default/delays.")
-    timeout = options.get("transactionTimeoutMs", str(_DEFAULT_TIMEOUT_MS))
-    name("sink", sink, longest=_SINK_LENGTH)
-    return Sink(sink, options["topic"], positive("transactionTimeoutMs", timeout) / 1000)
+    text = options.get("transactionTimeoutMs", str(_DEFAULT_TIMEOUT_MS))
+    timeout = positive("transactionTimeoutMs", text, most=_LONGEST_TIMEOUT_MS)
+    return Sink(name("sink", sink, longest=_SINK_LENGTH), options["topic"], timeout / 1000)
 
 
 def _batch_of_this_task() -> Batch:

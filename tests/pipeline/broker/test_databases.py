@@ -46,7 +46,8 @@ def test_a_snapshot_that_is_none_never_reaches_a_statement() -> None:
         ({"subscription": "s", "startingOffsets": "latest"}, "says itself where to start"),
         ({"subscription": "s", "isolation": "read_uncommitted"}, "with isolation read_committed"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
-        ({"bytesPerTask": "0", "brokers": _ONE}, "bytesPerTask is a whole number"),
+        ({"bytesPerTask": "0"}, "bytesPerTask is a whole number"),
+        ({"subscription": ""}, "subscription is a name"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from tests.server import Served
-from txnconsole.client import Client
+from txnconsole.client import Client, TopicNotFound
 from txnconsole.pipeline.jobs import replay
 from txnconsole.pipeline.jobs.replay import Plan, Progress
 from txnconsole.pipeline.jobs.run import WRONG_OPTIONS, Run, WrongOptions, outcome
@@ -80,6 +80,25 @@ def test_another_range_under_a_known_name_is_refused_and_the_same_one_goes_on(
     # The offsets that "latest" was, written out.
     written_out = {"start": "earliest", "to": '{"0": 100, "1": 30}'}
     assert progress.plan(_plan(asked=written_out)) == _plan()
+
+
+def test_a_target_that_cannot_take_it_is_refused_and_does_not_use_up_the_name(
+    credentials: dict[str, str],
+    tmp_path: Path,
+    new_topic: Callable[[int], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TXNCONSOLE_URL", credentials["url"])
+    monkeypatch.setenv("TXNCONSOLE_TOKEN", credentials["token"])
+    monkeypatch.delattr(replay, "spark_for")  # It is refused before Spark is started.
+    asked = [f"--progress={tmp_path}", "--name=typed", f"--source={new_topic(2)}"]
+    run = Run("replay", supervised=False)
+    with pytest.raises(TopicNotFound, match="nowhere"):
+        replay._work(replay._parse([*asked, "--target=public/default/nowhere"]), run)
+    narrow = [f"--target={new_topic(1)}", "--keep-partitions=yes"]
+    with pytest.raises(WrongOptions, match=r"--keep-partitions: .* has 1 partitions"):
+        replay._work(replay._parse([*asked, *narrow]), run)
+    assert not (tmp_path / "typed").exists()
 
 
 @pytest.fixture

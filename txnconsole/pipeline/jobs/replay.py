@@ -240,7 +240,9 @@ def _plan(
     A replay that goes on with its plan may have read what retention has deleted since.
 
     Raises:
-        WrongOptions: the range is not there as a whole, or is not what it was.
+        TopicNotFound: there is no such source, or no such target.
+        WrongOptions: the range is not there as a whole, or is not what it was; the target lacks
+            partitions.
     """
     given = {"topic": options.source, "startingOffsets": options.start, "endingOffsets": options.to}
     server = {"url": connection.url, "token": connection.token}
@@ -248,9 +250,10 @@ def _plan(
     positions = read.access.positions()
     if kept is not None and kept.source == options.source:
         _check_same(read, kept, positions)
+    _check_target(options, connection, len(positions))
     stable = {place: position.end for place, position in positions.items()}
-    start = parse_offsets(read.starting, read.topic, positions)
-    end = parse_offsets(read.ending, read.topic, positions)
+    start = parse_offsets("--start", read.starting, read.topic, positions)
+    end = parse_offsets("--to", read.ending, read.topic, positions)
     for option, offsets in (("--start", start), ("--to", end)):
         if beyond := [place for place in offsets if offsets[place] > stable[place]]:
             raise WrongOptions(
@@ -277,6 +280,24 @@ def _plan(
         logs=same_log.note(read.access, read.topic, end, positions, {}).get(MADE, {}),
     )
     return plan, to_json(stable, read.topic)
+
+
+def _check_target(options: argparse.Namespace, connection: Connection, partitions: int) -> None:
+    """Refuse a target that would fail the first batch, when the plan and its name are fixed.
+
+    Args:
+        partitions: how many the source has.
+
+    Raises:
+        TopicNotFound: it does not exist.
+        WrongOptions: it lacks partitions.
+    """
+    found = connection.client().topic(options.target).partitions
+    if options.keep_partitions == "yes" and found < partitions:
+        raise WrongOptions(
+            f"--keep-partitions: {options.target} has {found} partitions, fewer than"
+            f" {options.source}."
+        )
 
 
 def _check_same(read: TopicRead, plan: Plan, positions: Mapping[Place, Position]) -> None:
