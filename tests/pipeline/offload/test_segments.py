@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 from uuid import uuid4
 
@@ -116,6 +117,26 @@ def test_a_run_that_was_killed_before_it_told_the_broker_left_a_file_that_is_swe
     aged(*paths, part, stranger)
     assert sweep(offloading.databases, offloading.store) == 2
     assert offloading.files == {f"{written.file}.parquet", stranger.name}
+
+
+def test_a_file_for_which_there_is_no_room_is_not_left_in_part(
+    engine: Engine, offloading: Offloading
+) -> None:
+    """It would take the room from the next run; the sweep needs none."""
+    make_topic(engine, segment_max_messages=2)
+    texts = produce(engine, 3)
+    [segment] = offloading.due()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # Refused as by a full disk.
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            offloading.write(segment)
+        assert offloading.store.now() > 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert offloading.files == set()
+    offloading.all()
+    assert fetched(engine) == texts
 
 
 def test_a_sweep_that_asks_some_brokers_leaves_the_files_of_the_others(

@@ -58,12 +58,17 @@ class Store:
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[pa.NativeFile]:
         """A new file, to be written from the beginning; after the block it is complete and
-        on disk."""
+        on disk. When the block fails nothing is left: a part of it would keep a full disk full."""
         if self._is_directory:
             self._files.create_dir(self._base, recursive=True)
-        with self._files.open_output_stream(self._path(name)) as opened:
-            yield opened
-        self._sync(name)
+        try:
+            with self._files.open_output_stream(self._path(name)) as opened:
+                yield opened
+            self._sync(name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.delete(name)
+            raise
 
     def rename(self, name: str, to: str) -> None:
         self._files.move(self._path(name), self._path(to))
@@ -105,8 +110,8 @@ class Store:
     def now(self) -> float:
         """The time by the clock that dates the files."""
         probe = f"{uuid.uuid4()}.now"
-        with self.writing(probe) as opened:
-            opened.write(b"now")
+        with self.writing(probe):
+            pass  # Empty, so that a full disk takes it.
         try:
             return self.modified(probe)
         finally:
