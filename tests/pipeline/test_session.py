@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -38,6 +39,8 @@ def test_what_spark_must_be_told_is_set(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
     context = spark.sparkContext
+    scratch = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")
+    assert scratch == tempfile.gettempdir()
     assert context.getConf().get("spark.driver.host") == "127.0.0.1"
     assert context.uiWebUrl is None
 

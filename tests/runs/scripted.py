@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 
@@ -52,6 +53,7 @@ def main() -> int:
             tell({"error": "the disk is full"})
             return 1
         case "die":
+            tell({"figures": {"scratch": tempfile.mkdtemp()}})
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

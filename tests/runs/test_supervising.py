@@ -17,7 +17,7 @@ from tests.server import eventually
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.jobs.models import JobState
-from txnconsole.runs import kinds, launching, starting, supervising
+from txnconsole.runs import launching, starting, supervising
 from txnconsole.runs.models import PipelineRun
 from txnconsole.runs.supervising import Supervisor
 
@@ -65,7 +65,7 @@ def test_a_job_has_the_servers_rights_only_where_it_writes(
         monkeypatch.setattr(settings, f"{prefix}BROKER_DATABASE_URLS", urls)
         monkeypatch.setenv(f"TXNCONSOLE_{prefix}DATABASE_URL", "not for jobs")
     run = PipelineRun(pk=1, kind=kind)
-    told = supervising._environment(run, kinds.kind_named(kind), "")
+    told = supervising._environment(run, "", "")
     assert told.get("DATABASE_URL") == coordinators
     assert told.get("BROKER_DATABASE_URLS") == brokers
     assert "TXNCONSOLE_READER_DATABASE_URL" not in told
@@ -137,6 +137,12 @@ def test_a_job_that_fails_tells_why_and_how_far_it_was() -> None:
 def test_a_job_that_is_killed_says_by_what() -> None:
     run = supervised("die")
     assert (run.state, run.error) == (JobState.FAILED, "The job was ended by SIGKILL.")
+
+
+def test_what_a_killed_job_leaves_among_temporary_files_goes_with_its_run() -> None:
+    scratch = Path(supervised("die").figures["scratch"])
+    assert scratch.parent.name.startswith("txnconsole-run-")
+    assert not scratch.parent.exists()
 
 
 def test_a_failed_run_is_simply_run_again() -> None:

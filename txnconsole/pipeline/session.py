@@ -126,6 +126,8 @@ def _prepare_environment(master: str) -> None:
 
 def _settings(master: str, short_job: bool) -> dict[str, str]:
     java_options = f"-Duser.timezone=UTC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    # Java knows no TMPDIR. Spark keeps there what does not fit into memory.
+    java_options += f' "-Djava.io.tmpdir={tempfile.gettempdir()}"'
     java_options += f" {_UNCHECKED_ARROW}"
     if short_job:
         java_options += f" {_SHORT_JOB_JVM}"

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -32,7 +33,7 @@ from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
 from txnconsole.environment import SERVER_ONLY
 from txnconsole.jobs.models import JobState
-from txnconsole.runs.kinds import Kind, kind_named
+from txnconsole.runs.kinds import kind_named
 from txnconsole.runs.launching import SILENCE
 from txnconsole.runs.models import PipelineRun
 
@@ -46,6 +47,7 @@ _MOST = 2**31 - 1
 #: Exit statuses of a job (txnconsole/pipeline/jobs/run.py).
 _DONE, _FOUND = 0, 3
 _OWNER = "pipeline"
+_SCRATCH = "txnconsole-run-"
 
 _log = structlog.get_logger(__name__)
 
@@ -102,16 +104,18 @@ class Supervisor:
 
     def _follow(self, run: PipelineRun) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("wb") as output:
-            process = _start(run, self._token.secret, output.fileno())
-        listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
-        listener.start()
-        try:
-            self._watch(process)
-        finally:
-            _end_group(process)
-        listener.join(_GRACE_SECONDS)
-        self._record(process.returncode)
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True) as scratch:
+            environment = _environment(run, self._token.secret, scratch)
+            with self._log.open("wb") as output:
+                process = _start(run, environment, output.fileno())
+            listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
+            listener.start()
+            try:
+                self._watch(process)
+            finally:
+                _end_group(process)
+            listener.join(_GRACE_SECONDS)
+            self._record(process.returncode)
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
@@ -220,12 +224,12 @@ def _token(run: PipelineRun) -> Iterator[_Token]:
         tokens.revoke(issued)
 
 
-def _start(run: PipelineRun, token: str, log: int) -> subprocess.Popen[bytes]:
+def _start(run: PipelineRun, environment: Mapping[str, str], log: int) -> subprocess.Popen[bytes]:
     kind = kind_named(run.kind)
     return subprocess.Popen(  # noqa: S603 - a module of this program; values are single arguments
         [sys.executable, "-m", kind.module, *kind.arguments(run.parameters)],
         cwd=settings.BASE_DIR,
-        env=_environment(run, kind, token),
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
@@ -233,14 +237,17 @@ def _start(run: PipelineRun, token: str, log: int) -> subprocess.Popen[bytes]:
     )
 
 
-def _environment(run: PipelineRun, kind: Kind, token: str) -> dict[str, str]:
-    """What the job is told; of the server's secrets no more than it needs."""
+def _environment(run: PipelineRun, token: str, scratch: str) -> dict[str, str]:
+    """What the job is told; of the server's secrets no more than it needs. Its temporary files are
+    in ``scratch``: Spark, when it is killed, leaves them."""
+    kind = kind_named(run.kind)
     public = {key: value for key, value in os.environ.items() if key not in SERVER_ONLY}
     public |= {
         "TXNCONSOLE_RUN": str(run.pk),
         "TXNCONSOLE_URL": settings.PIPELINE_URL,
         "TXNCONSOLE_TOKEN": token,
         "TXNCONSOLE_DATA": str(settings.DATA_DIR),
+        "TMPDIR": scratch,
     }
     if kind.databases:
         public["TXNCONSOLE_OFFLOAD_DIR"] = settings.OFFLOAD_DIR
