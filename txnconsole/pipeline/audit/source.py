@@ -4,7 +4,6 @@ and write it to files; then the snapshots are closed."""
 from __future__ import annotations
 
 import shutil
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -64,7 +63,8 @@ def take_copy(
         PartitionNotReadable: topics have partitions on a broker that was not given.
     """
     _require_all_brokers(databases)
-    before = _now(databases)
+    # Transactions that had ended by now have their markers in all snapshots.
+    before = databases.now()
     tables = len(_BEFORE) + len(_RELATIONS)
     done = 0
     for relations in (_BEFORE, _RELATIONS):
@@ -94,15 +94,6 @@ def _require_all_brokers(databases: Databases) -> None:
             f"Topics have partitions on {', '.join(missing)}, not given: name all of"
             " BROKER_DATABASE_URLS, in the server's order."
         )
-
-
-def _now(databases: Databases) -> datetime:
-    """The time before any snapshot: transactions that had ended by then have their markers in all
-    of them."""
-    with databases.planning(COORDINATOR) as session:
-        [(now,)] = session.execute(statements.named("now")).fetchall()
-    moment: datetime = now
-    return moment
 
 
 def _schema(table: str) -> StructType:

@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Self
 
 import adbc_driver_postgresql
@@ -108,6 +109,17 @@ class Databases:
             return psycopg.connect(
                 _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
             )
+
+    def now(self) -> datetime:
+        """The time by the coordinators' database.
+
+        Raises:
+            DatabaseAway: it cannot be reached.
+        """
+        with self.connect(COORDINATOR) as session:
+            [(now,)] = session.execute(statements.named("now")).fetchall()
+        moment: datetime = now
+        return moment
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[psycopg.Connection[Any]]:

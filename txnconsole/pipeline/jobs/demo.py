@@ -43,6 +43,7 @@ from txnconsole.client import (
     TransportOptions,
     TxnConsoleError,
 )
+from txnconsole.pipeline.jobs import environment
 from txnconsole.pipeline.jobs.run import (
     DONE,
     WRONG_OPTIONS,
@@ -53,7 +54,6 @@ from txnconsole.pipeline.jobs.run import (
     whole_number,
 )
 from txnconsole.pipeline.jobs.streaming import StreamingJob, follow_to_end, run_command
-from txnconsole.pipeline.options import Connection
 from txnconsole.pipeline.sink import abort_leftovers
 from txnconsole.pipeline.writer import TopicWrite
 
@@ -114,8 +114,7 @@ class CarrierDelays:
     """The streaming query of this job, on one server."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        given = {"url": options.url, "token": options.token}
-        connection = Connection.of({key: value for key, value in given.items() if value})
+        connection = environment.server(options)
         self._server = {"url": connection.url, "token": connection.token}
         self._options = options
         self._sink = TopicWrite.of_stream(
@@ -227,8 +226,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         description="Write delays per carrier and hour, exactly once.",
     )
     data = Path(os.environ.get("TXNCONSOLE_DATA") or ".data")
-    parser.add_argument("--url", help="the server's address; default: TXNCONSOLE_URL")
-    parser.add_argument("--token", help="default, and better: TXNCONSOLE_TOKEN")
+    environment.add_server(parser)
     parser.add_argument(
         "--checkpoint",
         type=Path,

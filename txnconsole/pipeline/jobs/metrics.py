@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.broker.raw_log import raw
 from txnconsole.pipeline.broker.snapshot import Snapshot
@@ -46,7 +45,7 @@ def compute(
     Returns:
         How many rows of figures they have.
     """
-    until = _now(databases).astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
+    until = databases.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
     since = first_hour(until, hours, newest_hour(databases.urls[COORDINATOR]))
     with Snapshot.take(databases) as snapshot:
         run.stage("compute", 0, _PARTS)
@@ -69,13 +68,6 @@ def first_hour(until: datetime, hours: int | None, newest: datetime | None) -> d
         return until - hours * _HOUR
     least = until - _LEAST * _HOUR
     return least if newest is None else max(min(newest, least), until - _MOST * _HOUR)
-
-
-def _now(databases: Databases) -> datetime:
-    with databases.planning(COORDINATOR) as session:
-        [(now,)] = session.execute(statements.named("now")).fetchall()
-    moment: datetime = now
-    return moment
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:

@@ -28,6 +28,7 @@ from pyspark.sql import functions as sf
 
 from txnconsole.pipeline import same_log
 from txnconsole.pipeline.expressions import check_expression
+from txnconsole.pipeline.jobs import environment
 from txnconsole.pipeline.jobs.run import (
     DONE,
     Run,
@@ -333,8 +334,7 @@ def _work(options: argparse.Namespace, run: Run) -> int:
     if options.source == options.target:
         raise WrongOptions("A replay into its own source would not end: name another --target.")
     try:
-        given = {"url": options.url, "token": options.token}
-        connection = Connection.of({key: value for key, value in given.items() if value})
+        connection = environment.server(options)
         progress = Progress(options.progress / options.name)
         wanted, stable = _plan(options, connection, progress.kept)
     except ValueError as error:
@@ -364,8 +364,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     data = Path(os.environ.get("TXNCONSOLE_DATA") or ".data")
     offsets = 'earliest, latest or JSON such as {"0": 120}'
-    parser.add_argument("--url", help="the server's address; default: TXNCONSOLE_URL")
-    parser.add_argument("--token", help="default, and better: TXNCONSOLE_TOKEN")
+    environment.add_server(parser)
     parser.add_argument("--name", required=True, help="this replay's own; the same goes on")
     parser.add_argument("--source", required=True, help="the topic to read")
     parser.add_argument("--target", required=True, help="the topic to write; it must exist")
