@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PythonException
+
+from txnconsole.pipeline.jobs.run import brief
 
 pytestmark = pytest.mark.programs
 
@@ -25,6 +28,21 @@ def _ended(work: str) -> tuple[int, bytes]:
     status = process.wait(120)
     assert process.stderr is not None
     return status, process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "OSError: [Errno 28] Error writing bytes to file. Detail: No space left on device",
+        "txnconsole.client.errors.TopicNotFound: There is no topic public/default/nowhere.",
+    ],
+)
+def test_of_an_error_out_of_sparks_python_the_line_that_names_the_cause_is_told(cause: str) -> None:
+    told = PythonException(
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        f'  File "store.py", line 59, in writing\n    yield opened\n{cause}\n'
+    )
+    assert brief(told) == cause
 
 
 def test_a_supervised_job_ends_with_its_own_status_while_its_supervisor_lives() -> None:

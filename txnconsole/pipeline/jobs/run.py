@@ -46,7 +46,7 @@ _TERMINATED = 128 + signal.SIGTERM
 _RUN = "TXNCONSOLE_RUN"
 _ERROR_LENGTH = 500
 #: The exception's line in a Python traceback, which Spark repeats as text.
-_CAUSE = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w+: ")
+_CAUSE = re.compile(r"((?:[a-z_]\w*\.)+[A-Z]\w+|[A-Z]\w*Error): ")
 
 #: Errors that are not the program's fault.
 _FAILURES = (
