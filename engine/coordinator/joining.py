@@ -166,7 +166,7 @@ class Joining:
     def _topic_with(self, partition: PartitionName, *, fresh: bool) -> Topic:
         partition.require_writable()
         topic = self._reaching(partition.topic, partition.number, fresh=fresh)
-        if partition.number >= len(topic.brokers):
+        if not 0 <= partition.number < len(topic.brokers):
             raise PartitionNotFound(
                 f"{topic.name} has partitions 0 to {len(topic.brokers) - 1},"
                 f" not {partition.number}."

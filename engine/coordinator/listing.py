@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from engine.coordinator import rows
-from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Row, Session
@@ -29,8 +29,9 @@ def list_page(
     """One page of headers; see :meth:`engine.coordinator.coordinator.Coordinator.list`.
 
     Raises:
-        InvalidRequest: the cursor is not one that this list has given.
+        InvalidRequest: no item is asked for, or the cursor is not one that this list has given.
     """
+    check_limit(limit)
     scans = [
         session.adhoc("list_txns", **params) for params in _scans(filter, order, limit, cursor)
     ]

@@ -32,7 +32,7 @@ from engine.inspect.reading import Reading
 from engine.log.rows import partition_of, subscription_of, txn_of
 from engine.model.errors import EngineError
 from engine.model.hanging import Patience, Verdict, judge_header, judge_holder
-from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, Transaction
 from engine.model.txn_id import TxnID, id_lists
@@ -103,6 +103,7 @@ class CrossCheck:
 
     def page(self, *, limit: int, cursor: str | None) -> HangingPage:
         """See :meth:`engine.inspect.inspector.Inspector.hanging`."""
+        check_limit(limit)
         stage, key = _place(cursor)
         brokers = list(self._reading.brokers)
         unavailable: dict[str, str] = {}

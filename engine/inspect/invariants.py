@@ -34,7 +34,7 @@ from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
 from engine.log.rows import partition_of
 from engine.log.sweeping import FAILURES
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
-from engine.model.page import Page, decode_cursor, encode_cursor
+from engine.model.page import Page, check_limit, decode_cursor, encode_cursor
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database, Row, Session
 
@@ -172,6 +172,7 @@ class Invariants:
 
     def state(self, *, broken: bool, limit: int, cursor: str | None) -> InvariantState:
         """See :meth:`engine.inspect.inspector.Inspector.invariant_state`."""
+        check_limit(limit)
         name, subject = map(str, decode_cursor(cursor, 2)) if cursor else ("", "")
         with self._database.session() as session:
             [totals] = session.all("check_totals")

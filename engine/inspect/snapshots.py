@@ -12,7 +12,7 @@ from engine.log.rows import partition_of
 from engine.model.batch import CorruptBatch
 from engine.model.buffer_state import BufferState, CorruptSnapshot
 from engine.model.message import MAX_OFFSET
-from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Row
 
@@ -93,8 +93,9 @@ def distances(
     brokers that do not answer.
 
     Raises:
-        InvalidRequest: the cursor is not one of this list.
+        InvalidRequest: no item is asked for, or the cursor is not one of this list.
     """
+    check_limit(limit)
     distance, broker, partition_id = _place(cursor)
     found: list[tuple[tuple[int, str, int], SnapshotDistance]] = []
     unavailable: dict[str, str] = {}

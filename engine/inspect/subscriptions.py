@@ -9,7 +9,7 @@ from engine.inspect.reading import Reading
 from engine.log.rows import subscription_of
 from engine.model.dispatch import decode
 from engine.model.errors import EngineError
-from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
+from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.ranges import Ranges
 from engine.model.subscription import PendingAck, Subscription, SubscriptionType
 from engine.model.topic import Topic
@@ -115,8 +115,9 @@ def summaries(
     broker is asked once.
 
     Raises:
-        InvalidRequest: the cursor is not one of this list.
+        InvalidRequest: no item is asked for, or the cursor is not one of this list.
     """
+    check_limit(limit)
     topic, name = decode_cursor(cursor, 2) if cursor else ("", "")
     if not (isinstance(topic, str) and isinstance(name, str)):
         raise foreign_cursor()

@@ -20,6 +20,8 @@ from engine.model.txn_id import TxnID
 from engine.settings import EngineSettings
 
 _MAX_SEQUENCE_ID = 2**63 - 1
+#: In bytes; an index has it.
+_MAX_PRODUCER_NAME = 2000
 
 
 def check(
@@ -37,8 +39,8 @@ def check(
         packed_bytes: the size of the whole batch in its packed form (engine.model.batch).
 
     Raises:
-        InvalidRequest: the batch is empty or for one of the engine's own topics, or its sequence id
-            is out of range or without a producer's name.
+        InvalidRequest: the batch is empty or for one of the engine's own topics, its sequence id is
+            out of range or without a producer's name, or that name is empty or too long.
         PayloadTooLarge: a message, which the error names, or the batch is above its limit.
     """
     partition.require_writable()
@@ -47,6 +49,10 @@ def check(
     if (producer_name is None) != (sequence_id is None):
         missing = "producer_name" if producer_name is None else "sequence_id"
         raise InvalidRequest("producer_name and sequence_id go together.", field=missing)
+    if producer_name is not None and not 1 <= len(producer_name.encode()) <= _MAX_PRODUCER_NAME:
+        raise InvalidRequest(
+            f"producer_name must have 1 to {_MAX_PRODUCER_NAME} bytes.", field="producer_name"
+        )
     if sequence_id is not None and not 0 <= sequence_id <= _MAX_SEQUENCE_ID:
         raise InvalidRequest(
             f"sequence_id must be between 0 and {_MAX_SEQUENCE_ID}.", field="sequence_id"

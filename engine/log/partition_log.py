@@ -16,7 +16,7 @@ from engine.log.topics import MAX_PARTITIONS, Topics, once_more_when_made_anew
 from engine.model import batch
 from engine.model.errors import PartitionNotFound, PartitionUnavailable
 from engine.model.message import MAX_OFFSET, NewMessage
-from engine.model.page import Page, decode_number, encode_cursor
+from engine.model.page import Page, check_limit, decode_number, encode_cursor
 from engine.model.partition import (
     Appended,
     IndexedTxn,
@@ -182,8 +182,9 @@ class PartitionLogs(LogReader):
         all. Pages may be short: each looks at a bounded number of ended transactions.
 
         Raises:
-            InvalidRequest: the cursor is not one of this list.
+            InvalidRequest: no item is asked for, or the cursor is not one of this list.
         """
+        check_limit(limit)
         from_offset = decode_number(cursor) if cursor else 0
         rows = self._rows(
             partition,

@@ -20,8 +20,9 @@ from engine.model.errors import (
     TopicConflict,
     TopicNotFound,
 )
-from engine.model.page import Page, decode_cursor, encode_cursor, foreign_cursor
-from engine.model.settings import Difference, conflict, differences
+from engine.model.message import MAX_OFFSET
+from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
+from engine.model.settings import Difference, check_bounds, conflict, differences
 from engine.model.topic import (
     MAX_RETENTION_MS,
     AbortedParticipation,
@@ -33,6 +34,13 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
 
 MAX_PARTITIONS = 10_000
+_BOUNDS = {
+    "partitions": (1, MAX_PARTITIONS),
+    "retention_ms": (0, MAX_RETENTION_MS),
+    "retention_bytes": (0, MAX_OFFSET),
+    "segment_max_messages": (1, MAX_OFFSET),
+    "segment_max_bytes": (1, MAX_OFFSET),
+}
 _ABANDONED = "topic deleted by force; this part is aborted"
 #: The settings that cannot change after a topic's creation.
 _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
@@ -214,7 +222,12 @@ class Topics:
     def list(
         self, *, limit: int = 50, cursor: str | None = None, include_system: bool = False
     ) -> Page[Topic]:
-        """List topics by name."""
+        """List topics by name.
+
+        Raises:
+            InvalidRequest: no item is asked for, or the cursor is not one of this list.
+        """
+        check_limit(limit)
         after = decode_cursor(cursor, 3) if cursor else ["", "", ""]
         if not all(isinstance(part, str) for part in after):
             raise foreign_cursor()
@@ -278,14 +291,7 @@ class Topics:
         return self._deletions.finish()
 
     def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
-        if not 1 <= settings.partitions <= MAX_PARTITIONS:
-            raise InvalidRequest(
-                f"partitions must be between 1 and {MAX_PARTITIONS}.", field="partitions"
-            )
-        if not 0 <= (settings.retention_ms or 0) <= MAX_RETENTION_MS:
-            raise InvalidRequest(
-                f"retention_ms must be between 0 and {MAX_RETENTION_MS}.", field="retention_ms"
-            )
+        check_bounds(settings, _BOUNDS)
         with self._catalog.transaction() as session:
             row = session.one(
                 "create_topic",

@@ -22,6 +22,16 @@ class Page(Generic[_T]):
     next_cursor: str | None
 
 
+def check_limit(limit: int) -> None:
+    """Refuse a page of no items: no cursor could go on from it.
+
+    Raises:
+        InvalidRequest: it is below 1.
+    """
+    if limit < 1:
+        raise InvalidRequest("limit must be 1 or more.", field="limit")
+
+
 def encode_cursor(*key: str | int) -> str:
     """Make an opaque cursor from the key of a page's last row."""
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")

@@ -1,11 +1,25 @@
-"""Comparing the settings that somebody asks for with those of a thing that exists already."""
+"""The settings that somebody asks for: checked, and compared with those of a thing that exists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from engine.model.errors import InvalidRequest
+
 _TEXTS = {None: "none", True: "true", False: "false"}
+
+
+def check_bounds(settings: object, bounds: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse settings outside their bounds, the least and the greatest of each; None is allowed.
+
+    Raises:
+        InvalidRequest: names the first such setting.
+    """
+    for name, (least, most) in bounds.items():
+        value = getattr(settings, name)
+        if value is not None and not least <= value <= most:
+            raise InvalidRequest(f"{name} must be between {least} and {most}.", field=name)
 
 
 @dataclass(frozen=True, slots=True)

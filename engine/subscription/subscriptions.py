@@ -15,18 +15,25 @@ from engine.model.errors import (
     SubscriptionConflict,
     SubscriptionNotFound,
 )
-from engine.model.settings import conflict, differences
+from engine.model.settings import check_bounds, conflict, differences
 from engine.model.subscription import (
     CursorStatus,
     Subscription,
     SubscriptionSettings,
     SubscriptionStatus,
 )
-from engine.model.topic import AbortedParticipation, Topic
+from engine.model.topic import MAX_RETENTION_MS, AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row
 from engine.subscription.describing import describe_on
 from engine.subscription.records import Records, Recover, held, make, settings_of
+
+#: As in a topic's settings, a century is the longest time that PostgreSQL can count with.
+_BOUNDS = {
+    "ack_timeout_ms": (1, MAX_RETENTION_MS),
+    "consumer_lease_ms": (1, MAX_RETENTION_MS),
+    "max_redeliveries": (0, 2**31 - 1),
+}
 
 
 class Subscriptions:
@@ -315,6 +322,7 @@ class Subscriptions:
         return parts
 
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
+        check_bounds(settings, _BOUNDS)
         target = settings.dead_letter_topic
         if (target is None) != (settings.max_redeliveries is None):
             missing = "dead_letter_topic" if target is None else "max_redeliveries"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from engine import Engine
-from engine.model.errors import InvalidTxnStatus
+from engine.model.errors import InvalidRequest, InvalidTxnStatus
 from engine.model.message import Isolation, Visibility
+from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.engine.support import (
@@ -174,3 +176,21 @@ def test_coordinators_are_made_once_and_never_taken_away(engine: Engine) -> None
     assert engine.migrate() == []
     assert engine.coordinator.get(txn).status is TxnStatus.OPEN
     assert len(engine.coordinator.stats()) == engine.settings.coordinators
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_no_list_answers_a_page_of_no_items(engine: Engine, limit: int) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    open_txn(engine)
+    for ask in (
+        engine.topics.list,
+        engine.inspect.hanging,
+        engine.inspect.invariant_state,
+        engine.inspect.lists.subscriptions,
+        engine.inspect.lists.snapshot_distances,
+        partial(engine.log.aborted_index, P0),
+        partial(engine.coordinator.list, TransactionFilter()),
+    ):
+        with pytest.raises(InvalidRequest):
+            ask(limit=limit)

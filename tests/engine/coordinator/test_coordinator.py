@@ -237,8 +237,11 @@ def test_what_does_not_exist_cannot_take_part(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)
     nowhere = TopicName("public", "default", "nowhere")
-    with pytest.raises(PartitionNotFound):
-        engine.coordinator.add_partitions(txn, [P0, PartitionName(TOPIC, 1)])
+    for number in (-1, 1):
+        with pytest.raises(PartitionNotFound):
+            engine.coordinator.add_partitions(txn, [P0, PartitionName(TOPIC, number)])
+        with pytest.raises(PartitionNotFound):
+            engine.produce(PartitionName(TOPIC, number), batch("a"), txn_id=txn)
     with pytest.raises(TopicNotFound):
         engine.coordinator.add_partitions(txn, [PartitionName(nowhere, 0)])
     with pytest.raises(TopicNotFound):

@@ -129,6 +129,8 @@ def test_a_transactions_messages_do_not_move_the_plain_sequence(engine: Engine) 
         (batch("a"), {"producer_name": "p", "sequence_id": -1}, InvalidRequest),
         (batch("a"), {"producer_name": "p", "sequence_id": 2**63}, InvalidRequest),
         (batch("a"), {"producer_name": "p\0", "sequence_id": 1}, InvalidRequest),
+        (batch("a"), {"producer_name": "", "sequence_id": 1}, InvalidRequest),
+        (batch("a"), {"producer_name": noise(0, 1001).hex(), "sequence_id": 1}, InvalidRequest),
         ([NewMessage(payload=b"x" * (5 * MEBIBYTE + 1))], {}, PayloadTooLarge),
         ([*FULL_BATCH, NewMessage(payload=b"x")], {}, PayloadTooLarge),
         ([NewMessage(payload=b"", key="é" * (5 * MEBIBYTE // 2 + 1))], {}, PayloadTooLarge),

@@ -119,7 +119,11 @@ def test_settings_that_would_change_data_conflict(engine: Engine, change: dict[s
     [
         TopicSettings(partitions=0),
         TopicSettings(partitions=10_001),
+        TopicSettings(retention_ms=-1),
+        TopicSettings(retention_bytes=-1),
+        TopicSettings(segment_max_messages=0),
         TopicSettings(segment_max_messages=2**63),
+        TopicSettings(segment_max_bytes=0),
     ],
 )
 def test_settings_that_cannot_be_are_refused(engine: Engine, settings: TopicSettings) -> None:

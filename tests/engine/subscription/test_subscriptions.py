@@ -8,6 +8,7 @@ import pytest
 
 from engine import Engine
 from engine.model.errors import (
+    InvalidRequest,
     PartitionUnavailable,
     SubscriptionConflict,
     SubscriptionNotFound,
@@ -45,6 +46,26 @@ def test_creating_again_returns_the_one_that_exists(engine: Engine) -> None:
     again, created = engine.subscriptions.create(SUBSCRIPTION, SubscriptionSettings())
     assert (again, created) == (made, False)
     assert engine.subscriptions.get(SUBSCRIPTION) == made
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("ack_timeout_ms", 0),
+        ("ack_timeout_ms", 2**63 - 1),
+        ("consumer_lease_ms", 0),
+        ("consumer_lease_ms", 2**63 - 1),
+        ("max_redeliveries", -1),
+        ("max_redeliveries", 2**31),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(engine: Engine, setting: str, value: int) -> None:
+    make_topic(engine)
+    with pytest.raises(InvalidRequest) as refused:
+        subscribe(engine, **{setting: value})
+    assert refused.value.data["errors"][0]["field"] == setting  # type: ignore[index]
+    with pytest.raises(SubscriptionNotFound):
+        engine.subscriptions.get(SUBSCRIPTION)
 
 
 def test_another_type_conflicts(engine: Engine) -> None:
