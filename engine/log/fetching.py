@@ -82,7 +82,6 @@ class LogReader:
         return self._topics.get(partition.topic).settings.buffer
 
     @once_more_when_made_anew
-    @_once_more_when_dropped
     def fetch(
         self,
         partition: PartitionName,
@@ -111,15 +110,35 @@ class LogReader:
             SegmentUnreadable: what stands at ``from_offset`` is damaged, or in an offloaded file
                 that is missing or damaged.
         """
+        start = ReadPosition(offset=from_offset, ledger_id=ledger_id)
+        return self._fetch(
+            partition,
+            start,
+            max_messages,
+            max_bytes,
+            isolation=isolation,
+            keep_aborted=keep_aborted,
+        )
+
+    @_once_more_when_dropped
+    def _fetch(
+        self,
+        partition: PartitionName,
+        start: ReadPosition,
+        max_messages: int,
+        max_bytes: int | None,
+        *,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        keep_aborted: bool = False,
+    ) -> Fetched:
         committed = isolation is Isolation.READ_COMMITTED
         if keep_aborted and not committed:
             raise InvalidRequest(
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
-        start = ReadPosition(offset=from_offset, ledger_id=ledger_id)
         window, head, entries, spans = self._stretch(
             partition,
-            _window(from_offset, self._size(max_messages)),
+            _window(start.offset, self._size(max_messages)),
             self._bytes(max_bytes),
             committed=committed,
         )
@@ -184,9 +203,8 @@ class LogReader:
         size = self._size(max_messages)
         if self.buffer_of(partition) is BufferKind.SIDECAR:
             # Transactions get their offsets when they commit, so both orders are the same.
-            answer = self.fetch(
-                partition, start.offset, max_messages, max_bytes, ledger_id=start.ledger_id
-            )
+            # Of a topic made anew, maybe as another kind, this call is made once more, not a fetch.
+            answer = self._fetch(partition, start, max_messages, max_bytes)
             return replace(answer, messages=tuple(readable(answer.messages, at=None)))
         return self._by_commits(partition, start, size, self._bytes(max_bytes))
 

@@ -24,7 +24,7 @@ from engine.model.errors import (
 )
 from engine.model.read_position import ReadPosition
 from engine.model.subscription import InitialPosition, SubscriptionType
-from engine.model.topic import Topic, TopicSettings
+from engine.model.topic import BufferKind, Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Session
 from engine.settings import EngineSettings
@@ -336,6 +336,27 @@ def test_a_process_that_first_meets_a_topic_while_it_is_made_anew_serves_the_new
     monkeypatch.setattr(other.log, "locate", overtaken)
     try:
         assert fetched(other) == ["new"]
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(BufferKind.MARKER, BufferKind.SIDECAR), (BufferKind.SIDECAR, BufferKind.MARKER)],
+)
+def test_committed_order_is_that_of_a_topic_made_anew_as_another_kind(
+    engine: Engine, old: BufferKind, new: BufferKind
+) -> None:
+    make_topic(engine, buffer=old)
+    other = another(engine)
+    try:
+        assert fetched(other) == []
+        engine.topics.delete(TOPIC)
+        make_topic(engine, buffer=new)
+        engine.produce(P0, batch("open"), txn_id=open_txn(engine))
+        engine.produce(P0, batch("n"))
+        answer = other.log.fetch_in_committed_order(P0, ReadPosition(offset=0))
+        assert texts(answer.messages) == ["n"]
     finally:
         other.close()
 
