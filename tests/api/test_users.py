@@ -105,6 +105,14 @@ def test_groups_are_the_roles_with_their_permissions_and_members(admin: Caller) 
     assert "partition.operate" in groups["operator"]["permissions"]
 
 
+def test_a_superuser_counts_among_administrators_and_nowhere_else(admin: Caller) -> None:
+    before = {group["name"]: group["users"] for group in admin.get("/groups").json["items"]}
+    root = User.objects.create(username="old-root", is_superuser=True)
+    root.groups.add(Group.objects.get_or_create(name="viewer")[0])
+    after = {group["name"]: group["users"] for group in admin.get("/groups").json["items"]}
+    assert after == before | {"admin": before["admin"] + 1}
+
+
 @pytest.mark.parametrize(
     ("name", "body"),
     [

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from engine.model.errors import InvalidRequest, NotFound
 from txnconsole.access import tokens
@@ -72,9 +72,12 @@ def list_users(*, above: str, limit: int) -> list[User]:
 
 
 def members() -> dict[str, int]:
-    """How many users each role's group has; a role without users may be missing."""
-    groups = Group.objects.filter(name__in=list(Role)).annotate(users=Count("user"))
-    return dict(groups.values_list("name", "users"))
+    """How many users have each role, as ``roles_of`` says; a role without users may be missing."""
+    ordinary = Count("user", filter=Q(user__is_superuser=False))
+    groups = Group.objects.filter(name__in=list(Role)).annotate(users=ordinary)
+    found = dict(groups.values_list("name", "users"))
+    superusers = User.objects.filter(is_superuser=True).count()
+    return found | {Role.ADMIN: found.get(Role.ADMIN, 0) + superusers}
 
 
 def put_user(name: str, settings: UserSettings, *, new: bool = False) -> tuple[User, bool]:

@@ -23,7 +23,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """An address that no view serves."""
     del exception
-    return render(request, "404.html", {"text": sought(request)}, status=404)
+    return render(request, "404.html", {"sought": sought(request)}, status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -125,7 +125,7 @@ def failed(request: HttpRequest, error: EngineError) -> HttpResponse:
     if asked_by_script(request):
         return refused(request, status, error.code, error.message, retryable=error.retryable)
     template = "404.html" if status == HTTPStatus.NOT_FOUND else "console/failed.html"
-    context = {"error": error, "text": sought(request) if status == HTTPStatus.NOT_FOUND else ""}
+    context = {"error": error, "sought": sought(request) if status == HTTPStatus.NOT_FOUND else ""}
     return _rendered(request, template, context, status=status)
 
 

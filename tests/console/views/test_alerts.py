@@ -237,6 +237,11 @@ def test_an_alert_that_is_not_there_is_not_found(viewer: Client, operator: Clien
     body(operator.get(f"/alerts/{10**25}/acknowledge"), 404)
 
 
+def test_what_a_dialog_says_does_not_stand_in_the_search_box(operator: Client) -> None:
+    text = body(operator.get("/alerts/silence"))
+    assert re.search(r'<input id="q"[^>]* value=""', text)
+
+
 def test_silent_workers_are_on_the_page(engine: Engine, operator: Client) -> None:
     rule_of(Kind.WORKER_SILENT)
     evaluate(engine)

@@ -24,7 +24,7 @@ def search(request: ConsoleRequest) -> HttpResponse:
     found = find(text, request.principal, limit=_RESULTS)
     if text and len(found.items) == 1:
         return HttpResponseRedirect(found.items[0].address)
-    context = {"text": text, "found": found, "look_through": LOOK_THROUGH}
+    context = {"sought": text, "found": found, "look_through": LOOK_THROUGH}
     return show(request, "console/search.html", context)
 
 

@@ -149,7 +149,7 @@ def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
             f" {txn_id.tc_id}:{stats.sequence}; everything up to {txn_id.tc_id}:"
             f"{stats.low_water_mark} has finished."
         )
-    context = {"error": TransactionNotFound(message), "text": str(txn_id)}
+    context = {"error": TransactionNotFound(message), "sought": str(txn_id)}
     return show(request, "404.html", context, status=404)
 
 
