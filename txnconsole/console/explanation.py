@@ -53,8 +53,8 @@ _ENDS: Mapping[ReasonCode, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordedReason:
-    """A reason as a page shows it. ``ends``: what would change it. ``to_end``: the transaction
-    whose abort would change it."""
+    """A reason as a page shows it. ``ends``: what would change it. ``consumer``: whom its text
+    names. ``to_end``: the transaction whose abort would change it."""
 
     code: ReasonCode
     title: str
@@ -63,6 +63,7 @@ class WordedReason:
     txn_id: TxnID | None
     status: str | None
     owner: str | None
+    consumer: str | None
     deadline: str | None
     to_end: TxnID | None
 
@@ -101,6 +102,7 @@ def _in_words(reason: Reason) -> WordedReason:
         txn_id=txn_id,
         status=None if status is None else str(status),
         owner=_text(reason.evidence.get("owner")),
+        consumer=_text(reason.evidence.get("consumer")),
         deadline=_text(reason.evidence.get("deadline")) if is_open else None,
         to_end=txn_id if is_open and reason.code is not ReasonCode.ABORTED else None,
     )

@@ -18,6 +18,7 @@ from txnconsole.console.templatetags.console import (
     offsets,
     rate,
     size,
+    spoken,
     stamp,
     state,
     words,
@@ -57,6 +58,7 @@ def test_a_rare_rate_is_not_told_as_none() -> None:
 
 def test_a_code_of_the_contract_is_read_as_words() -> None:
     assert words("PartitionUnavailable") == "Partition unavailable"
+    assert spoken("KEY_SHARED") == "Key shared"
 
 
 def test_offsets_are_inclusive_ranges_and_long_lists_are_cut() -> None:
@@ -100,6 +102,8 @@ def test_a_state_has_icon_word_and_colour() -> None:
 def test_the_object_of_an_entry_is_a_link_when_it_is_a_transaction() -> None:
     assert linked_object("transaction:3:42") == '<a href="/transactions/3:42">transaction:3:42</a>'
     assert linked_object("<topic>") == "&lt;topic&gt;"
+    assert linked_object("coordinator:3") == '<a href="/coordinators/3">coordinator:3</a>'
+    assert linked_object("coordinators") == '<a href="/coordinators">coordinators</a>'
 
 
 @pytest.mark.parametrize(

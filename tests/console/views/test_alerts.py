@@ -311,6 +311,16 @@ def test_a_span_beyond_a_week_is_refused_however_large(field: str, admin: Client
         assert "It must be from 0 to seven days." in body(refused, 422)
 
 
+def test_rules_and_channels_are_listed_by_name(admin: Client) -> None:
+    for name in ("c", "a", "b"):
+        Channel.objects.create(name=name, kind="email", recipients=["ops@example.com"])
+    channels = re.findall(r'/alerts/channels/\d+">(\w)</a>', body(admin.get("/alerts/channels")))
+    assert channels == ["a", "b", "c"]
+    rules = re.findall(r'/alerts/rules/\d+">([^<]+)</a>', body(admin.get("/alerts/rules")))
+    assert len(rules) == len(KINDS)
+    assert rules == sorted(rules)
+
+
 def test_a_webhooks_secret_is_on_one_page_once(admin: Client) -> None:
     given = {
         "name": "hook",

@@ -11,8 +11,9 @@ from django.test import Client
 from engine import Engine
 from engine.model.message import NewMessage
 from engine.model.partition import PartitionState
+from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import BufferKind, TopicSettings
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import TOPIC, Orders, begin, finish, produce
 from tests.engine.support import sql, unreachable
@@ -234,7 +235,7 @@ def test_the_subscriptions_of_a_partition_are_as_it_knows_them(
     orders: Orders, viewer: Client
 ) -> None:
     text = words(viewer, f"{HERE}/subscriptions")
-    assert f"billing SHARED Waiting 0 – 4 no {orders.open} 1" in text
+    assert f"billing Shared Waiting 0 – 4 no {orders.open} 1" in text
 
 
 def test_history_has_the_ends_of_transactions(orders: Orders, viewer: Client) -> None:
@@ -278,6 +279,17 @@ def test_the_explanation_names_what_is_in_the_way(
     orders: Orders, viewer: Client, query: str, told: str
 ) -> None:
     assert told in words(viewer, f"/explain?partition={orders.partition}&{query}")
+
+
+def test_a_consumers_name_turns_no_explanation_around(engine: Engine, viewer: Client) -> None:
+    engine.topics.create(TOPIC, TopicSettings())
+    name = SubscriptionName(TOPIC, "billing")
+    engine.subscriptions.create(name, SubscriptionSettings())
+    produce(engine, PartitionName(TOPIC, 0), "in flight")
+    consumer = "pod-7 \N{RIGHT-TO-LEFT OVERRIDE}gnp.exe"
+    engine.receive(name, consumer, max_messages=1)
+    answer = viewer.get(f"/explain?partition={TOPIC}:0&message=0&subscription=billing")
+    assert f"Consumer <bdi>{consumer}</bdi> " in answer.content.decode()
 
 
 def test_a_message_id_finds_its_partition_and_offers_the_abort(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -29,7 +30,19 @@ def admin(db: None) -> Client:
 def test_the_list_names_the_partition_that_hides_most(orders: Orders, viewer: Client) -> None:
     text = words(viewer, "/topics")
     assert f"3 partition 0 , {orders.open}" in text
-    assert re.search(rf"{TOPIC} 2 marker 8 (quiet|[\d.]+) 3 partition 0", text)
+    assert re.search(rf"{TOPIC} 2 marker 8 (not known yet|[\d.]+) 3 partition 0", text)
+
+
+def test_how_fast_a_new_topic_grows_is_not_known_before_it_was_sampled(
+    engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = TopicName("public", "default", "new")
+    engine.topics.create(name, TopicSettings(partitions=1))
+    assert "Offsets a second not known yet" in words(viewer, f"/topics/{name}")
+    assert "not known yet" in words(viewer, "/topics")
+    monkeypatch.setattr("txnconsole.console.views.topics._MEASURED", timedelta())
+    assert "Offsets a second 0" in words(viewer, f"/topics/{name}")
+    assert "quiet" in words(viewer, "/topics")
 
 
 def test_a_topic_with_many_partitions_has_pages(engine: Engine, viewer: Client) -> None:

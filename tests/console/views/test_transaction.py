@@ -133,6 +133,15 @@ def test_atomicity_is_told_for_each_participant(orders: Orders, viewer: Client) 
     assert str(orders.partition) in text
 
 
+def test_participants_stand_in_the_order_of_their_names(engine: Engine, viewer: Client) -> None:
+    engine.topics.create(TOPIC, TopicSettings(partitions=11))
+    txn_id = begin(engine)
+    for number in (10, 1, 2, 0):
+        produce(engine, PartitionName(TOPIC, number), "hidden", txn_id=txn_id)
+    text = viewer.get(f"/transactions/{txn_id}/participants").content.decode()
+    assert re.findall(rf">{TOPIC}:(\d+)</a>", text) == ["0", "1", "2", "10"]
+
+
 @pytest.mark.parametrize(("role", "shown"), [("operator", True), ("viewer", False)])
 def test_messages_show_payloads_to_those_who_may_read_them(
     orders: Orders, request: pytest.FixtureRequest, role: str, shown: bool

@@ -147,6 +147,19 @@ def reading(entry: StoredMessage) -> str:
 
 
 @register.filter
+def isolating(sentence: str, name: str | None) -> SafeString:
+    """A sentence that a name in it does not turn round, though it is read from right to left."""
+    before, found, after = sentence.partition(name) if name else (sentence, "", "")
+    return format_html("{}<bdi>{}</bdi>{}" if found else "{}", before, found, after)
+
+
+@register.filter
+def spoken(code: str) -> str:
+    """``KEY_SHARED`` as ``Key shared``."""
+    return code.replace("_", " ").capitalize()
+
+
+@register.filter
 def linked_object(text: str) -> SafeString:
     """The object of an audit entry or an alert; a link when it has a page."""
     address = address_of(text)

@@ -26,7 +26,10 @@ def rules(request: ConsoleRequest) -> HttpResponse:
     """Every rule, with how many of its alerts fire."""
     firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
     context = rights(request) | {
-        "rules": [(rule, KINDS[Kind(rule.kind)]) for rule in Rule.objects.annotate(firing=firing)],
+        "rules": [
+            (rule, KINDS[Kind(rule.kind)])
+            for rule in Rule.objects.annotate(firing=firing).order_by("name")
+        ],
     }
     return show(request, "console/alerts/rules.html", context)
 
@@ -75,7 +78,7 @@ def channels(request: ConsoleRequest) -> HttpResponse:
     counted = Channel.objects.annotate(
         waiting=Count("messages", filter=Q(messages__state=MessageState.QUEUED)),
         dead=Count("messages", filter=Q(messages__state=MessageState.DEAD)),
-    )
+    ).order_by("name")
     context = rights(request) | {
         "channels": [(one, stored_channels.shown_target(one)) for one in counted],
     }

@@ -126,7 +126,7 @@ class SeekForm(ReasonForm):
             ("offset", "an offset of one partition"),
             ("moment", "the first message published at or after a moment"),
         ],
-        widget=forms.Select(attrs={"class": "field wide"}),
+        widget=forms.Select(attrs={"class": "field"}),
     )
     partition = forms.IntegerField(
         required=False,

@@ -32,7 +32,7 @@ class CreateForm(ReasonForm):
         label="Name",
         help_text="tenant/namespace/topic",
         widget=forms.TextInput(
-            attrs={"class": "field wide mono", "autocomplete": "off", "spellcheck": "false"}
+            attrs={"class": "field mono", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
     partitions = forms.IntegerField(
@@ -47,7 +47,7 @@ class CreateForm(ReasonForm):
             (BufferKind.SIDECAR.value, "sidecar: messages of a transaction wait beside the log"),
         ],
         label="Buffer, for ever",
-        widget=forms.Select(attrs={"class": "field wide"}),
+        widget=forms.Select(attrs={"class": "field"}),
     )
     hours = forms.IntegerField(
         required=False,
@@ -84,7 +84,7 @@ class DeleteForm(ReasonForm):
         max_length=400,
         label="Write its name to confirm",
         widget=forms.TextInput(
-            attrs={"class": "field wide mono", "autocomplete": "off", "spellcheck": "false"}
+            attrs={"class": "field mono", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
     force = forms.BooleanField(

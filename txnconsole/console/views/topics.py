@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.http import HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from engine.inspect.topics import PART_SECONDS, TopicSummary
@@ -21,6 +23,8 @@ from txnconsole.enginedb.wiring import engine
 PAGE_ROWS = 25
 #: How many partitions, and subscriptions, the page lists, to stay below 1,000 elements.
 PARTITIONS, SUBSCRIPTIONS = 25, 20
+#: What a rate is measured over.
+_MEASURED = timedelta(seconds=PART_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,12 @@ class TopicRow:
     spark: str
 
     @property
-    def per_second(self) -> float:
-        """New offsets per second, over the newest samples."""
-        return self.summary.growth[-1] / PART_SECONDS
+    def per_second(self) -> float | None:
+        """New offsets per second, over the newest samples; None of a topic that is too new for
+        them to tell."""
+        growth = self.summary.growth
+        is_new = timezone.now() - self.summary.topic.created_at < _MEASURED
+        return None if is_new and not any(growth) else growth[-1] / PART_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

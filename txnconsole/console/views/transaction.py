@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 
 from engine.inspect.contents import Contents
 from engine.inspect.holdings import Holding, JointEffect
+from engine.inspect.participants import ParticipantAudit
 from engine.model.agreement import Says
 from engine.model.errors import InvalidRequest, TransactionNotFound
 from engine.model.message import MAX_OFFSET
@@ -193,7 +194,7 @@ def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What each participant says of it, beside what its coordinator has recorded."""
     found = region(lambda: engine().inspect.participants(txn_id))
     said = found.value.participants if found.value else ()
-    odd_first = sorted(said, key=lambda one: (not one.discords, one.says is not Says.UNAVAILABLE))
+    odd_first = sorted(said, key=_odd_first)
     context = {
         "atomicity": found,
         "some": slice_of(odd_first, request.GET.get("from", ""), _ROWS),
@@ -201,6 +202,13 @@ def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "txn_id": txn_id,
     }
     return show(request, "console/partials/transaction_atomicity.html", context)
+
+
+def _odd_first(one: ParticipantAudit) -> tuple[object, ...]:
+    """Those that do not agree come first, then those that cannot be asked; all by their names,
+    subscriptions after partitions."""
+    name = one.partition or one.subscription
+    return not one.discords, one.says is not Says.UNAVAILABLE, one.partition is None, name
 
 
 @require_GET

@@ -43,7 +43,7 @@ class MessageForm(ReasonForm):
             ("ABORT", "in a transaction that aborts at once: nobody gets it"),
         ],
         required=False,
-        widget=forms.Select(attrs={"class": "field wide"}),
+        widget=forms.Select(attrs={"class": "field"}),
     )
 
 
