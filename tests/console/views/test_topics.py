@@ -69,6 +69,17 @@ def test_partitions_of_a_broker_that_is_away_say_so_beside_the_others(
         assert "What it has is not counted below." in listed
 
 
+def test_a_topic_that_no_broker_tells_of_is_called_neither_empty_nor_quiet(
+    engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.views.topics._MEASURED", timedelta())
+    engine.topics.create(TOPIC, TopicSettings(partitions=1))
+    assert f"{TOPIC} 1 marker empty 0 quiet 0" in words(viewer, "/topics")
+    with unreachable(engine, engine.topics.get(TOPIC).brokers[0]):
+        listed = words(viewer, "/topics")
+    assert f"{TOPIC} 1 some unreachable marker – 0 not known 0" in listed
+
+
 def test_an_administrator_creates_a_topic_with_a_reason(engine: Engine, admin: Client) -> None:
     assert "Create a topic" in words(admin, "/topics/new")
     assert admin.post("/topics/new", NEW).status_code == 422

@@ -36,11 +36,13 @@ class TopicRow:
 
     @property
     def per_second(self) -> float | None:
-        """New offsets per second, over the newest samples; None of a topic that is too new for
-        them to tell."""
+        """New offsets per second, over the newest samples; None where they tell nothing, because
+        the topic is too new or a broker of it is away."""
         growth = self.summary.growth
         is_new = timezone.now() - self.summary.topic.created_at < _MEASURED
-        return None if is_new and not any(growth) else growth[-1] / PART_SECONDS
+        if (is_new or self.summary.unavailable) and not any(growth):
+            return None
+        return growth[-1] / PART_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
