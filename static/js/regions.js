@@ -79,6 +79,18 @@ function notePlace({ detail: { ctx } }) {
   if (target.getAttribute("hx-get") !== request.action) target.setAttribute("hx-get", request.action);
 }
 
+function noteFocus({ detail: { ctx } }) {
+  if (ctx) ctx.hadFocus = ctx.target?.contains(document.activeElement);
+}
+
+/** With what had the focus it would be gone: its region has it then. */
+function keepFocus({ detail: { ctx } }) {
+  const { target, hadFocus } = ctx ?? {};
+  if (!hadFocus || target.dataset.region === undefined || document.activeElement !== document.body) return;
+  target.tabIndex = -1;
+  target.focus({ preventScroll: true });
+}
+
 /** Without a channel nobody else asks again. */
 export function retry() {
   if (live) live.retry();
@@ -98,6 +110,8 @@ export function startRegions() {
   live?.addEventListener("resync", refreshAll);
   document.body.addEventListener("htmx:finally:request", finished);
   document.body.addEventListener("htmx:after:swap", notePlace);
+  document.body.addEventListener("htmx:before:swap", noteFocus);
+  document.body.addEventListener("htmx:after:swap", keepFocus);
   document.body.addEventListener("aborted", refreshAll);
   document.body.addEventListener("changed", refreshAll);
 }

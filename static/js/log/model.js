@@ -131,7 +131,8 @@ export class PartitionLog {
     const to = Math.max(this.summary.stable, summary.stable) + 1;
     this.summary = summary;
     if (from + 1 === to) return;
-    for (const offset of this.entries.keys()) if (offset >= from && offset <= to) changed.add(offset);
+    for (const offset of this.entries.keys()) if (offset >= from && offset < to) changed.add(offset);
+    changed.add(to);  // Before it the fence stands, also where nothing is yet.
   }
 
   #remember({ now, last, stable }) {

@@ -153,3 +153,19 @@ def test_a_dialog_keeps_the_focus_and_gives_it_back(watched: Watched, producer: 
     page.keyboard.press("Enter")
     expect(dialog).to_be_hidden()
     assert [each for each in watched.take_complaints() if "status of 422" not in each] == []
+
+
+def test_what_had_the_focus_and_is_gone_leaves_it_to_its_part_of_the_page(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    txn_id = producer.begin()
+    page.goto(f"/transactions/{txn_id}")
+    page.get_by_role("button", name="Abort").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#dialog textarea")).to_be_focused()
+    page.keyboard.type("left hanging by a dead producer")
+    page.locator("#dialog [type=submit]").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#region")).to_contain_text("Aborted")
+    expect(page.locator("#region")).to_be_focused()

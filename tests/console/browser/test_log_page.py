@@ -48,6 +48,16 @@ def test_what_is_produced_appears_without_reloading(watched: Watched, producer: 
     expect(figure(page, "held")).to_have_text("0")
 
 
+def test_the_fence_follows_the_stable_position_to_the_end_of_the_log(
+    watched: Watched, producer: Producer
+) -> None:
+    page = open_log(watched, producer)
+    for last in (0, 1):
+        producer.produce("readable at once")
+        expect(figure(page, "stable")).to_have_text(str(last))
+        expect(page.locator("#grid .fence")).to_have_attribute("data-offset", str(last + 1))
+
+
 def test_an_operator_aborts_what_holds_the_partition_back(
     watched: Watched, producer: Producer, server: Served
 ) -> None:
