@@ -111,7 +111,19 @@ class Served:
 def server(postgres: EmbeddedPostgres, server_directory: Path) -> Iterator[Served]:
     """A real web server, a Celery worker and beat, shared by the tests of this process."""
     with served(postgres, server_directory) as product:
+        _leave_behind(product)
         yield product
+
+
+def _leave_behind(product: Served) -> None:
+    """What other tests may have left: more topics, subscriptions and open transactions than a page
+    lists. Which tests share a product differs from run to run, so none may rely on being first."""
+    with product.client("admin") as admin, product.client("producer", user="before") as before:
+        for n in range(60):
+            address = f"/topics/public/default/{'az'[n % 2]}-before-{n:02}"
+            admin.put(address, json={}).raise_for_status()
+            admin.put(f"{address}/subscriptions/before", json={}).raise_for_status()
+            before.post("/transactions", json={"timeout_ms": 3_600_000}).raise_for_status()
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def test_the_longest_name_of_a_client_leaves_room_for_the_rest(
 def test_the_longest_name_of_a_topic_pushes_no_figure_out_of_sight(
     watched: Watched, producer: Producer
 ) -> None:
-    page, name = watched.page, f"public/default/{'longest-' * 16}"
+    page, name = watched.page, f"0/first-listed/{'longest-' * 16}"
     with producer.server.client("admin") as client:
         client.put(f"/topics/{name}", json={}).raise_for_status()
         page.set_viewport_size({"width": 1440, "height": 900})
