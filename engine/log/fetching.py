@@ -78,7 +78,9 @@ class LogReader:
             return self._brokers.locate(topic, partition.number)
 
     def buffer_of(self, partition: PartitionName) -> BufferKind:
-        """How a partition keeps transactional messages until their outcome."""
+        """How a partition keeps transactional messages until their outcome. Who has to know it of a
+        location asks afterwards: when the topic was made anew in between, as another kind, the
+        location is one that no longer exists, and the call is made once more."""
         return self._topics.get(partition.topic).settings.buffer
 
     @once_more_when_made_anew
@@ -112,6 +114,7 @@ class LogReader:
         """
         start = ReadPosition(offset=from_offset, ledger_id=ledger_id)
         return self._fetch(
+            self.locate(partition),
             partition,
             start,
             max_messages,
@@ -123,6 +126,7 @@ class LogReader:
     @_once_more_when_dropped
     def _fetch(
         self,
+        location: Location,
         partition: PartitionName,
         start: ReadPosition,
         max_messages: int,
@@ -137,12 +141,13 @@ class LogReader:
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
         window, head, entries, spans = self._stretch(
+            location,
             partition,
             _window(start.offset, self._size(max_messages)),
             self._bytes(max_bytes),
             committed=committed,
         )
-        self._require_same_log(partition, start, head)
+        _require_same_log(location, partition, start, head)
         messages: list[StoredMessage] = []
         markers: list[Marker] = []
         from_offset, upper = window
@@ -200,19 +205,22 @@ class LogReader:
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
             SegmentUnreadable: as of :meth:`fetch`, of what comes next.
         """
-        size = self._size(max_messages)
+        size, location = self._size(max_messages), self.locate(partition)
         if self.buffer_of(partition) is BufferKind.SIDECAR:
             # Transactions get their offsets when they commit, so both orders are the same.
-            # Of a topic made anew, maybe as another kind, this call is made once more, not a fetch.
-            answer = self._fetch(partition, start, max_messages, max_bytes)
+            answer = self._fetch(location, partition, start, max_messages, max_bytes)
             return replace(answer, messages=tuple(readable(answer.messages, at=None)))
-        return self._by_commits(partition, start, size, self._bytes(max_bytes))
+        return self._by_commits(location, partition, start, size, self._bytes(max_bytes))
 
     @_once_more_when_dropped
     def _by_commits(
-        self, partition: PartitionName, start: ReadPosition, size: int, max_bytes: int
+        self,
+        location: Location,
+        partition: PartitionName,
+        start: ReadPosition,
+        size: int,
+        max_bytes: int,
     ) -> Fetched:
-        location = self.locate(partition)
         head, (rows,) = self._answers(
             location,
             partition,
@@ -227,7 +235,7 @@ class LogReader:
                 },
             ),
         )
-        self._require_same_log(partition, start, head)
+        _require_same_log(location, partition, start, head)
         messages, end = in_committed_order(rows, partition.number, self.offloaded, start, size)
         end = replace(end, ledger_id=head.ledger_id)
         return Fetched(
@@ -253,6 +261,7 @@ class LogReader:
         visibility to a READ_COMMITTED reader. It stops as :meth:`fetch` does."""
         start = ReadPosition(offset=from_offset)
         window, head, (entries, aborted, open_txns) = self._window_rows(
+            self.locate(partition),
             partition,
             _window(start.offset, self._size(max_messages)),
             self._bytes(max_bytes),
@@ -286,18 +295,23 @@ class LogReader:
         )
 
     def _stretch(
-        self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *, committed: bool
+        self,
+        location: Location,
+        partition: PartitionName,
+        window: tuple[int, int],
+        max_bytes: int,
+        *,
+        committed: bool,
     ) -> tuple[tuple[int, int], Row, Sequence[Entry], AbortedSpans]:
         """Read a window for :meth:`fetch`: the window that was read, the head's row, its entries,
         and the aborted transactions that a reader of committed messages has to know; all of one
         snapshot."""
         if self.buffer_of(partition) is BufferKind.SIDECAR:
             window, head, (rows, aborted) = self._window_rows(
-                partition, window, max_bytes, "aborted_overlapping"
+                location, partition, window, max_bytes, "aborted_overlapping"
             )
             entries = [Entry.of_row(row) for row in rows]
             return window, head, entries, AbortedSpans.of_rows(aborted)
-        location = self.locate(partition)
 
         def read(window: tuple[int, int]) -> FetchRow | None:
             wanted = (location.partition_id, *window, max_bytes, committed)
@@ -312,12 +326,16 @@ class LogReader:
             window = _window(start, window[1] - window[0])
 
     def _window_rows(
-        self, partition: PartitionName, window: tuple[int, int], max_bytes: int, *others: str
+        self,
+        location: Location,
+        partition: PartitionName,
+        window: tuple[int, int],
+        max_bytes: int,
+        *others: str,
     ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
         """Read a window with its entries and whatever ``others``, names of statements, find in it:
         the window that was read, the head's row, then the rows of each statement; all of one
         snapshot."""
-        location = self.locate(partition)
         entries = entries_of(self.buffer_of(partition))
         while True:
             span: dict[str, object] = {
@@ -371,34 +389,6 @@ class LogReader:
             )
         return head
 
-    def _require_same_log(
-        self, partition: PartitionName, start: ReadPosition, head: FetchRow | Row
-    ) -> None:
-        """Check that nothing has been cut off of what a reader has seen when it comes with a
-        cursor. ``head`` is of the snapshot that is read: of a truncation before that it has a newer
-        ledger, and one that comes later is noticed the next time.
-
-        Raises:
-            LogTruncated: something has been, or the topic was deleted and made anew.
-        """
-        if start.ledger_id is None:
-            return
-        end = head.next_offset
-        if head.ledger_id != start.ledger_id:
-            location = self.locate(partition)
-            key = {"partition_id": location.partition_id, "ledger_id": start.ledger_id}
-            with location.database.session() as session:
-                newer = session.one("newer_segment", **key)
-            end = 0 if newer is None else min(end, newer.first_offset)
-        if end <= start.last_read:
-            cursor = ReadPosition(offset=end, ledger_id=head.ledger_id).encode()
-            raise LogTruncated(
-                f"{partition} has been truncated to offset {end}, below what had been read; what"
-                " stands there now can be read with next_cursor.",
-                truncated_to=end,
-                next_cursor=cursor,
-            )
-
     def _size(self, max_messages: int) -> int:
         if max_messages < 1:
             raise InvalidRequest("max_messages must be 1 or more.", field="max_messages")
@@ -424,3 +414,31 @@ def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequ
 
 def _window(start: int, width: int) -> tuple[int, int]:
     return start, min(start + width, MAX_OFFSET)
+
+
+def _require_same_log(
+    location: Location, partition: PartitionName, start: ReadPosition, head: FetchRow | Row
+) -> None:
+    """Check that nothing has been cut off of what a reader has seen when it comes with a
+    cursor. ``head`` is of the snapshot that is read: of a truncation before that it has a newer
+    ledger, and one that comes later is noticed the next time.
+
+    Raises:
+        LogTruncated: something has been, or the topic was deleted and made anew.
+    """
+    if start.ledger_id is None:
+        return
+    end = head.next_offset
+    if head.ledger_id != start.ledger_id:
+        key = {"partition_id": location.partition_id, "ledger_id": start.ledger_id}
+        with location.database.session() as session:
+            newer = session.one("newer_segment", **key)
+        end = 0 if newer is None else min(end, newer.first_offset)
+    if end <= start.last_read:
+        cursor = ReadPosition(offset=end, ledger_id=head.ledger_id).encode()
+        raise LogTruncated(
+            f"{partition} has been truncated to offset {end}, below what had been read; what"
+            " stands there now can be read with next_cursor.",
+            truncated_to=end,
+            next_cursor=cursor,
+        )

@@ -28,7 +28,7 @@ def abandoned(catalog: Session, topic: Topic, subscription: str) -> tuple[TxnID,
 def abandon(catalog: Session, topic: Topic, subscription: str) -> tuple[AbortedParticipation, ...]:
     """Abort the part that transactions have in a subscription that is being deleted."""
     # Ends lock the rows of participants in an order of their own: there may be a deadlock.
-    rows = catalog.once_more(
+    rows = catalog.insisting(
         "abandon_subscription",
         topic_id=topic.topic_id,
         subscription=subscription,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, LiteralString, TypeVar
 
+from psycopg import Rollback
 from psycopg import errors as pg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
@@ -36,6 +38,8 @@ _RETRYABLE = (
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
+#: Seconds after a deadlock in which whoever was not its victim goes on.
+_OTHERS_TURN = 0.05
 #: How many characters of PostgreSQL's own text are shown: of its first line, which holds neither
 #: the statement nor its parameters.
 _SHOWN = 200
@@ -78,11 +82,17 @@ class Session:
         deadlines.check()
         return statement.ask(self._connection, *values, meanwhile=meanwhile)
 
-    def once_more(self, name: str, /, **params: object) -> list[Row]:
-        """Like :meth:`all`, within a transaction; run once more after a deadlock, without those
-        locks of the transaction that the statement itself had taken."""
-        with contextlib.suppress(pg.DeadlockDetected), _transaction(self._connection):
-            return self.all(name, **params)
+    def insisting(self, name: str, /, **params: object) -> list[Row]:
+        """Like :meth:`all`, within a transaction; run again after a deadlock, up to three times,
+        without those locks of the transaction that the statement itself had taken."""
+        for _ in range(_ATTEMPTS - 1):
+            # The transaction takes the Rollback itself; mypy cannot know that.
+            with contextlib.suppress(Rollback), _transaction(self._connection):
+                try:
+                    return self.all(name, **params)
+                except pg.DeadlockDetected:
+                    raise Rollback from None
+            time.sleep(_OTHERS_TURN)  # Else this may take again what the other one has waited for.
         return self.all(name, **params)
 
     def adhoc(self, name: str, /, **params: object) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -340,21 +341,35 @@ def test_a_process_that_first_meets_a_topic_while_it_is_made_anew_serves_the_new
         other.close()
 
 
+@pytest.mark.parametrize("heard_before", [None, "locate", "buffer_of"])
 @pytest.mark.parametrize(
     ("old", "new"),
     [(BufferKind.MARKER, BufferKind.SIDECAR), (BufferKind.SIDECAR, BufferKind.MARKER)],
 )
 def test_committed_order_is_that_of_a_topic_made_anew_as_another_kind(
-    engine: Engine, old: BufferKind, new: BufferKind
+    engine: Engine,
+    old: BufferKind,
+    new: BufferKind,
+    heard_before: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also when another call of the process hears of the new one before either look-up."""
     make_topic(engine, buffer=old)
     other = another(engine)
+
+    def hear_first(asked: Callable[..., Any], *args: Any) -> Any:
+        other.topics.get(TOPIC, fresh=True)
+        return asked(*args)
+
     try:
         assert fetched(other) == []
         engine.topics.delete(TOPIC)
         make_topic(engine, buffer=new)
         engine.produce(P0, batch("open"), txn_id=open_txn(engine))
         engine.produce(P0, batch("n"))
+        if heard_before is not None:
+            asked = partial(hear_first, getattr(other.log, heard_before))
+            monkeypatch.setattr(other.log, heard_before, asked)
         answer = other.log.fetch_in_committed_order(P0, ReadPosition(offset=0))
         assert texts(answer.messages) == ["n"]
     finally:

@@ -138,7 +138,7 @@ class Hot:
 
     def run(self, session: Session) -> None:
         """As the engine does, with a plan that is kept or one made for this call."""
-        (session.adhoc if self.adhoc else session.all)(self.name, **self.parameters)
+        (session.adhoc if self.adhoc else session.run)(self.name, **self.parameters)
 
 
 def append(partition_id: int, **changes: object) -> Hot:
