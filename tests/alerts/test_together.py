@@ -13,6 +13,7 @@ from tests.support.together import meet
 from txnconsole.alerts import channels, handling, rules
 from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.delivering import claim
 from txnconsole.alerts.errors import AlertChannelNotFound
 from txnconsole.alerts.kinds import Kind, Severity
 from txnconsole.alerts.models import Channel, Message, Notice, Rule, Silence
@@ -79,10 +80,18 @@ def test_a_channel_that_is_deleted_while_it_is_tested_is_not_there_any_more(
 ) -> None:
     channel = webhook()
 
+    def claim_after_it(message_id: int) -> Message | None:
+        beside.join(
+            60
+        )  # A message whose deletion is under way is claimed by nobody, and still there.
+        return claim(message_id)
+
     def attempt(message: Message, *, once: bool) -> bool:
         beside.join(60)
         return False
 
+    if name == "create":
+        monkeypatch.setattr(channels, "claim", claim_after_it)
     monkeypatch.setattr(channels, "attempt", attempt)
     beside = meet(monkeypatch, place, name, lambda: channels.delete_channel(ANN, channel.pk))
     with pytest.raises(AlertChannelNotFound):

@@ -88,7 +88,7 @@ def create_channel(actor: Actor, settings: ChannelSettings) -> Channel:
         with unique_name(settings.name):
             channel = Channel.objects.create(**fields, changed_by=actor.name)
         recording.after = {"channel": channel.pk, **_facts(channel)}
-    return find_channel(channel.pk)
+        return find_channel(channel.pk)
 
 
 def change_channel(actor: Actor, channel_id: int, settings: ChannelSettings) -> Channel:

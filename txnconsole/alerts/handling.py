@@ -111,7 +111,7 @@ def silence(
             "objects_matching": objects_matching,
             "duration_ms": duration_ms,
         }
-    return find_silence(made.pk)
+        return find_silence(made.pk)
 
 
 def end_silence(actor: Actor, silence_id: int) -> Silence:

@@ -75,7 +75,7 @@ def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
         with unique_name(settings.name):
             rule = Rule.objects.create(**fields, changed_by=actor.name)
         recording.after = {"rule": rule.pk, **_facts(rule)}
-    return find_rule(rule.pk)
+        return find_rule(rule.pk)
 
 
 def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
