@@ -15,7 +15,9 @@ Invariants
 
 Lock order
     coordinator row, group, transaction headers ascending by id, figures ascending by name and
-    label. None of these is held while a broker is asked.
+    label. None of these is held while a broker is asked. Participants have no order among
+    themselves: a forced deletion that meets an end in a deadlock tries again
+    (docs/architecture.md).
 
 What a crash leaves behind
     OPEN transactions keep their deadline and expire by it. COMMITTING and ABORTING ones are found

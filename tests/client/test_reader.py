@@ -18,6 +18,15 @@ def payloads(reader: Reader) -> list[bytes]:
     return [message.payload for message in reader]
 
 
+def topic_of_six(server: Served, admin: Client) -> str:
+    """A topic with the messages 0 to 5."""
+    topic = server.topic()
+    with admin.producer(topic) as producer:
+        for number in range(6):
+            producer.send(str(number).encode())
+    return topic
+
+
 def test_both_filters_and_both_orders_give_the_committed_messages(
     server: Served, admin: Client
 ) -> None:
@@ -105,10 +114,7 @@ def test_a_reader_that_is_to_begin_beyond_the_end_of_the_log_says_so(
 def test_a_loop_that_is_left_loses_nothing_of_what_was_fetched(
     server: Served, admin: Client, order: Order
 ) -> None:
-    topic = server.topic()
-    with admin.producer(topic) as producer:
-        for number in range(6):
-            producer.send(str(number).encode())
+    topic = topic_of_six(server, admin)
     reader = admin.reader(topic, 0, order=order, max_messages=4)
     assert next(iter(reader)).payload == b"0"
     assert [next(iter(reader)).payload, next(iter(reader)).payload] == [b"1", b"2"]
@@ -160,10 +166,7 @@ def test_a_program_that_keeps_its_place_goes_on_there_and_hears_of_a_truncation(
 def test_the_place_in_a_loop_leaves_nothing_out(
     server: Served, admin: Client, order: Order
 ) -> None:
-    topic = server.topic()
-    with admin.producer(topic) as producer:
-        for number in range(6):
-            producer.send(str(number).encode())
+    topic = topic_of_six(server, admin)
     reader = admin.reader(topic, 0, order=order, max_messages=2)
     assert reader.cursor is None
 

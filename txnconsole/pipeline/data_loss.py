@@ -44,12 +44,11 @@ def tell(lost: Sequence[OffsetRange], *, fails: bool) -> None:
     Raises:
         DataLost: something is lost, and the read is to fail.
     """
-    if lost and fails:
-        raise DataLost(
-            f"Retention has dropped what was to be read: {_told(lost)}. Begin above it, or give"
-            " failOnDataLoss=false to read what is left."
-        )
-    _warn("messages_dropped_before_they_were_read", lost)
+    refusal = (
+        "Retention has dropped what was to be read: {}. Begin above it, or give"
+        " failOnDataLoss=false to read what is left."
+    )
+    _tell(lost, "messages_dropped_before_they_were_read", refusal if fails else None)
 
 
 def tell_deleted(lost: Sequence[OffsetRange], *, fails: bool) -> None:
@@ -58,18 +57,16 @@ def tell_deleted(lost: Sequence[OffsetRange], *, fails: bool) -> None:
     Raises:
         DataLost: something is lost, and the read is to fail.
     """
-    if lost and fails:
-        raise DataLost(
-            f"A topic was deleted before it was read: {_told(lost)}. Give failOnDataLoss=false to"
-            " go on without it."
-        )
-    _warn("topic_deleted_before_it_was_read", lost)
+    refusal = (
+        "A topic was deleted before it was read: {}. Give failOnDataLoss=false to go on without it."
+    )
+    _tell(lost, "topic_deleted_before_it_was_read", refusal if fails else None)
 
 
-def _told(lost: Sequence[OffsetRange]) -> str:
-    return ", ".join(f"{each.place} from {each.lower} to {each.upper}" for each in lost[:_SHOWN])
-
-
-def _warn(event: str, lost: Sequence[OffsetRange]) -> None:
-    if lost:
-        _log.warning(event, offsets={str(each.place): [each.lower, each.upper] for each in lost})
+def _tell(lost: Sequence[OffsetRange], event: str, refusal: str | None) -> None:
+    if not lost:
+        return
+    if refusal is not None:
+        shown = (f"{each.place} from {each.lower} to {each.upper}" for each in lost[:_SHOWN])
+        raise DataLost(refusal.format(", ".join(shown)))
+    _log.warning(event, offsets={str(each.place): [each.lower, each.upper] for each in lost})
