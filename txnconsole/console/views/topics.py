@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.http import HttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from engine.inspect.topics import PART_SECONDS, TopicSummary
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
+from txnconsole.alerts.clock import database_now
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.readers import Verdict, is_held_long, of_partition
@@ -29,17 +29,18 @@ _MEASURED = timedelta(seconds=PART_SECONDS)
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic of the list, with its growth as a small chart."""
+    """A topic of the list as it is ``now``, with its growth as a small chart."""
 
     summary: TopicSummary
     spark: str
+    now: datetime
 
     @property
     def per_second(self) -> float | None:
         """New offsets per second, over the newest samples; None where they tell nothing, because
         the topic is too new or a broker of it is away."""
         growth = self.summary.growth
-        is_new = timezone.now() - self.summary.topic.created_at < _MEASURED
+        is_new = self.now - self.summary.topic.created_at < _MEASURED
         if (is_new or self.summary.unavailable) and not any(growth):
             return None
         return growth[-1] / PART_SECONDS
@@ -65,12 +66,13 @@ def topics(request: ConsoleRequest) -> HttpResponse:
         limit=PAGE_ROWS, cursor=request.GET.get("cursor") or None, include_system=system
     )
     summaries = engine().inspect.lists.topics(found.items)
+    now = database_now()
     unavailable: dict[str, str] = {}
     for summary in summaries:
         unavailable |= summary.unavailable
     context = {
         "channel": "overview",
-        "rows": [TopicRow(each, sparkline(each.growth)) for each in summaries],
+        "rows": [TopicRow(each, sparkline(each.growth), now) for each in summaries],
         "unavailable": unavailable,
         "next_cursor": found.next_cursor,
         "system": system,
@@ -103,7 +105,7 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     context = {
         "channel": "overview",
         "topic": found,
-        "row": TopicRow(summary, sparkline(summary.growth)),
+        "row": TopicRow(summary, sparkline(summary.growth), database_now()),
         "rows": [
             PartitionRow(
                 name,
