@@ -276,6 +276,15 @@ def due_now(engine: Engine) -> None:
     )
 
 
+def pause_longest(engine: Engine) -> None:
+    """Let the finalizer's next back-off from what is decided be the longest: a tenth of a second,
+    the first, may have passed before a test looks."""
+    coordinator_sql(
+        engine,
+        "UPDATE coordinator.transaction SET attempts = 10 WHERE next_attempt_at IS NOT NULL",
+    )
+
+
 def lose_derived_state(engine: Engine) -> None:
     """Empty the UNLOGGED tables of all brokers, as PostgreSQL does after a crash."""
     for database in engine._brokers:

@@ -35,6 +35,7 @@ from tests.engine.support import (
     lose_derived_state,
     make_topic,
     open_txn,
+    pause_longest,
     received,
     sql,
     subscribe,
@@ -194,6 +195,7 @@ def test_a_broker_that_is_down_delays_only_its_own_part(engine: Engine) -> None:
     engine.produce(P1, batch("only up"), txn_id=other)
     for txn in (both, other):
         engine.coordinator.end(txn, COMMIT)
+    pause_longest(engine)
     with unreachable(engine, broker_of(engine, 0)):
         assert engine.finalizer.finalize(0) == Finalized(ended=1, waiting=1)
         assert fetched(engine, P1) == ["up", "only up"]
@@ -367,6 +369,7 @@ def test_a_participant_that_is_damaged_delays_only_its_own_part(
         engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=damaged)
         broker_sql(engine, "UPDATE broker.dispatch SET state = 'nothing that can be read'")
     engine.coordinator.end(damaged, COMMIT)
+    pause_longest(engine)
     commit(engine, other)
     assert engine.coordinator.get(other).status is TxnStatus.COMMITTED
     assert fetched(engine, last) == ["in both", "in both"]
