@@ -15,14 +15,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
@@ -208,17 +208,6 @@ def _answers(address: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
         return httpx.get(address, timeout=5).status_code == 200
     return False
-
-
-def eventually(holds: Callable[[], bool], *, seconds: float = 60.0) -> bool:
-    """Ask until it holds or the time is over; whether it held. The time is for a machine that is
-    three times as slow as this one, and has other work: whoever asks is not asking how soon."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def _free_port() -> int:

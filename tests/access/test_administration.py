@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from engine.model.errors import InvalidRequest
-from tests.server import eventually
+from tests.support.eventually import eventually
 from tests.support.together import meet, waits_for_a_lock
 from txnconsole.access import administration
 from txnconsole.access.masking import Effect, Part

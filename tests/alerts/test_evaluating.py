@@ -21,7 +21,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.alerts.conftest import look, pass_time, rule_of, webhook
 from tests.engine.support import sql, unreachable
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.alerts import evaluating, handling, reading, telling
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 from django.conf import settings
 
-from tests.server import Served, eventually
+from tests.server import Served
+from tests.support.eventually import eventually
 from txnconsole.api import limits
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.client.proxy import Fault, Hurting, hurting
-from tests.server import Served, eventually
+from tests.server import Served
+from tests.support.eventually import eventually
 from txnconsole.client import (
     AsyncClient,
     AsyncTransportOptions,

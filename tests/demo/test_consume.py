@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.demo.expectations import IDENTITY, late_flights
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.client import Client, Message
 from txnconsole.demo.consume import LATE_MINUTES, DelayMonitor, Fault
 from txnconsole.demo.flights import Flights

@@ -11,7 +11,8 @@ from threading import Thread
 import pytest
 
 from tests.demo.expectations import committed, planned
-from tests.server import Served, eventually
+from tests.server import Served
+from tests.support.eventually import eventually
 from txnconsole.client import Client
 from txnconsole.demo.flights import Flights
 from txnconsole.demo.pacing import Stop

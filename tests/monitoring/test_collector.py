@@ -31,7 +31,7 @@ from tests.engine.support import (
     subscribe,
     unreachable,
 )
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.enginedb import wiring
 from txnconsole.monitoring import observation

@@ -14,7 +14,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.server import Served, eventually
+from tests.server import Served
+from tests.support.eventually import eventually
 from txnconsole.client import Client
 from txnconsole.pipeline.java import find_java
 

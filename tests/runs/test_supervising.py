@@ -13,7 +13,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from tests.runs.conftest import started
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.jobs.models import JobState

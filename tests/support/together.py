@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tests.server import eventually
+from tests.support.eventually import eventually
 
 
 def meet(

@@ -15,7 +15,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.trends import COARSE, FINE, reading, sampling, span_of
 from txnconsole.trends.models import OwnerCost, Sample, Sampler
 from txnconsole.trends.sampling import by_span, sample

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from txnconsole.audit.chain import Actor
 from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs.bulk_abort import start_bulk_abort
@@ -86,15 +86,6 @@ def committed(engine: Engine, txn_id: TxnID) -> bool:
     return transaction.status is TxnStatus.COMMITTED
 
 
-def until(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def test_a_wake_up_reaches_the_worker_without_beat(engine: Engine, start: Start) -> None:
     start("worker")
     txn_id = commit(engine)
@@ -116,18 +107,21 @@ def test_the_heartbeat_needs_a_worker_that_carries_out_tasks(
 ) -> None:
     (beat,) = start("beat")
     with redis.Redis.from_url(valkey_url) as client:
-        assert until(lambda: int(client.llen("celery")) > 0)
+        assert eventually(lambda: int(client.llen("celery")) > 0, seconds=SECONDS)
     assert heartbeat.workers_seen() is False
     start("worker")
-    assert until(lambda: heartbeat.workers_seen() is True)
-    assert until(lambda: heartbeat.last_runs().keys() == {"expire", "sweep", "take_snapshots"})
+    assert eventually(lambda: heartbeat.workers_seen() is True, seconds=SECONDS)
+    assert eventually(
+        lambda: heartbeat.last_runs().keys() == {"expire", "sweep", "take_snapshots"},
+        seconds=SECONDS,
+    )
     assert beat.tend() is None
 
 
 @pytest.mark.crash
 def test_a_killed_worker_leaves_work_that_the_next_one_does(engine: Engine, start: Start) -> None:
     (worker, _) = start("worker", "beat")
-    assert until(lambda: heartbeat.workers_seen() is True)
+    assert eventually(lambda: heartbeat.workers_seen() is True, seconds=SECONDS)
     worker_process = worker._process
     assert worker_process is not None
     os.killpg(worker_process.pid, signal.SIGKILL)
@@ -150,7 +144,7 @@ def test_a_job_of_a_killed_worker_is_finished_by_the_next(
     every = TransactionFilter(owner="p")
     with databases.header_locked(opened[-1]):  # However fast it is, it does not come to the end.
         job = start_bulk_abort(Actor("ann"), "stuck", every, expected_count=count, parameters={})
-        assert until(lambda: Job.objects.get(pk=job.pk).done > 0)
+        assert eventually(lambda: Job.objects.get(pk=job.pk).done > 0, seconds=SECONDS)
         worker_process = worker._process
         assert worker_process is not None
         os.killpg(worker_process.pid, signal.SIGKILL)
@@ -160,7 +154,7 @@ def test_a_job_of_a_killed_worker_is_finished_by_the_next(
     Job.objects.filter(pk=job.pk).update(leased_until=Now())  # As if the lease's time had passed.
 
     start("worker")
-    assert until(lambda: Job.objects.get(pk=job.pk).state == JobState.DONE)
+    assert eventually(lambda: Job.objects.get(pk=job.pk).state == JobState.DONE, seconds=SECONDS)
     job.refresh_from_db()
     assert (job.done, job.failed) == (count, 0)
     assert set(job.items.values_list("result", flat=True)) == {"aborted"}

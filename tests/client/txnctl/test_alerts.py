@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 
 from tests.client.txnctl.conftest import Txnctl
-from tests.server import Served, eventually
+from tests.server import Served
+from tests.support.eventually import eventually
 
 
 def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: Served) -> None:

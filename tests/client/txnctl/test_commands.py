@@ -10,7 +10,8 @@ import pytest
 
 from tests.client.cutting import cut
 from tests.client.txnctl.conftest import Txnctl
-from tests.server import Served, eventually
+from tests.server import Served
+from tests.support.eventually import eventually
 from txnconsole.client import Client, Fetched, Reader
 
 

@@ -12,7 +12,7 @@ from django.test import Client
 
 from engine import Engine
 from tests.console.conftest import Orders, begin
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.saved_views import keeping
 from txnconsole.saved_views.models import SavedView
 

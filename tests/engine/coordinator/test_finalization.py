@@ -41,6 +41,7 @@ from tests.engine.support import (
     subscribe,
     unreachable,
 )
+from tests.support.eventually import eventually
 
 COMMIT, ABORT = TxnAction
 
@@ -259,6 +260,8 @@ def test_a_broker_that_takes_long_holds_up_no_later_run_and_is_recorded_when_it_
         assert fetched(engine, P1) == ["both", "quick"]
         assert engine.coordinator.get(both).partitions[0].attempts == 0  # it was not asked again
     assert engine.coordinator.wait_for_end(slow, wait_ms=30_000).status is TxnStatus.COMMITTED
+    # Its thread is about to let the broker be asked again; until then all there is postponed.
+    assert eventually(lambda: not engine.finalizer._late)
     due_now(engine)
     finalize(engine)
     assert engine.coordinator.get(both).status is TxnStatus.COMMITTED

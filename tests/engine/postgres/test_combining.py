@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from engine.model.errors import TimeLimitExceeded
 from engine.postgres import combining, deadlines
 from engine.postgres.combining import Combiner
+from tests.support.eventually import eventually
 
 _PATIENCE = 60
 
@@ -42,18 +43,9 @@ class Calls:
         assert self.entered.wait(_PATIENCE)
         for number, request in enumerate(requests, start=1):
             futures.append(pool.submit(self.combiner, request))
-            until(lambda number=number: len(self.combiner._waiting) == number)  # type: ignore[misc]
+            assert eventually(lambda number=number: len(self.combiner._waiting) == number)  # type: ignore[misc]
         self.go.set()
         return futures
-
-
-def until(condition: Callable[[], bool]) -> None:
-    blink = threading.Event()
-    for _ in range(_PATIENCE * 1000):
-        if condition():
-            return
-        blink.wait(0.001)
-    raise AssertionError("it did not happen")
 
 
 @pytest.fixture
@@ -120,7 +112,7 @@ def test_who_is_late_does_not_lead_and_makes_nobody_late(pool: ThreadPoolExecuto
     others = []
     for number, (call, request) in enumerate([(late, 2), (combine, 3), (late, 4), (combine, 5)], 1):
         others.append(pool.submit(call, request))
-        until(lambda number=number: len(combine._waiting) == number)  # type: ignore[misc]
+        assert eventually(lambda number=number: len(combine._waiting) == number)  # type: ignore[misc]
     calls.go.set()
     assert first.result(_PATIENCE) == 2
     assert isinstance(others[0].exception(_PATIENCE), TimeLimitExceeded)
@@ -165,13 +157,13 @@ def test_one_who_is_interrupted_while_he_waits_holds_up_nobody(
     assert calls.entered.wait(_PATIENCE)
     futures.append(pool.submit(calls.combiner, 2))
     if when == "when he is to lead":
-        until(lambda: len(calls.combiner._waiting) == 1)
+        assert eventually(lambda: len(calls.combiner._waiting) == 1)
         futures.append(pool.submit(calls.combiner, 3))
-        until(lambda: len(calls.combiner._waiting) == 2)
+        assert eventually(lambda: len(calls.combiner._waiting) == 2)
     else:
         assert isinstance(futures[1].exception(_PATIENCE), KeyboardInterrupt)
         futures.append(pool.submit(calls.combiner, 3))
-        until(lambda: len(calls.combiner._waiting) == 1)
+        assert eventually(lambda: len(calls.combiner._waiting) == 1)
     calls.go.set()
     assert isinstance(futures[1].exception(_PATIENCE), KeyboardInterrupt)
     assert [futures[0].result(_PATIENCE), futures[2].result(_PATIENCE)] == [2, 6]

@@ -667,8 +667,9 @@ def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(
 def test_retention_asks_what_subscriptions_hold_once_however_many_segments_there_are(
     engine: Engine,
 ) -> None:
+    segments = 50
     make_topic(engine, segment_max_messages=1, retention_ms=0)
-    for number in range(50):
+    for number in range(segments):
         engine.produce(P0, batch(str(number)))
     subscribe(engine)
     location = engine.log.locate(P0)
@@ -676,9 +677,10 @@ def test_retention_asks_what_subscriptions_hold_once_however_many_segments_there
     with connected(location.database) as session, undone(session):
         before = subscriptions_read(session)
         session.all("expirable", **asked)
-        once = subscriptions_read(session) - before
+        read = subscriptions_read(session) - before
+    # Of a table with statistics the planner reads the least and the greatest key too.
     stored = sql(location.database, "SELECT count(*) AS number FROM broker.subscription")
-    assert 0 < once <= stored[0].number
+    assert 0 < read <= stored[0].number + 4 < segments
 
 
 def subscriptions_read(session: Session) -> int:

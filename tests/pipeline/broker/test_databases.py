@@ -5,7 +5,7 @@ import psycopg
 import pytest
 from adbc_driver_manager import OperationalError
 
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import DatabaseAway, Databases, Reading
 from txnconsole.pipeline.broker.snapshot import ids_of

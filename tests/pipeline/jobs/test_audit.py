@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.server import Served, eventually
+from tests.server import Served
+from tests.support.eventually import eventually
 from txnconsole.pipeline.jobs import audit
 from txnconsole.pipeline.jobs.run import WRONG_OPTIONS, Run, outcome
 

