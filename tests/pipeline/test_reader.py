@@ -129,6 +129,16 @@ def test_a_batch_up_to_what_is_not_readable_yet_is_refused() -> None:
     assert access.asked == []
 
 
+def test_a_batch_that_ends_before_it_starts_is_refused_unless_retention_has_taken_it() -> None:
+    access = Standing({_P0: Position(50, 60), _P1: Position(0, 9)})
+    for starting, ending in (('{"0": 59}', '{"0": 55}'), (LATEST, '{"0": 55}'), ("{}", '{"1": 3}')):
+        with pytest.raises(ValueError, match=r"ends before it starts: .*flights:\d from \d+ to \d"):
+            _batch(access, starting, ending).partitions()
+    assert access.asked == []
+    _batch(access, EARLIEST, '{"0": 40, "1": 9}').partitions()
+    assert access.asked == [OffsetRange(_P1, 0, 9)]
+
+
 def test_a_run_that_is_to_end_ends_where_the_topic_stood_even_when_that_is_dropped() -> None:
     access = Standing({_P0: Position(0, 10)})
     stream = _stream(access)

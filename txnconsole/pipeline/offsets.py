@@ -125,6 +125,25 @@ def parse_offsets(
     return end | given
 
 
+def require_ordered(starting: str, start: Offsets, end: Offsets) -> None:
+    """Refuse a range that ends before it starts: it would read nothing and not say so. A read from
+    the start of a log that retention has taken beyond the range's end is empty, and right.
+
+    Args:
+        starting: the option that ``start`` was resolved from.
+
+    Raises:
+        ValueError: it does; the error names the partitions.
+    """
+    backwards = [place for place in start if start[place] > end[place]]
+    if backwards and starting.lower() != EARLIEST:
+        told = ", ".join(f"{each} from {start[each]} to {end[each]}" for each in backwards[:5])
+        raise ValueError(
+            f"The range ends before it starts: {told}. Partitions that an option leaves out stand"
+            " at their end."
+        )
+
+
 def _example(topic: str) -> str:
     return '{"public/default/flights:0": 120}' if is_pattern(topic) else '{"0": 120}'
 

@@ -53,6 +53,7 @@ from txnconsole.pipeline.offsets import (
     is_pattern,
     noted_offsets,
     parse_offsets,
+    require_ordered,
     to_json,
 )
 from txnconsole.pipeline.options import Connection, choice, flag, name, positive
@@ -176,6 +177,7 @@ class BatchReader(DataSourceReader):
         stop = parse_offsets("endingOffsets", read.ending, read.topic, positions)
         _check_reached("startingOffsets", start, positions)
         _check_reached("endingOffsets", stop, positions)
+        require_ordered(read.starting, start, stop)
         starts = {place: position.start for place, position in positions.items()}
         tell(dropped(between(start, stop), starts), fails=read.fail_on_data_loss)
         begin = {place: max(offset, starts[place]) for place, offset in start.items()}

@@ -148,6 +148,8 @@ def test_a_range_is_replayed_once_in_its_order_however_often_it_is_run(
         "--payload=concat('n', cast(payload as string))",
         "--keep-partitions=yes",
     )
+    backwards = ('--start={"0": 9}', '--to={"0": 5}')
+    assert command(*options, *backwards) == WRONG_OPTIONS  # and the name is not used up
     # The run dies after its second batch is decided, before that is noted.
     note = Progress.note
 

@@ -50,6 +50,7 @@ from txnconsole.pipeline.offsets import (
     advance,
     from_json,
     parse_offsets,
+    require_ordered,
     to_json,
     to_json_text,
 )
@@ -266,6 +267,7 @@ def _plan(
             f"--start is below what is kept of {to_json_text(begins, gone)}:"
             " begin there, or with earliest."
         )
+    require_ordered(read.starting, start, end)
     start = {place: min(offset, end[place]) for place, offset in start.items()}
     plan = Plan(
         source=options.source,
