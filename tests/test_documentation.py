@@ -35,9 +35,9 @@ _SETTING = re.compile(r"\benv\.\w+\(\s*\"(\w+)\"")
 
 
 def spans() -> Iterator[tuple[str, str]]:
-    """What stands in backticks within the text of the pages, but the list of what comes next."""
+    """What stands in backticks within the text of the pages, but those that tell of other days."""
     for page in PAGES:
-        if page.name != "next.md":
+        if page.name not in ("next.md", "measurements.md"):
             text = _FENCED.sub("", page.read_text())
             yield from ((page.name, span) for span in re.findall(r"`([^`]+)`", text))
 
