@@ -28,12 +28,22 @@ def _told(work: Callable[[Run], int]) -> tuple[int, str]:
     return status, lines[-1]["error"]
 
 
-def test_an_audit_whose_report_cannot_be_written_is_not_begun(tmp_path: Path) -> None:
-    options = audit._parse(["--report", str(tmp_path / "nowhere" / "report.json")])
-    assert _told(lambda run: audit._work(options, run)) == (
-        WRONG_OPTIONS,
-        f"--report: there is no directory {tmp_path / 'nowhere'}.",
-    )
+def test_an_audit_whose_report_cannot_be_written_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusal(report: Path) -> tuple[int, str]:
+        options = audit._parse(["--report", str(report)])
+        return _told(lambda run: audit._work(options, run))
+
+    nowhere, report = tmp_path / "nowhere", tmp_path / "report.json"
+    told = f"--report: there is no directory {nowhere}."
+    assert refusal(nowhere / "report.json") == (WRONG_OPTIONS, told)
+    told = f"--report: {tmp_path} is a directory; name a file in it."
+    assert refusal(tmp_path) == (WRONG_OPTIONS, told)
+    # The tests' user may be root, who may write everywhere.
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    told = f"--report: {report} may not be written by this user."
+    assert refusal(report) == (WRONG_OPTIONS, told)
 
 
 @pytest.mark.parametrize("job", _JOBS)

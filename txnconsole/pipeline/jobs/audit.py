@@ -59,8 +59,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _work(options: argparse.Namespace, run: Run) -> int:
-    if options.report is not None and not options.report.parent.is_dir():
-        raise WrongOptions(f"--report: there is no directory {options.report.parent}.")
+    if options.report is not None:
+        _require_writable(options.report)
     databases = None if options.of_copy else environment.databases()
     # A machine for long work takes twice the time to start.
     short = options.topics != "*"
@@ -76,6 +76,20 @@ def _work(options: argparse.Namespace, run: Run) -> int:
         print(report.to_json())  # noqa: T201 - a command's answer
     run.result(report.to_dict())
     return DONE if report.holds else FOUND
+
+
+def _require_writable(report: Path) -> None:
+    """Refuse before the work what would lose its result.
+
+    Raises:
+        WrongOptions: the report cannot be written there.
+    """
+    if not report.parent.is_dir():
+        raise WrongOptions(f"--report: there is no directory {report.parent}.")
+    if report.is_dir():
+        raise WrongOptions(f"--report: {report} is a directory; name a file in it.")
+    if not os.access(report if report.exists() else report.parent, os.W_OK):
+        raise WrongOptions(f"--report: {report} may not be written by this user.")
 
 
 def _directory(kept: Path | None) -> contextlib.AbstractContextManager[Path]:
