@@ -9,12 +9,13 @@ of its callers is told that its batch may or may not have been stored, as a lone
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from engine.log.brokers import Location
 from engine.model.errors import EngineError, InvalidRequest
 from engine.postgres.combining import Combiner
-from engine.postgres.prepared import BOOL, BYTEA, INT4, INT8, TEXT, Prepared, array_of
+from engine.postgres.prepared import BOOL, BYTEA, INT4, INT8, TEXT, Prepared, Type, array_of
 from engine.sql import queries
 
 #: The limit of what shares a call: the bytes of the bodies, and so many for each batch beside, so
@@ -24,6 +25,8 @@ _BATCH_BYTES = _SHARED_BYTES // 256
 
 _KEPT_PARTITIONS = 10_000
 _KEPT_TRANSACTIONS = 1000
+#: Coordinator and sequence of a batch that is in no transaction.
+_OUTSIDE = (None, None)
 
 _APPEND = Prepared(
     "append",
@@ -50,6 +53,26 @@ _APPEND_ONGOING = Prepared(
     queries("broker")["append_ongoing"],
     {"partition_id": INT8, "messages": INT8, "body": BYTEA, "tc_id": INT4, "sequence": INT8},
     [INT8, INT8, INT8],
+)
+#: Of several batches of one kind; firsts and lasts are offsets from the first one's.
+_ALIKE: dict[str, Type[Any]] = {
+    "messages": INT8,
+    "bytes": INT8,
+    "firsts": array_of(INT8),
+    "lasts": array_of(INT8),
+    "bodies": array_of(BYTEA),
+}
+_APPEND_PLAIN_ALIKE = Prepared(
+    "append_plain_alike",
+    queries("broker")["append_plain_alike"],
+    {"partition_id": INT8, **_ALIKE},
+    [INT8, INT8],
+)
+_APPEND_ONGOING_ALIKE = Prepared(
+    "append_ongoing_alike",
+    queries("broker")["append_ongoing_alike"],
+    {"partition_id": INT8, **_ALIKE, "tc_id": INT4, "sequence": INT8},
+    [INT8, INT8],
 )
 
 
@@ -121,9 +144,8 @@ class _Partition:
     def append(self, batches: Sequence[Batch]) -> Sequence[Answer | EngineError]:
         """Store batches, each as if it came alone."""
         try:
-            if len(batches) == 1 and (stored := self._append_lean(batches[0])) is not None:
-                return [stored]
-            return self._append(batches)
+            stored = self._append_lean(batches) if self._need_no_judging(batches) else []
+            return stored or self._append(batches)
         except InvalidRequest:
             # PostgreSQL refused a value, so nothing of the call was stored. Trying the batches one
             # by one shows whose value it was.
@@ -143,23 +165,37 @@ class _Partition:
         self._remember(batches, answers)
         return answers
 
-    def _append_lean(self, batch: Batch) -> Answer | None:
-        """Append with a statement that judges nothing; None when this batch needs judging, or when
-        that statement stored nothing."""
-        if batch.producer_name is not None:
-            return None
-        ask, partition_id = self._database.ask, self._partition_id
-        messages, body, tc_id, sequence = batch.messages, batch.body, batch.tc_id, batch.sequence
-        if tc_id is None or sequence is None:
-            rows = ask(_APPEND_PLAIN, partition_id, messages, body)
-        elif (tc_id, sequence) in self._ongoing:
-            rows = ask(_APPEND_ONGOING, partition_id, messages, body, tc_id, sequence)
-        else:
-            return None
-        if not rows:
-            return None
-        ledger_id, first_offset, last_offset = rows[0]
-        return Answer("appended", ledger_id, first_offset, last_offset, None, None)
+    def _need_no_judging(self, batches: Sequence[Batch]) -> bool:
+        """Whether no producer has to be asked for, and all are outside transactions or in one that
+        is known to be ongoing."""
+        txn = (batches[0].tc_id, batches[0].sequence)
+        return (txn == _OUTSIDE or txn in self._ongoing) and all(
+            batch.producer_name is None and (batch.tc_id, batch.sequence) == txn
+            for batch in batches
+        )
+
+    def _append_lean(self, batches: Sequence[Batch]) -> list[Answer]:
+        """Append with a statement that judges nothing; no answers when it stored nothing."""
+        first, ask, partition_id = batches[0], self._database.ask, self._partition_id
+        txn = () if first.tc_id is None else (first.tc_id, first.sequence)
+        if len(batches) == 1:
+            statement = _APPEND_ONGOING if txn else _APPEND_PLAIN
+            rows = ask(statement, partition_id, first.messages, first.body, *txn)
+            return [
+                Answer("appended", ledger_id, first_offset, last_offset, None, None)
+                for ledger_id, first_offset, last_offset in rows
+            ]
+        statement = _APPEND_ONGOING_ALIKE if txn else _APPEND_PLAIN_ALIKE
+        ends = list(accumulate(batch.messages for batch in batches))
+        firsts, lasts = [0, *ends[:-1]], [end - 1 for end in ends]
+        bodies = [batch.body for batch in batches]
+        size = sum(map(len, bodies))
+        rows = ask(statement, partition_id, ends[-1], size, firsts, lasts, bodies, *txn)
+        return [
+            Answer("appended", ledger_id, start + first, start + last, None, None)
+            for ledger_id, start in rows
+            for first, last in zip(firsts, lasts, strict=True)
+        ]
 
     def _remember(self, batches: Sequence[Batch], answers: Sequence[Answer]) -> None:
         if len(self._ongoing) >= _KEPT_TRANSACTIONS:

@@ -19,12 +19,12 @@ from engine.model import batch as batches
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
-    InvalidTxnStatus,
     PartitionUnavailable,
 )
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import EndCommand
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
     P0,
@@ -62,32 +62,44 @@ _STATE = (
 
 
 def stored(
-    payload: str = "x", producer: str | None = None, sequence_id: int | None = None
+    payload: str = "x",
+    producer: str | None = None,
+    sequence_id: int | None = None,
+    txn: TxnID | None = None,
 ) -> Batch:
-    return Batch(1, batches.encode(batch(payload)), producer, sequence_id, None, None)
+    txn_id = (None, None) if txn is None else (txn.tc_id, txn.sequence)
+    return Batch(1, batches.encode(batch(payload)), producer, sequence_id, *txn_id)
 
 
 @st.composite
 def sequences(draw: st.DrawFn) -> list[tuple[int, str | None, int, int | None]]:
-    """Batches: messages, producer, sequence id, and which of the transactions."""
-    one = st.tuples(
-        st.integers(1, 3),
-        st.sampled_from([None, "p", "q"]),
-        st.integers(0, 4),
-        st.sampled_from([None, 0, 1, 2, 3]),
+    """Batches: messages, producer, sequence id, and which of the transactions. Some that follow one
+    another are of one kind."""
+    runs = st.tuples(
+        st.sampled_from([None, None, "p", "q"]),
+        st.sampled_from([None, None, 0, 1, 2, 3]),
+        st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=5),
     )
-    return draw(st.lists(one, min_size=1, max_size=12))
+    return [
+        (messages, producer, sequence_id, txn)
+        for producer, txn, run in draw(st.lists(runs, min_size=1, max_size=6))
+        for messages, sequence_id in run
+    ]
 
 
-@given(wanted=sequences(), cuts=st.sets(st.integers(1, 11)))
+@given(wanted=sequences(), cuts=st.sets(st.integers(1, 29)), segment=st.sampled_from([5, 12, 99]))
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_sharing_calls_changes_no_answer_and_nothing_that_is_stored(
-    engine: Engine, wanted: list[tuple[int, str | None, int, int | None]], cuts: set[int]
+    engine: Engine,
+    wanted: list[tuple[int, str | None, int, int | None]],
+    cuts: set[int],
+    segment: int,
 ) -> None:
+    """By itself each batch is judged; in company those of one kind go by a leaner statement."""
     topic = TopicName("public", "default", f"t{next(_TOPICS)}")
-    engine.topics.create(topic, TopicSettings(partitions=3, segment_max_messages=5))
+    engine.topics.create(topic, TopicSettings(partitions=3, segment_max_messages=segment))
     # On one broker: partitions 0 and 2.
     alone, shared = (PartitionName(topic, number) for number in (0, 2))
     txns = [open_txn(engine) for _ in range(4)]
@@ -114,14 +126,31 @@ def test_sharing_calls_changes_no_answer_and_nothing_that_is_stored(
     together = [
         answer
         for lower, upper in itertools.pairwise(edges)
-        for answer in in_company._append(parts[lower:upper])
+        for answer in in_company.append(parts[lower:upper])
     ]
-    assert list(map(comparable, together)) == list(map(comparable, apart))
+    assert [comparable(answer) for answer in together] == [comparable(answer) for answer in apart]
     assert state(other) == state(one)
 
 
-def comparable(answer: Answer) -> tuple[object, ...]:
+@pytest.mark.parametrize("how_many", [1, 4])
+@pytest.mark.parametrize("in_a_transaction", [False, True])
+def test_batches_of_one_kind_are_not_judged_one_by_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, in_a_transaction: bool, how_many: int
+) -> None:
+    make_topic(engine)
+    partition = _Partition(engine.log.locate(P0))
+    txn = open_txn(engine) if in_a_transaction else None
+    [first] = partition.append([stored("a", txn=txn)])  # The transaction is not known before.
+    monkeypatch.setattr(partition, "_append", None)
+    more = partition.append([stored(text, txn=txn) for text in "bcde"[:how_many]])
+    assert [each.first_offset for each in (first, *more) if isinstance(each, Answer)] == list(
+        range(1 + how_many)
+    )
+
+
+def comparable(answer: Answer | EngineError) -> tuple[object, ...]:
     """Ledgers differ between partitions; whether a snapshot is wanted, by when it is taken."""
+    assert isinstance(answer, Answer)
     return (answer.result, answer.first_offset, answer.last_offset, answer.last_sequence_id)
 
 
@@ -198,19 +227,22 @@ def test_everybody_whose_connection_was_cut_is_told_and_nothing_is_stored(engine
     assert fetched(engine) == ["y"]
 
 
+@pytest.mark.parametrize("how_many", [1, 3])
 @pytest.mark.parametrize("meanwhile", ["append", "end"])
 def test_an_append_in_a_transaction_that_waited_finds_the_partition_as_it_is_then(
-    engine: Engine, meanwhile: str
+    engine: Engine, meanwhile: str, how_many: int
 ) -> None:
     """It knows the transaction to be ongoing, and goes by the lean statement."""
     make_topic(engine)
     location, txn = engine.log.locate(P0), open_txn(engine)
+    partition = _Partition(location)
     for text in "ab":
-        engine.produce(P0, batch(text), txn_id=txn)
+        partition.append([stored(text, txn=txn)])
+    late = [stored("late", txn=txn)] * how_many
     with ThreadPoolExecutor(1) as pool:
         with location.database.transaction() as session:
             session.one("lock_head", partition_id=location.partition_id)
-            waiting = pool.submit(engine.log.append, P0, batch("late"), txn_id=txn)
+            waiting = pool.submit(partition.append, late)
             cut_who_waits(location, cut=False)
             if meanwhile == "end":
                 command = EndCommand(txn_id=txn, action=TxnAction.COMMIT)
@@ -228,15 +260,15 @@ def test_an_append_in_a_transaction_that_waited_finds_the_partition_as_it_is_the
                     tc_ids=[txn.tc_id],
                     sequences=[txn.sequence],
                 )
+        answers = [each for each in waiting.result(60) if isinstance(each, Answer)]
         if meanwhile == "end":
-            with pytest.raises(InvalidTxnStatus):
-                waiting.result(60)
+            assert [answer.result for answer in answers] == ["ended"] * how_many
             last = 2  # the marker
         else:
-            assert waiting.result(60).first_offset == 4
+            assert [answer.first_offset for answer in answers] == list(range(4, 4 + how_many))
             [ongoing] = sql(location.database, "SELECT * FROM broker.ongoing_txn")
-            assert (ongoing.last_offset, ongoing.messages) == (4, 5)
-            last = 4
+            last = 3 + how_many
+            assert (ongoing.last_offset, ongoing.messages) == (last, last + 1)
     assert engine.log.status(P0).last_offset == last
     plain = engine.produce(P0, batch("after"))
     assert plain.first_offset == last + 1

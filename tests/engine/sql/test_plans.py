@@ -203,6 +203,13 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         "state": b"\x01",
         "durable": True,
     }
+    alike = {
+        "messages": 3,
+        "bytes": 2,
+        "firsts": [0, 1],
+        "lasts": [0, 2],
+        "bodies": [b"\x01", b"\x01"],
+    }
     return [
         append(partition_id),
         append(partition_id, sequence_ids=30_000),
@@ -212,6 +219,8 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
             key | {"messages": 1, "body": b"\x01", "tc_id": 3, "sequence": 9},
             8,
         ),
+        Hot("append_plain_alike", key | alike, 10),
+        Hot("append_ongoing_alike", key | alike | {"tc_id": 3, "sequence": 9}, 12),
         append(partition_id, tc_ids=0, sequences=9, sequence_ids=1),
         append(partition_id, tc_ids=0, sequences=1003, sequence_ids=18),
         Hot("fetch", near | {"max_bytes": 10**6, "committed": True}, 45),
