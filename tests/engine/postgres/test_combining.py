@@ -170,6 +170,49 @@ def test_one_who_is_interrupted_while_he_waits_holds_up_nobody(
     assert calls.combiner(7) == 14
 
 
+@pytest.mark.parametrize("when", ["during his call", "when he is woken"])
+def test_one_who_is_interrupted_once_he_is_called_for_keeps_nobody_asleep(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Those who share a call wake each other, and he is the first of them."""
+    calls = Calls()
+    signal, called = threading.Event(), calls.combiner._call
+
+    class Interrupted:
+        def acquire(self) -> None:
+            assert signal.wait(_PATIENCE)
+            raise KeyboardInterrupt
+
+        def release(self) -> None:
+            signal.set()
+
+    def call(requests: Sequence[int]) -> Sequence[int]:
+        if requests == [2, 3, 4, 5] and when == "during his call":
+            signal.set()
+            assert isinstance(futures[2].exception(_PATIENCE), KeyboardInterrupt)
+        return called(requests)
+
+    make = combining._Caller.__init__
+
+    def interrupted(self: combining._Caller[int, int], request: int) -> None:
+        make(self, request)
+        if request == 3:
+            self.asleep = Interrupted()  # type: ignore[assignment]
+
+    monkeypatch.setattr(calls.combiner, "_call", call)
+    monkeypatch.setattr(combining._Caller, "__init__", interrupted)
+    calls.go.clear()
+    futures = [pool.submit(calls.combiner, 1)]
+    assert calls.entered.wait(_PATIENCE)
+    for number, request in enumerate([2, 3, 4, 5], start=1):
+        futures.append(pool.submit(calls.combiner, request))
+        assert eventually(lambda number=number: len(calls.combiner._waiting) == number)  # type: ignore[misc]
+    calls.go.set()
+    assert isinstance(futures[2].exception(_PATIENCE), KeyboardInterrupt)
+    assert [futures[n].result(_PATIENCE) for n in (0, 1, 3, 4)] == [2, 4, 8, 10]
+    assert calls.combiner(7) == 14
+
+
 def test_many_threads_each_get_their_own_answer(pool: ThreadPoolExecutor) -> None:
     calls = Calls(limit=50)
     calls.go.set()
