@@ -43,6 +43,10 @@ def test_produced_messages_are_tailed_and_consumed(txnctl: Txnctl, server: Serve
     assert "3 messages" in produced.out
     tailed = txnctl("tail", name, "--from-start", "--no-follow").out.splitlines()
     assert [line.split("\t") for line in tailed] == [["0@0 a", "1"], ["0@1 b", "2"], ["0@2 c", "3"]]
+    behind = txnctl("tail", name, "--from-offset", "2", "--no-follow").out.splitlines()
+    assert behind == tailed[2:]
+    both = txnctl("tail", name, "--from-offset", "2", "--from-start")
+    assert (both.code, "not both" in both.err) == (2, True)
     txnctl("subscriptions", "create", name, "s")
     consumed = txnctl("-o", "json", "consume", name, "s", "-n", "2", "--wait", "1").json
     assert [each["payload"] for each in consumed] == ["1", "2"]
@@ -133,8 +137,8 @@ def test_a_consumer_that_does_not_acknowledge_gives_back(txnctl: Txnctl, server:
     name = server.topic()
     txnctl("produce", name, "-m", "x")
     txnctl("subscriptions", "create", name, "s")
-    assert len(txnctl("consume", name, "s", "--no-ack").out.splitlines()) == 1
-    again = txnctl("-o", "json", "consume", name, "s").json
+    assert len(txnctl("consume", name, "s", "-n", "1", "--no-ack").out.splitlines()) == 1
+    again = txnctl("-o", "json", "consume", name, "s", "-n", "1").json
     assert [each["redelivery_count"] for each in again] == [1]
 
 
@@ -290,7 +294,7 @@ def test_a_subscription_is_sent_back_to_the_start(txnctl: Txnctl, server: Served
     name = server.topic()
     txnctl("produce", name, "-m", "a", "-m", "b")
     txnctl("subscriptions", "create", name, "s")
-    assert len(txnctl("consume", name, "s").out.splitlines()) == 2
+    assert len(txnctl("consume", name, "s", "-n", "2").out.splitlines()) == 2
     declined = txnctl("subscriptions", "seek", name, "s", "--earliest", stdin="n\n")
     assert declined.code == 1
     assert txnctl("consume", name, "s", "--wait", "0").out == ""

@@ -119,6 +119,9 @@ def tail(
     topic: TopicArgument,
     partition: Annotated[int | None, typer.Option(min=0, help="Only this one.")] = None,
     from_start: Annotated[bool, typer.Option("--from-start", help="All of the log.")] = False,
+    from_offset: Annotated[
+        int | None, typer.Option(min=0, help="From this offset on, in each partition.")
+    ] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
     ] = None,
@@ -127,18 +130,23 @@ def tail(
         str, typer.Option(help="read_committed or read_uncommitted")
     ] = "read_committed",
 ) -> None:
-    """Print a topic's messages as they become readable; no subscription is needed."""
+    """Print a topic's messages as they become readable, those that come from now on if it is not
+    told where to begin; no subscription is needed."""
     session = session_of(context)
     chosen: Isolation = "read_uncommitted" if isolation == "read_uncommitted" else "read_committed"
     if isolation != chosen:
         raise typer.BadParameter("write read_committed or read_uncommitted", param_hint="isolation")
+    if from_start:
+        if from_offset is not None:
+            raise typer.BadParameter("give it or --from-start, not both", param_hint="from-offset")
+        from_offset = 0
     numbers = range(session.client.topic(topic).partitions) if partition is None else [partition]
     readers = [
         session.client.reader(
             topic,
             number,
             isolation=chosen,
-            from_offset=0 if from_start else _end(session, topic, number),
+            from_offset=_end(session, topic, number) if from_offset is None else from_offset,
         )
         for number in numbers
     ]
