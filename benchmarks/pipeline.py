@@ -31,12 +31,12 @@ from psycopg import sql
 
 from benchmarks.processors import processor_seconds
 from benchmarks.report import Row, alternate, at_least, report
+from benchmarks.stuck_log import with_a_stuck_transaction
 from engine import Engine
 from engine.model.message import NewMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
-from tests.pipeline.audit.stuck import with_a_stuck_transaction
 from tests.server import served
 from txnconsole.local.postgres import EmbeddedPostgres
 from txnconsole.pipeline.audit.log_copy import LogCopy

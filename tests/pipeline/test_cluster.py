@@ -19,7 +19,8 @@ from tests.support.eventually import eventually
 from txnconsole.client import Client
 from txnconsole.pipeline.java import find_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+#: Beside the tests that share a session: all here is processes of its own.
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
 
 _ROOT = Path(__file__).parents[2]
 _SPARK = Path(pyspark.__file__).parent

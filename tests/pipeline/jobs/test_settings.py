@@ -46,6 +46,14 @@ def test_an_audit_whose_report_cannot_be_written_is_not_begun(
     assert refusal(report) == (WRONG_OPTIONS, told)
 
 
+def test_an_audit_whose_copy_cannot_be_kept_is_not_begun(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    options = audit._parse(["--copy", str(file)])
+    told = f"--copy: {file} cannot be written: File exists."
+    assert _told(lambda run: audit._work(options, run)) == (WRONG_OPTIONS, told)
+
+
 @pytest.mark.parametrize("job", _JOBS)
 def test_databases_that_are_not_set_or_no_connection_strings_are_told(
     monkeypatch: pytest.MonkeyPatch, job: str

@@ -12,6 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 #: Called before each part of the work: its name, and how many of how many parts are done.
 Progress = Callable[[str, int, int], None]
 
+#: The file that stands in the directory of a copy once all tables are there; of a copy whose taking
+#: was broken off, tables may be empty, in part, or of one before.
+WHOLE = "whole"
+
 #: The columns of each table, as Spark writes them down. ``log_id`` names a log on its broker; a
 #: partition has up to three, which ``layout`` tells apart: ``marker`` (all is in the partition), or
 #: ``home`` (a sidecar-buffered partition), ``sidecar`` and ``compacted``. ``home_id`` is the
@@ -104,11 +108,12 @@ class LogCopy:
         """The copy in a directory.
 
         Raises:
-            FileNotFoundError: the directory lacks a table.
+            FileNotFoundError: there is no copy, or it was broken off.
         """
-        missing = [name for name in TABLES if not (directory / name).is_dir()]
-        if missing:
-            raise FileNotFoundError(f"{directory} is no copy of logs: {missing} are missing.")
+        if not (directory / WHOLE).is_file():
+            raise FileNotFoundError(
+                f"{directory} has no whole copy of the logs: take it again (--copy)."
+            )
         read = {
             name: spark.read.schema(schema).parquet(str(directory / name))
             for name, schema in TABLES.items()

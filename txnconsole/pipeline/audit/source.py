@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from txnconsole.pipeline.audit.in_flight import in_flight
-from txnconsole.pipeline.audit.log_copy import TABLES, LogCopy, Progress
+from txnconsole.pipeline.audit.log_copy import TABLES, WHOLE, LogCopy, Progress
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.broker.raw_log import raw
@@ -56,13 +56,14 @@ def take_copy(
 ) -> LogCopy:
     """Copy the logs whose topics match a pattern, and the engine's state beside them.
 
-    The tasks must be able to write to ``directory`` too; what was in it is overwritten.
+    The tasks must be able to write to ``directory`` too; a copy that was in it is overwritten.
 
     Raises:
         psycopg.Error, pyspark.errors.PySparkException: a database cannot be reached or read.
         PartitionNotReadable: topics have partitions on a broker that was not given.
     """
     _require_all_brokers(databases)
+    (directory / WHOLE).unlink(missing_ok=True)
     # Transactions that had ended by now have their markers in all snapshots.
     before = databases.now()
     tables = len(_BEFORE) + len(_RELATIONS)
@@ -78,6 +79,7 @@ def take_copy(
                 rows = spark.sql(text, raw=_OPENED.get(relation, _as_it_is)(found))
                 rows.to(_schema(table)).write.option("compression", "zstd").parquet(target)
                 done += 1
+    (directory / WHOLE).touch()
     return LogCopy.at(spark, directory)
 
 

@@ -61,6 +61,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _work(options: argparse.Namespace, run: Run) -> int:
     if options.report is not None:
         _require_writable(options.report)
+    if options.copy is not None:
+        _require_directory(options.copy)
     databases = None if options.of_copy else environment.databases()
     # A machine for long work takes twice the time to start.
     short = options.topics != "*"
@@ -90,6 +92,20 @@ def _require_writable(report: Path) -> None:
         raise WrongOptions(f"--report: {report} is a directory; name a file in it.")
     if not os.access(report if report.exists() else report.parent, os.W_OK):
         raise WrongOptions(f"--report: {report} may not be written by this user.")
+
+
+def _require_directory(copy: Path) -> None:
+    """Make the directory of a copy that is to be kept.
+
+    Raises:
+        WrongOptions: nothing can be written there.
+    """
+    try:
+        copy.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=copy):
+            pass
+    except OSError as error:
+        raise WrongOptions(f"--copy: {copy} cannot be written: {error.strerror}.") from error
 
 
 def _directory(kept: Path | None) -> contextlib.AbstractContextManager[Path]:
