@@ -11,9 +11,12 @@ export function size(bytes) {
   return `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
+/** Of durations: milliseconds and name. */
+export const UNITS = [[3600000, "h"], [60000, "min"], [1000, "s"]];
+
 /** A duration in one unit, to two digits or so: "840 ms", "3.4 s", "12 min". */
 export function brief(milliseconds) {
-  for (const [unit, name] of [[3600000, "h"], [60000, "min"], [1000, "s"]]) {
+  for (const [unit, name] of UNITS) {
     const value = milliseconds / unit;
     if (value >= 1) return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${name}`;
   }

@@ -3,7 +3,7 @@
 
 import { colour, CONFIG, dressed, fail, mend, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
-import { brief } from "./format.js";
+import { brief, UNITS } from "./format.js";
 import { askJson, freshness } from "./freshness.js";
 import { drawHeatmap, heatTable, heatText } from "./heatmap.js";
 import { live } from "./live.js";
@@ -46,14 +46,18 @@ function stacked(figure) {
   return { yaxis: { range: [0, Math.max(4, most * 1.08)] } };  // Whole numbers on the axis.
 }
 
+const mostAge = () => Math.max(series.timeout, ...series.oldest);
+/** The largest unit of which the axis of ages has a few. */
+const unit = () => UNITS.find(([ms]) => mostAge() >= 3 * ms) ?? UNITS.at(-1);
+
 function age(figure) {
   const [trace] = figure.data;
-  trace.y = series.oldest.map((value) => (value === null ? null : value / 1000));
+  const [ms, name] = unit();
+  trace.y = series.oldest.map((value) => (value === null ? null : value / ms));
   trace.customdata = series.oldest.map((value) => (value === null ? "" : brief(value)));
   trace.line.color = colour("open-fill");
   trace.fillcolor = transparent(colour("open-fill"), 0.16);
-  const most = Math.max(series.timeout, ...series.oldest) / 1000;
-  return { yaxis: { ticksuffix: " s", range: [0, most * 1.15] } };
+  return { yaxis: { ticksuffix: ` ${name}`, range: [0, (mostAge() / ms) * 1.15] } };
 }
 
 const fill = { throughput: ended, live: stacked, oldest: age };
@@ -67,7 +71,7 @@ function endLabels(name) {
     const value = newest(column);
     if (value === null) continue;
     height += value;
-    labels.push({ column, text: text(value), at: name === "oldest" ? value / 1000 : height - value / 2 });
+    labels.push({ column, text: text(value), at: name === "oldest" ? value / unit()[0] : height - value / 2 });
   }
   // Stacked from the bottom: open lies on what aborts and commits.
   return labels.map(({ column, text: value, at }, index) => note(`${word(column)}<br>${value}`, labels.length > 1 ? 0.5 : at, ink(column), {
@@ -96,7 +100,7 @@ function layoutOf(name) {
 
 /** A line at the timeout of transactions that ask for none. */
 function drawTimeout(layout) {
-  const y = series.timeout / 1000;
+  const y = series.timeout / unit()[0];
   layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { color: colour("aborted-ink"), width: 1, dash: "dash" } }];
   layout.annotations.push(note(`Timeout ${brief(series.timeout)}`, y, "aborted-ink", { x: 0, xshift: 4, yshift: 8 }));
 }
