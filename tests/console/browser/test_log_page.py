@@ -195,6 +195,9 @@ def test_going_back_leads_to_what_was_chosen_before(watched: Watched, producer: 
         place.fill(offset)
         place.press("Enter")
         expect(page).to_have_url(re.compile(rf"\?at={offset}$"))
+        with page.expect_response("**/blocker"):  # A region that is renewed leaves history alone.
+            page.evaluate("htmx.trigger('#blocker', 'refresh')")
+        expect(page.locator("#blocker")).not_to_have_attribute("aria-busy", "true")
     page.get_by_label("Read uncommitted").check(force=True)
     expect(page).to_have_url(re.compile(r"\?at=500&iso=ru$"))
     page.go_back()
